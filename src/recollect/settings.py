@@ -1,0 +1,138 @@
+"""Where the store is, which embedder, which tuning: arguments, then environment, then the config file, then defaults.
+
+The environment spells a setting `RECOLLECT_STORE`, `RECOLLECT_EMBEDDER`, `RECOLLECT_EMBEDDER_MODEL`,
+`RECOLLECT_TUNING_KEYWORD_WEIGHT`; the config file (`recollect.toml` here, or in the user's config folder) as
+
+    store = "memories.db"
+    [embedder]
+    name = "bge-small"
+    [tuning]
+    keyword_weight = 1.0
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from platformdirs import user_config_path, user_data_path
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from recollect.errors import Invalid
+from recollect.ranking.tuning import Tuning, parse_tuning
+
+PREFIX = "RECOLLECT_"
+
+
+class EmbedderSettings(BaseModel):
+    """Which model turns text into vectors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("bge-small", description="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.")
+    model: str | None = Field(None, description="The model's name at an http(s) address.")
+    api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
+    pooling: Literal["cls", "mean"] = Field("cls", description="How a local model's token vectors become one.")
+    timeout: float = Field(10.0, gt=0, le=600, description="Seconds for one request to an http(s) address.")
+    retries: int = Field(3, ge=0, le=10, description="How often a failed request is tried again.")
+
+
+class Settings(BaseModel):
+    """Everything that is chosen before a store is opened."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: str = Field(default_factory=lambda: str(user_data_path("recollect") / "memories.db"))
+    profile: str = "default"
+    embedder: EmbedderSettings = EmbedderSettings()
+    tuning: dict[str, Any] = Field(default_factory=dict, description="Knobs that differ from the store's tuning.")
+
+    def tuned(self, kept: Mapping[str, Any]) -> Tuning:
+        """The tuning in force: the knobs kept in the store, over which those set here go."""
+        return parse_tuning({**kept, **self.tuning})
+
+
+def load_settings(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> Settings:
+    """The settings in force. What is wrong is named with the place it comes from."""
+    environment = os.environ if environment is None else environment
+    file = find_config(environment, config)
+    layers = [_from_file(file) if file else {}, _from_environment(environment), _nested(arguments or {})]
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = _merge(merged, layer)
+    try:
+        settings = Settings.model_validate(merged)
+    except ValidationError as error:
+        problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
+        where = f" (from {file}, the environment or arguments)" if file else ""
+        raise Invalid(f"the settings are not valid{where}: {'; '.join(problems)}") from None
+    parse_tuning(settings.tuning)
+    return settings
+
+
+def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:
+    """The config file in force: the one named, or `recollect.toml` here, or the user's own."""
+    named = config or environment.get(f"{PREFIX}CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise Invalid(f"there is no config file {named}")
+        return Path(named)
+    places = (Path("recollect.toml"), user_config_path("recollect") / "config.toml")
+    return next((place for place in places if place.is_file()), None)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not valid TOML: {error}") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or not value:
+            continue
+        setting = name.removeprefix(PREFIX).lower()
+        if setting in ("store", "profile"):
+            found[setting] = value
+        elif setting == "embedder":
+            found.setdefault("embedder", {})["name"] = value
+        elif setting.startswith("embedder_"):
+            found.setdefault("embedder", {})[setting.removeprefix("embedder_")] = value
+        elif setting.startswith("tuning_"):
+            found.setdefault("tuning", {})[setting.removeprefix("tuning_")] = knob_value(value)
+    return found
+
+
+def knob_value(text: str) -> Any:
+    """A knob's value as typed: JSON where it is JSON (numbers, true, {"notes/*": 2}), else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _nested(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that were given; an embedder may be named by its name alone."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(given.get("embedder"), str):
+        given["embedder"] = {"name": given["embedder"]}
+    return given
+
+
+def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged

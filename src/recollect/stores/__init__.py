@@ -1,0 +1,183 @@
+"""Stores keep memories and retrieve candidates; they never rank.
+
+`open_store` knows them by their address. A store is four small abilities, each a Protocol of its own: keeping memories,
+searching, the catalogue of sessions and projects, and knowing which model made its vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from recollect.errors import Invalid
+from recollect.models import Key, Memory, Model, Page, Project, Scope, Session, Stats
+
+Vector = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A memory to be written, with one unit vector for each of its parts; None while it is not embedded."""
+
+    memory: Memory
+    vectors: Vector | None = None
+
+
+class Found(NamedTuple):
+    """What a search found: the store's own key, and a score of which larger is better."""
+
+    key: Key
+    score: float
+
+
+class Keeping(Protocol):
+    """Memories in and out. A method returns when its change is durable; one that fails has changed nothing."""
+
+    def add(self, records: Sequence[Record], *, model: Model | None) -> list[Memory]:
+        """The memories as stored: in their session's project, at the next free position where none was given.
+
+        All are written or none. `Conflict` if an id exists, or a session belongs to another project.
+        """
+        ...
+
+    def get(self, ids: Sequence[str]) -> list[Memory]:
+        """The memories of these ids that exist, in the order asked for."""
+        ...
+
+    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Memories of exactly this scope by id, newest first, from behind the cursor on."""
+        ...
+
+    def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
+        """The memory with new contents under its old id.
+
+        `keep_vectors` says that its text has not changed; else vectors of None mean that it waits to be embedded.
+        """
+        ...
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """How many of these were there and are now gone, text, words and vectors."""
+        ...
+
+    def remove_scope(self, scope: Scope) -> int:
+        """How many memories this scope held; they are gone."""
+        ...
+
+    def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        """Note that these memories were used."""
+        ...
+
+    def stats(self) -> Stats:
+        """What the store holds."""
+        ...
+
+
+class Searching(Protocol):
+    """Candidates for ranking. The scope is applied inside the search, and both searches see exactly the same scope."""
+
+    def search_words(
+        self, question: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
+    ) -> list[Found]:
+        """The best by words, best first; any text is a safe question. Terms commoner than `common` are left out."""
+        ...
+
+    def search_vectors(
+        self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()
+    ) -> list[Found]:
+        """The nearest by cosine, best first, each memory once by its nearest part."""
+        ...
+
+    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:
+        """The memories behind these keys that still exist."""
+        ...
+
+    def score_words(self, question: str, keys: Sequence[Key], *, common: float = 1.0) -> Mapping[Key, float]:
+        """What `search_words` would score these, 0 where no word matches."""
+        ...
+
+    def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
+        """What `search_vectors` would score these; a memory without a vector is not in it."""
+        ...
+
+    def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
+        """The vector of each memory's first part."""
+        ...
+
+
+class Cataloguing(Protocol):
+    """Sessions and projects. They come into being with their first memory."""
+
+    def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
+        """The sessions of a profile or of one of its projects, by name."""
+        ...
+
+    def projects(self, profile: str) -> list[Project]:
+        """The projects of a profile, by name."""
+        ...
+
+    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+        """The session in its new project, or in none, with all its memories."""
+        ...
+
+    def kept(self, name: str) -> str | None:
+        """A setting kept in the store."""
+        ...
+
+    def keep(self, name: str, value: str | None) -> None:
+        """Keep a setting for every process that uses this store; None forgets it."""
+        ...
+
+
+class Modelling(Protocol):
+    """Which model made the vectors, and how a store changes over to another one."""
+
+    def model(self) -> Model | None:
+        """The model whose vectors are searched; None before the first vector."""
+        ...
+
+    def unembedded(self, model: Model, *, limit: int) -> Mapping[Key, Memory]:
+        """Some memories that have no vector of this model yet."""
+        ...
+
+    def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
+        """Store vectors of a model beside those being searched."""
+        ...
+
+    def switch_model(self, model: Model) -> bool:
+        """Search this model's vectors from now on and drop all others; False if some memory still lacks one."""
+        ...
+
+
+class Store(Keeping, Searching, Cataloguing, Modelling, Protocol):
+    """All four abilities, and the end of them."""
+
+    def check(self) -> list[str]:
+        """What is wrong with the store, one sentence each; an empty list is a healthy store."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+def open_store(address: str) -> Store:
+    """The store at an address: a file path or `sqlite:///path`, made if it is not there."""
+    scheme, separator, rest = address.partition("://")
+    loader = _LOADERS.get(scheme if separator else "sqlite")
+    if loader is None:
+        raise Invalid(f"there is no store '{scheme}://'; use a file path, or one of {', '.join(_LOADERS)}://")
+    return loader(rest.removeprefix("/") if separator else address)
+
+
+def _open_sqlite(path: str) -> Store:
+    from recollect.stores.sqlite import SqliteStore
+
+    return SqliteStore(path)
+
+
+_LOADERS: dict[str, Callable[[str], Store]] = {"sqlite": _open_sqlite}

@@ -1,0 +1,105 @@
+"""Sessions, projects and totals of a SQLite store."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+
+import apsw
+
+from recollect.errors import NotFound
+from recollect.models import KINDS, Model, Project, Session, Stats
+from recollect.stores.sqlite import vector_blocks, word_index
+from recollect.stores.sqlite.rows import from_micros
+from recollect.stores.sqlite.scopes import Numbers, Registrar
+
+_SESSIONS = """
+    SELECT s.name, p.name, r.name, count(m.key),
+           min(coalesce(m.occurred, m.created)), max(coalesce(m.occurred, m.created))
+    FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
+    LEFT JOIN projects AS r ON r.id = s.project LEFT JOIN memories AS m ON m.session = s.id
+    WHERE p.name = :profile AND (:project IS NULL OR r.name = :project) AND (:session IS NULL OR s.name = :session)
+    GROUP BY s.id ORDER BY s.name
+"""
+
+
+def sessions(
+    connection: apsw.Connection, profile: str, project: str | None = None, session: str | None = None
+) -> list[Session]:
+    """The sessions of a profile, of a project, or the one of that name."""
+    rows = connection.execute(_SESSIONS, {"profile": profile, "project": project, "session": session})
+    return [
+        Session(name, owner, home, memories, from_micros(first), from_micros(last))
+        for name, owner, home, memories, first, last in rows
+    ]
+
+
+def projects(connection: apsw.Connection, profile: str) -> list[Project]:
+    """The projects of a profile."""
+    rows = connection.execute(
+        """
+        SELECT r.name, p.name, (SELECT count(*) FROM sessions AS s WHERE s.project = r.id),
+               (SELECT count(*) FROM memories AS m WHERE m.profile = p.id AND m.project = r.id)
+        FROM projects AS r JOIN profiles AS p ON p.id = r.profile WHERE p.name = ? ORDER BY r.name
+        """,
+        (profile,),
+    )
+    return [Project(*row) for row in rows]
+
+
+def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:
+    """Put a session and all its memories into another project, in every index."""
+    row = connection.execute(
+        "SELECT s.id, s.profile FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
+        (profile, session),
+    ).get
+    if row is None:
+        raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: recollect sessions")
+    number, owner = row
+    home = Registrar(connection).project(owner, project) if project is not None else None
+    connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (home, number))
+    connection.execute("UPDATE memories SET project = ? WHERE session = ?", (home, number))
+    found = connection.execute("SELECT key, terms FROM memories WHERE session = ?", (number,)).fetchall()
+    scopes = numbers(connection, (key for key, _ in found))
+    word_index.move_words(connection, [(key, terms.split(), scopes[key]) for key, terms in found])
+    vector_blocks.move_vectors(connection, scopes)
+    return sessions(connection, profile, session=session)[0]
+
+
+def numbers(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, Numbers]:
+    """The scope of these memories, in numbers."""
+    wanted = array("q", keys)
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        "SELECT m.key, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind "
+        "FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
+        (apsw.carray(wanted),),
+    )
+    return {key: Numbers(*scope) for key, *scope in rows}
+
+
+def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:
+    """What the store holds."""
+    kinds = dict(connection.execute("SELECT kind, count(*) FROM memories GROUP BY kind"))
+    embedded: int = connection.execute(
+        """
+        SELECT count(DISTINCT v.memory) FROM vectors AS v, state
+        WHERE v.slot >= state.active_model << 40 AND v.slot < (state.active_model + 1) << 40
+        """
+    ).get
+    vectors: int = connection.execute(
+        "SELECT count(*) FROM vectors, state WHERE slot >= active_model << 40 AND slot < (active_model + 1) << 40"
+    ).get
+    memories = sum(kinds.values())
+    return Stats(
+        memories=memories,
+        by_kind={kind: kinds.get(number, 0) for number, kind in enumerate(KINDS, 1)},
+        profiles=connection.execute("SELECT count(*) FROM profiles").get,
+        projects=connection.execute("SELECT count(*) FROM projects").get,
+        sessions=connection.execute("SELECT count(*) FROM sessions").get,
+        vectors=vectors,
+        unembedded=memories - embedded,
+        model=model,
+        bytes=size,
+    )

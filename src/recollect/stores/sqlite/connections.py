@@ -1,0 +1,111 @@
+"""Connections to one SQLite file: a writer that waits its turn, readers that never wait, errors in our own words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from recollect.errors import Conflict, Invalid, RecollectError, Unavailable
+
+WAIT_SECONDS = 60
+"""How long a writer waits for the other processes that use the file."""
+
+
+class Connections:
+    """Transactions on one file, for any number of threads."""
+
+    def __init__(self, path: str, *, wait_seconds: float = WAIT_SECONDS) -> None:
+        self.path = path
+        self._wait_ms = int(wait_seconds * 1000)
+        self._writing = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._guard = threading.Lock()
+        self._closed = False
+        with self._errors():
+            Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
+            self._writer = self._connect()
+            # WAL lets readers go on while somebody writes; FULL makes an acknowledged write survive a power cut too.
+            self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+            self._writer.execute("PRAGMA synchronous = FULL")
+            # What is forgotten is overwritten, not only unlinked.
+            self._writer.execute("PRAGMA secure_delete = ON").fetchall()
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self.path)
+        connection.set_busy_timeout(self._wait_ms)
+        connection.execute("PRAGMA cache_size = -65536; PRAGMA mmap_size = 1073741824; PRAGMA temp_store = MEMORY")
+        return connection
+
+    @contextmanager
+    def write(self) -> Iterator[apsw.Connection]:
+        """A transaction that is durable when the block ends, and undone if it raises."""
+        with self._writing, self._errors():
+            self._check_open()
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def read(self) -> Iterator[apsw.Connection]:
+        """A connection for reading, one thread's own for the length of the block."""
+        with self._guard:
+            self._check_open()
+            connection = self._idle.pop() if self._idle else None
+        with self._errors():
+            if connection is None:
+                connection = self._connect()
+                connection.execute("PRAGMA query_only = ON")
+            yield connection
+        with self._guard:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close everything; a connection in use is closed when it comes back."""
+        with self._writing, self._guard:
+            if self._closed:
+                return
+            self._closed = True
+            for connection in (*self._idle, self._writer):
+                connection.close()
+            self._idle.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable("the store is closed; open it again")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except RecollectError:
+            raise
+        except (apsw.Error, OSError) as error:
+            raise _in_our_words(error, self.path) from error
+
+
+def _in_our_words(error: Exception, path: str) -> RecollectError:
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return Unavailable(f"another process has kept {path} locked for too long; try again, nothing was changed")
+    if isinstance(error, apsw.FullError):
+        return Unavailable(f"the disk of {path} is full; make room and try again, nothing was changed")
+    if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | OSError):
+        return Unavailable(f"{path} cannot be opened for writing ({error}); check the path and its permissions")
+    if isinstance(error, apsw.NotADBError):
+        return Invalid(f"{path} is not a Recollect store; name another file")
+    if isinstance(error, apsw.CorruptError):
+        return Unavailable(f"{path} is damaged ({error}); run 'recollect doctor', and restore a copy if it cannot help")
+    if isinstance(error, apsw.ConstraintError):
+        return Conflict(f"the store already holds that ({error})")
+    return Unavailable(f"{path}: {error}")

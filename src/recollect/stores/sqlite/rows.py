@@ -1,0 +1,48 @@
+"""Memories as rows, and rows as memories."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import apsw
+
+from recollect.models import KINDS, Kind, Memory
+
+KIND_NUMBERS: dict[Kind, int] = {kind: number for number, kind in enumerate(KINDS, 1)}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def to_micros(time: datetime | None) -> int | None:
+    """A time as a whole number, exactly."""
+    return None if time is None else (time - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int | None) -> datetime | None:
+    """A whole number as a time."""
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+
+
+def to_memory(row: Sequence[Any]) -> Memory:
+    """The memory of a row of the view `memory_rows`."""
+    return Memory(
+        row[1], row[2], _EPOCH + timedelta(microseconds=row[3]), row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
+        row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
+        row[15], bool(row[16]), row[17],
+    )  # fmt: skip
+
+
+def by_keys(connection: apsw.Connection, keys: Iterable[int]) -> Mapping[int, Memory]:
+    """The memories behind these keys that exist."""
+    wanted = array("q", keys)
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        "SELECT m.* FROM carray(?) AS wanted CROSS JOIN memory_rows AS m ON m.key = wanted.value", (apsw.carray(wanted),)
+    )
+    return {row[0]: to_memory(row) for row in rows}

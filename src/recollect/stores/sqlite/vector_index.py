@@ -1,0 +1,230 @@
+"""The search by meaning: exact where the scope is small, by sign codes and exact rescoring where it is large.
+
+What is kept in memory is the blocks of one model, and the vectors that searches have touched. Each search first looks
+whether any process has written since the last one, and reads only the blocks that changed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from recollect.stores import Found, Vector
+from recollect.stores.sqlite.scopes import Reach
+from recollect.stores.sqlite.vector_blocks import (
+    BLOCK,
+    MODEL_SHIFT,
+    Records,
+    changed_blocks,
+    read_vectors,
+    record_type,
+    signs,
+    slots_of,
+)
+
+EXACT = 20_000
+"""Scopes of up to so many vectors are searched exactly. Codes lose recall on small or crowded sets."""
+
+RESCORED = 4_096
+"""How many of the nearest by code are scored exactly, at the least; a 25th of the scope if that is more."""
+
+CACHED = 400_000
+"""Vectors kept in memory at the most (600 MB at 384 dimensions); others are read from the file each time."""
+
+Places = npt.NDArray[np.intp]
+
+
+class VectorIndex:
+    """The vectors of one model, for any number of threads."""
+
+    def __init__(self, model: int, dimension: int) -> None:
+        self.model = model
+        self.dimension = dimension
+        self._base = model << MODEL_SHIFT
+        self._refreshing = threading.Lock()
+        self._sequence = 0
+        self._count = 0
+        self._columns = _Columns(BLOCK, dimension)
+        self._cache = _Cache(dimension)
+
+    def refresh(self, connection: apsw.Connection) -> None:
+        """Take in what was written since the last time, by whichever process."""
+        if connection.execute("SELECT sequence FROM state").get == self._sequence:
+            return
+        with self._refreshing:
+            for first, sequence, data in changed_blocks(connection, self.model, since=self._sequence):
+                at = first - self._base
+                if at + BLOCK > self._columns.capacity:
+                    # Searches under way go on with the old arrays; these replace them for the next.
+                    self._columns = self._columns.grown(max(at + BLOCK, 2 * self._columns.capacity))
+                self._columns.put(at, np.frombuffer(data, record_type(self.dimension)))
+                self._count = max(self._count, at + BLOCK)
+                self._sequence = max(self._sequence, sequence)
+
+    def search(
+        self, connection: apsw.Connection, vector: Vector, reach: Reach, *, limit: int, exclude: frozenset[int]
+    ) -> list[Found]:
+        """The nearest memories in reach, best first."""
+        self.refresh(connection)
+        count = self._count
+        columns = self._columns
+        places = np.flatnonzero(columns.within(reach, count))
+        if exclude:
+            places = places[~np.isin(columns.memory[places], list(exclude))]
+        if len(places) > EXACT:
+            nearest = max(RESCORED, 30 * limit, len(places) // 25)
+            places = columns.nearest(signs(vector[None, :])[0], places, count, nearest)
+        scores = self._cache.scores(connection, self._base, places, vector, count)
+        return _best(columns.memory[places], scores, limit)
+
+    def score(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
+        """How near these memories are, by their nearest part."""
+        owners, places = self._places(connection, keys)
+        scores = self._cache.scores(connection, self._base, places, vector, self._count)
+        found: dict[int, float] = {}
+        for key, score in zip(owners, scores.tolist(), strict=True):
+            found[key] = max(score, found.get(key, -1.0))
+        return found
+
+    def first_vectors(self, connection: apsw.Connection, keys: Sequence[int]) -> Mapping[int, Vector]:
+        """The vector of each memory's first part."""
+        owners, places = self._places(connection, keys)
+        rows = self._cache.rows(connection, self._base, places)
+        first: dict[int, Vector] = {}
+        for key, row in zip(owners, rows, strict=True):
+            first.setdefault(key, row)
+        return first
+
+    def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
+        self.refresh(connection)
+        pairs = [
+            (key, slot - self._base)
+            for key, slots in slots_of(connection, keys).items()
+            for slot in slots
+            if slot >> MODEL_SHIFT == self.model
+        ]
+        return [key for key, _ in pairs], np.array([place for _, place in pairs], np.intp)
+
+
+class _Columns:
+    """Owner, scope and signs of every slot, a column each, signs turned on their side so that a word is a column."""
+
+    def __init__(self, capacity: int, dimension: int) -> None:
+        self.capacity = capacity
+        self._dimension = dimension
+        self.memory = np.zeros(capacity, np.int64)
+        self.scope = {name: np.zeros(capacity, np.int32) for name in ("profile", "project", "session", "kind")}
+        self.codes = np.zeros((-(-dimension // 64), capacity), np.uint64)
+
+    def grown(self, capacity: int) -> _Columns:
+        """The same with room for more."""
+        larger = _Columns(capacity, self._dimension)
+        larger.memory[: self.capacity] = self.memory
+        larger.codes[:, : self.capacity] = self.codes
+        for name, column in self.scope.items():
+            larger.scope[name][: self.capacity] = column
+        return larger
+
+    def put(self, at: int, records: Records) -> None:
+        """Write a block's records into the columns."""
+        part = slice(at, at + len(records))
+        for name, column in self.scope.items():
+            column[part] = records[name]
+        self.codes[:, part] = records["code"].T
+        self.memory[part] = records["memory"]
+
+    def within(self, reach: Reach, count: int) -> npt.NDArray[np.bool_]:
+        """Which slots are somebody's and in reach."""
+        inside = self.scope["profile"][:count] == reach.profile
+        if reach.project is not None:
+            inside &= self.scope["project"][:count] == reach.project
+        if reach.sessions is not None:
+            inside &= np.isin(self.scope["session"][:count], reach.sessions)
+        if reach.kinds is not None:
+            inside &= np.isin(self.scope["kind"][:count], reach.kinds)
+        inside &= self.memory[:count] != 0
+        return inside
+
+    def nearest(self, code: npt.NDArray[np.uint64], places: Places, count: int, wanted: int) -> Places:
+        """The places with the fewest signs that differ from the code's."""
+        if wanted >= len(places):
+            return places
+        # Most of the store: read straight through. A part of it: gather that part first.
+        whole = 2 * len(places) > count
+        distance = np.zeros(count if whole else len(places), np.uint16)
+        for word, column in zip(code, self.codes, strict=True):
+            distance += np.bitwise_count((column[:count] if whole else column[places]) ^ word)
+        if whole:
+            distance = distance[places]
+        return places[np.argpartition(distance, wanted)[:wanted]]
+
+
+class _Cache:
+    """Vectors that searches have touched, as float32 rows by place."""
+
+    def __init__(self, dimension: int) -> None:
+        self._dimension = dimension
+        self._filling = threading.Lock()
+        self._rows: Vector = np.empty((0, dimension), np.float32)
+        self._there = np.zeros(0, np.bool_)
+
+    def scores(
+        self, connection: apsw.Connection, base: int, places: Places, vector: Vector, count: int
+    ) -> npt.NDArray[np.float32]:
+        """The cosine of the vector with the rows at these places."""
+        if count > CACHED or not len(places):
+            return self.rows(connection, base, places) @ vector
+        rows = self._filled(connection, base, places)
+        # Reading everything in order beats gathering half of it.
+        return (rows[:count] @ vector)[places] if 2 * len(places) > count else rows[places] @ vector
+
+    def rows(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
+        """The rows at these places; zeros where a vector has just been removed."""
+        if not len(places):
+            return np.zeros((0, self._dimension), np.float32)
+        if int(places.max()) < CACHED:
+            return self._filled(connection, base, places)[places]
+        rows = np.zeros((len(places), self._dimension), np.float32)
+        order = np.argsort(places)
+        slots, found = read_vectors(connection, places[order] + base, self._dimension)
+        rows[order[np.searchsorted(places[order], slots - base)]] = found
+        return rows
+
+    def _filled(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
+        """All rows, with at least these places filled."""
+        with self._filling:
+            top = int(places.max()) + 1
+            if top > len(self._there):
+                self._make_room(max(top, min(2 * top, CACHED)))
+            missing = places[~self._there[places]]
+            if len(missing):
+                slots, found = read_vectors(connection, missing + base, self._dimension)
+                self._rows[missing] = 0.0
+                self._rows[slots - base] = found
+                self._there[slots - base] = True
+            return self._rows
+
+    def _make_room(self, size: int) -> None:
+        rows = np.zeros((size, self._dimension), np.float32)
+        there = np.zeros(size, np.bool_)
+        rows[: len(self._rows)] = self._rows
+        there[: len(self._there)] = self._there
+        self._rows, self._there = rows, there
+
+
+def _best(owners: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], limit: int) -> list[Found]:
+    """The best memories, each by its best part, equal scores by age."""
+    wanted = 2 * limit + 32  # most memories have one part
+    while True:
+        part = np.argpartition(-scores, wanted)[:wanted] if wanted < len(scores) else np.arange(len(scores))
+        order = part[np.lexsort((owners[part], -scores[part]))]
+        best: dict[int, float] = {}
+        for owner, score in zip(owners[order].tolist(), scores[order].tolist(), strict=True):
+            best.setdefault(owner, score)
+        if len(best) >= limit or wanted >= len(scores):
+            return [Found(owner, score) for owner, score in list(best.items())[:limit]]
+        wanted *= 4

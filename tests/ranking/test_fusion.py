@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import pytest
+
+from recollect.ranking.fusion import fuse
+from recollect.ranking.tuning import Tuning
+from tests.ranking.build import FUSIONS, ids, leg, memory, plain, scores
+
+# --- Ranks -----------------------------------------------------------------------------------------------------------
+
+
+def test_rrf_adds_one_over_k_plus_rank_for_each_leg():
+    semantic = leg("semantic", "both", "b", "c", "d", "e")
+    keyword = leg("keyword", "p", "q", "r", "s", "both")
+
+    fused = scores(fuse([semantic, keyword], plain(rrf_k=60, rank_base=1)))
+
+    assert fused["both"] == pytest.approx(1 / 61 + 1 / 65)
+    assert fused["both"] == pytest.approx(0.03178, abs=1e-5)
+
+
+def test_rrf_gives_a_memory_nothing_from_a_leg_that_did_not_find_it():
+    fused = scores(fuse([leg("semantic", "alone"), leg("keyword", "other")], plain(rrf_k=60, rank_base=1)))
+
+    assert fused["alone"] == pytest.approx(1 / 61)
+    assert fused["alone"] == pytest.approx(0.01639, abs=1e-5)
+
+
+def test_rrf_of_a_first_and_a_second_place_is_the_sum_of_both():
+    fused = scores(fuse([leg("semantic", "a", "b"), leg("keyword", "b", "a")], plain(rrf_k=60, rank_base=1)))
+
+    assert fused == {"a": pytest.approx(1 / 61 + 1 / 62), "b": pytest.approx(1 / 61 + 1 / 62)}
+
+
+def test_rrf_multiplies_a_share_by_the_weight_of_its_leg():
+    legs = [leg("semantic", "a", "b", weight=0.5), leg("keyword", "b", weight=2.0)]
+
+    fused = scores(fuse(legs, plain(rrf_k=60, rank_base=1)))
+
+    assert fused == {"b": pytest.approx(0.5 / 62 + 2 / 61), "a": pytest.approx(0.5 / 61)}
+
+
+def test_rank_base_0_gives_the_first_of_a_list_rank_0():
+    fused = scores(fuse([leg("semantic", "a", "b")], plain(rrf_k=5, rank_base=0)))
+
+    assert fused == {"a": pytest.approx(1 / 5), "b": pytest.approx(1 / 6)}
+
+
+def test_a_memory_found_by_both_legs_outranks_the_head_of_either():
+    fused = fuse([leg("semantic", "s", "both"), leg("keyword", "k", "both")], plain(rrf_k=60, rank_base=1))
+
+    assert 2 / 62 > 1 / 61
+    assert ids(fused)[0] == "both"
+
+
+def test_rrf_does_not_look_at_scores():
+    close = [leg("semantic", ("a", 0.51), ("b", 0.50))]
+    far = [leg("semantic", ("a", 900.0), ("b", -3.0))]
+
+    assert scores(fuse(close, plain())) == scores(fuse(far, plain()))
+
+
+def test_any_number_of_lists_is_fused():
+    legs = [leg(name, "everywhere") for name in "abcdefg"]
+
+    assert scores(fuse(legs, plain(rrf_k=60, rank_base=1))) == {"everywhere": pytest.approx(7 / 61)}
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_no_legs_and_empty_legs_give_no_hits(fusion: str):
+    assert fuse([], plain(fusion=fusion)) == []
+    assert fuse([leg("semantic"), leg("keyword")], plain(fusion=fusion)) == []
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_a_memory_that_several_legs_found_comes_back_once(fusion: str):
+    fused = fuse([leg("semantic", "a", "b"), leg("keyword", "b", "a")], plain(fusion=fusion))
+
+    assert sorted(ids(fused)) == ["a", "b"]
+
+
+def test_a_memory_listed_twice_by_one_leg_keeps_its_better_place_and_takes_no_other():
+    fused = scores(fuse([leg("semantic", "a", "a", "b")], plain(rrf_k=60, rank_base=1)))
+
+    assert fused == {"a": pytest.approx(1 / 61), "b": pytest.approx(1 / 62)}
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_a_leg_of_weight_0_brings_no_memory_and_no_score(fusion: str):
+    found, silent = leg("semantic", "a"), leg("keyword", "a", "noise", weight=0.0)
+
+    assert fuse([found, silent], plain(fusion=fusion)) == fuse([found], plain(fusion=fusion))
+    assert ids(fuse([found, silent], plain(fusion=fusion))) == ["a"]
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_the_order_in_which_legs_are_given_changes_nothing(fusion: str):
+    first, second = leg("semantic", "a", "b", "c"), leg("keyword", "c", "d", "a")
+
+    assert fuse([first, second], plain(fusion=fusion)) == fuse([second, first], plain(fusion=fusion))
+
+
+def test_equal_scores_keep_the_order_first_met_with_legs_taken_by_name():
+    semantic, keyword = leg("semantic", "z", "y"), leg("keyword", "b", "a")
+
+    fused = fuse([semantic, keyword], plain())
+
+    assert ids(fused) == ["b", "z", "a", "y"]
+
+
+def test_each_leg_leaves_a_reason_with_rank_score_and_arithmetic():
+    legs = [leg("semantic", ("x", 0.9), ("a", 0.8)), leg("keyword", ("a", 7.0), weight=2.0)]
+
+    [keyword, semantic] = fuse(legs, plain(rrf_k=60, rank_base=1))[0].why
+
+    assert (keyword.step, keyword.rank, keyword.value, keyword.note) == ("keyword", 1, 7.0, "2 / (60 + 1)")
+    assert (semantic.step, semantic.rank, semantic.value, semantic.note) == ("semantic", 2, 0.8, "1 / (60 + 2)")
+    assert keyword.change == pytest.approx(2 / 61)
+    assert semantic.change == pytest.approx(1 / 62)
+    assert semantic.score == pytest.approx(2 / 61 + 1 / 62)
+
+
+def test_a_leg_that_added_nothing_leaves_no_reason():
+    [found, other] = fuse([leg("semantic", "a"), leg("keyword", "b", "c")], plain())[:2]
+
+    assert [reason.step for reason in found.why] == ["keyword"]
+    assert [reason.step for reason in other.why] == ["semantic"]
+
+
+# --- Scores ----------------------------------------------------------------------------------------------------------
+
+RELATIVE = plain(fusion="relative", semantic_scaling="min-max", keyword_scaling="min-max")
+
+
+def test_relative_fusion_scales_each_list_from_1_for_its_best_to_0_for_its_worst():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.6), ("c", 0.5))
+    keyword = leg("keyword", ("c", 12.0), ("b", 9.0), ("a", 2.0))
+
+    fused = scores(fuse([semantic, keyword], RELATIVE))
+
+    assert fused["a"] == pytest.approx(0.5 * 1 + 0.5 * 0)
+    assert fused["b"] == pytest.approx(0.5 * (0.6 - 0.5) / (0.9 - 0.5) + 0.5 * (9 - 2) / (12 - 2))
+    assert fused["c"] == pytest.approx(0.5 * 0 + 0.5 * 1)
+
+
+def test_relative_fusion_with_alpha_weighs_the_legs_alpha_to_one_minus_alpha():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.1), weight=0.4)
+    keyword = leg("keyword", ("b", 5.0), ("a", 1.0), weight=0.6)
+
+    assert scores(fuse([semantic, keyword], RELATIVE)) == {"b": pytest.approx(0.6), "a": pytest.approx(0.4)}
+
+
+def test_relative_fusion_of_legs_without_a_weight_of_their_own_is_half_and_half():
+    semantic, keyword = leg("semantic", ("a", 0.9), ("x", 0.1)), leg("keyword", ("b", 5.0), ("y", 1.0))
+
+    assert scores(fuse([semantic, keyword], RELATIVE)) == {"b": 0.5, "a": 0.5, "y": 0.0, "x": 0.0}
+
+
+def test_relative_scores_that_tie_keep_the_order_first_met():
+    fused = fuse([leg("semantic", ("z", 0.9), ("y", 0.9)), leg("keyword", ("b", 3.0), ("a", 3.0))], RELATIVE)
+
+    assert ids(fused) == ["b", "a", "z", "y"]
+
+
+def test_only_the_proportion_of_the_weights_counts_when_scores_are_fused():
+    def fused_with(semantic_weight: float, keyword_weight: float):
+        semantic = leg("semantic", ("a", 0.9), ("b", 0.1), weight=semantic_weight)
+        return scores(fuse([semantic, leg("keyword", ("b", 5.0), ("a", 1.0), weight=keyword_weight)], RELATIVE))
+
+    assert fused_with(4.0, 1.0) == pytest.approx(fused_with(0.8, 0.2))
+
+
+def test_relative_fusion_does_not_use_a_true_score_from_elsewhere():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.1), elsewhere={"k": 0.8})
+
+    assert scores(fuse([semantic, leg("keyword", ("k", 2.0))], RELATIVE))["k"] == pytest.approx(0.5 * 1)
+
+
+def test_z_scores_count_absence_as_the_lowest_scaled_score_of_the_leg():
+    semantic = leg("semantic", ("a", 3.0), ("b", 1.0))  # mean 2, deviation 1: a is +1, b is -1
+    keyword = leg("keyword", ("k", 30.0), ("a", 10.0))  # mean 20, deviation 10: k is +1, a is -1
+
+    fused = scores(
+        fuse([semantic, keyword], plain(fusion="relative", semantic_scaling="z-score", keyword_scaling="z-score"))
+    )
+
+    assert fused["a"] == pytest.approx(0.5 * 1 + 0.5 * -1)
+    assert fused["k"] == pytest.approx(0.5 * -1 + 0.5 * 1)
+    assert fused["b"] == pytest.approx(0.5 * -1 + 0.5 * -1)
+
+
+def test_absence_costs_a_reason_when_it_costs_score():
+    tuning = plain(fusion="relative", semantic_scaling="z-score", keyword_scaling="z-score")
+
+    fused = fuse([leg("semantic", ("a", 3.0), ("b", 1.0)), leg("keyword", ("k", 30.0), ("a", 10.0))], tuning)
+
+    absence = next(hit for hit in fused if hit.id == "k").why[1]
+    assert (absence.step, absence.note, absence.rank, absence.value) == ("semantic", "not found", None, None)
+    assert absence.change == pytest.approx(-0.5)
+
+
+def test_weighted_fusion_adds_seven_tenths_cosine_and_three_tenths_saturated_bm25():
+    legs = [leg("semantic", ("a", 0.8), weight=0.7), leg("keyword", ("a", 4.0), ("k", 1.0), weight=0.3)]
+
+    fused = scores(fuse(legs, plain(fusion="weighted")))
+
+    assert fused["a"] == pytest.approx(0.7 * 0.8 + 0.3 * 4 / (1 + 4))
+    assert fused["k"] == pytest.approx(0.3 * 1 / (1 + 1))
+
+
+def test_weighted_fusion_takes_a_negative_cosine_for_no_likeness_at_all():
+    legs = [leg("semantic", ("a", -0.4)), leg("keyword", ("a", 1.0))]
+
+    assert scores(fuse(legs, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
+
+
+def test_full_fusion_gives_a_memory_its_true_score_in_a_leg_that_did_not_return_it():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.4), elsewhere={"k": 0.65})
+    keyword = leg("keyword", ("k", 8.0), ("a", 4.0))
+    tuning = plain(fusion="full", semantic_scaling="min-max", keyword_scaling="max")
+
+    fused = scores(fuse([semantic, keyword], tuning))
+
+    assert fused["k"] == pytest.approx(0.5 * (0.65 - 0.4) / (0.9 - 0.4) + 0.5 * 8 / 8)
+    assert fused["a"] == pytest.approx(0.5 * 1 + 0.5 * 4 / 8)
+
+
+def test_full_fusion_counts_absence_as_nothing_only_where_no_true_score_is_known():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.4))
+    tuning = plain(fusion="full", semantic_scaling="min-max", keyword_scaling="max")
+
+    assert scores(fuse([semantic, leg("keyword", ("k", 8.0))], tuning))["k"] == pytest.approx(0.5 * 0 + 0.5 * 1)
+
+
+def test_a_true_score_from_elsewhere_is_explained_without_a_rank():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.4), elsewhere={"k": 0.65})
+
+    fused = fuse([semantic, leg("keyword", ("k", 8.0))], plain(fusion="full", semantic_scaling="min-max"))
+
+    reason = next(hit for hit in fused if hit.id == "k").why[1]
+    assert (reason.step, reason.rank, reason.value) == ("semantic", None, 0.65)
+
+
+def test_a_true_score_alone_brings_no_memory_into_the_result():
+    semantic = leg("semantic", "a", elsewhere={"nobody returned this": 0.99})
+
+    assert ids(fuse([semantic], plain(fusion="full"))) == ["a"]
+
+
+def test_the_scale_is_fitted_to_the_depth_of_the_leg_where_that_is_known():
+    semantic = leg("semantic", ("a", 0.9), ("b", 0.7), depth_scores=(0.9, 0.7, 0.5))
+
+    fused = scores(fuse([semantic], RELATIVE))
+
+    assert fused == {"a": pytest.approx(1.0), "b": pytest.approx((0.7 - 0.5) / (0.9 - 0.5))}
+
+
+def test_the_semantic_scaling_serves_the_semantic_leg_and_the_keyword_scaling_all_others():
+    legs = [leg(name, ("a", 4.0), ("b", 2.0)) for name in ("semantic", "keyword", "graph")]
+    tuning = plain(fusion="relative", semantic_scaling="min-max", keyword_scaling="max")
+
+    shares = {reason.step: reason.change for hit in fuse(legs, tuning) if hit.id == "b" for reason in hit.why}
+
+    assert shares == {"semantic": 0.0, "keyword": pytest.approx(0.5 / 3), "graph": pytest.approx(0.5 / 3)}
+
+
+def test_a_standout_score_wins_when_scores_are_fused_and_agreement_when_ranks_are():
+    semantic = leg("semantic", ("standout", 0.95), ("agreed", 0.40), ("s", 0.38))
+    keyword = leg("keyword", ("k", 0.35), ("agreed", 0.3), ("x", 0.2))
+
+    assert 0.5 * 0.95 > 0.5 * 0.40 + 0.5 * 0.3 / 1.3
+    assert 2 / 62 > 1 / 61
+    assert ids(fuse([semantic, keyword], plain(fusion="weighted")))[0] == "standout"
+    assert ids(fuse([semantic, keyword], plain(fusion="rrf")))[0] == "agreed"
+
+
+def test_the_memory_of_a_hit_is_the_one_the_leg_returned():
+    full = memory("a", "the whole text", project="p", session="s")
+
+    assert fuse([leg("semantic", full)], Tuning())[0].memory is full

@@ -1,0 +1,273 @@
+"""Laws that hold for every input and every tuning, tried with thousands of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.models import Candidate, Leg, Memory
+from recollect.ranking import Tuning, rank
+from recollect.ranking.diversity import diversify
+from recollect.ranking.duplicates import drop_duplicates, normalised
+from recollect.ranking.fusion import fuse
+from recollect.ranking.normalise import scale_all
+from tests.ranking.build import FUSIONS, NOW, SCALINGS, hit, ids, memory, plain, scores, unit
+
+TEXTS = ("Likes tea", "likes tea!", "Lives in Rome", "lives in Rome with a dog", "has a dog", "👍", "")
+
+
+def a_memory(at: int) -> Memory:
+    """One of twelve memories that differ in all that ranking looks at."""
+    return memory(
+        f"m{at}",
+        TEXTS[at % len(TEXTS)],
+        created=NOW - timedelta(days=17 * at),
+        accessed=NOW - timedelta(days=at) if at % 2 else None,
+        importance=(at % 5) / 4,
+        kind=("episodic", "semantic", "identity")[at % 3],
+        evergreen=at % 4 == 0,
+        source=("notes/1", "mail/1", None)[at % 3],
+    )
+
+
+MEMORIES = [a_memory(at) for at in range(12)]
+VECTORS = {item.id: unit(math.cos(at), math.sin(at), at % 3) for at, item in enumerate(MEMORIES) if at % 5}
+
+sane = st.floats(-30, 30)
+wild = st.one_of(sane, st.sampled_from([math.nan, math.inf, -math.inf]))
+weights = st.one_of(st.just(0.0), st.floats(0.01, 5))
+limits = st.integers(-1, 14)
+
+
+@st.composite
+def legs_of(draw: st.DrawFn, name: str, numbers: st.SearchStrategy[float], *, weight: float | None = None) -> Leg:
+    """A leg that found some of the memories, best first, and knows true scores of others."""
+    found = draw(st.lists(st.sampled_from(MEMORIES), unique_by=lambda item: item.id, max_size=len(MEMORIES)))
+    marks = sorted((draw(numbers) for _ in found), key=lambda mark: (math.isnan(mark), -mark))
+    elsewhere = draw(st.dictionaries(st.sampled_from([item.id for item in MEMORIES]), numbers, max_size=4))
+    chosen = draw(weights) if weight is None else weight
+    deeper = (*marks, *draw(st.lists(numbers, max_size=3))) if draw(st.booleans()) else ()
+    return Leg(name, tuple(map(Candidate, found, marks)), chosen, deeper, elsewhere)
+
+
+def leg_lists(numbers: st.SearchStrategy[float] = sane) -> st.SearchStrategy[list[Leg]]:
+    """Up to four legs of different names."""
+    names = st.lists(st.sampled_from(["semantic", "keyword", "graph", "names"]), unique=True, max_size=4)
+    return names.flatmap(lambda chosen: st.tuples(*(legs_of(name, numbers) for name in chosen)).map(list))
+
+
+@st.composite
+def tunings(draw: st.DrawFn, **fixed: object) -> Tuning:
+    """Any tuning whatever, but for the knobs given."""
+    knobs: dict[str, object] = {
+        "fusion": draw(st.sampled_from(FUSIONS)),
+        "rrf_k": draw(st.floats(1, 100)),
+        "rank_base": draw(st.integers(0, 1)),
+        "semantic_scaling": draw(st.sampled_from(SCALINGS)),
+        "keyword_scaling": draw(st.sampled_from(SCALINGS)),
+        "spread_depth": draw(st.integers(2, 6)),
+        "semantic_floor": draw(st.sampled_from([-1.0, 0.0, 0.5])),
+        "score_floor": draw(st.sampled_from([0.0, 0.0, 0.01, 0.3])),
+        "source_weights": draw(st.sampled_from([{}, {"notes/*": 1.5, "*": 0.5}])),
+        "decay": draw(st.booleans()),
+        "importance_slows_decay": draw(st.sampled_from([0.0, 1.0])),
+        "quality": draw(st.sampled_from(["off", "add", "multiply"])),
+        "relevance_share": draw(st.floats(0, 1)),
+        "dedup": draw(st.booleans()),
+        "diversity": draw(st.sampled_from([0.0, 0.25, 0.75, 1.0])),
+    }
+    return Tuning(**(knobs | fixed))
+
+
+# --- Legs ------------------------------------------------------------------------------------------------------------
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=limits, data=st.data())
+def test_the_order_of_the_legs_never_matters(legs: list[Leg], tuning: Tuning, limit: int, data: st.DataObject):
+    shuffled = data.draw(st.permutations(legs))
+
+    here, there = (rank(order, tuning, limit=limit, now=NOW, vectors=VECTORS) for order in (legs, shuffled))
+
+    assert here == there
+
+
+@given(legs=leg_lists(), silent=legs_of("silent", sane, weight=0.0), tuning=tunings(), limit=limits)
+def test_a_leg_of_weight_0_equals_an_absent_one(legs: list[Leg], silent: Leg, tuning: Tuning, limit: int):
+    with_it, without = (rank(given, tuning, limit=limit, now=NOW) for given in ([*legs, silent], legs))
+
+    assert with_it == without
+
+
+@given(legs=leg_lists(), another=legs_of("another", sane), tuning=tunings(fusion="rrf"))
+def test_adding_a_leg_never_lowers_the_rrf_score_of_a_memory(legs: list[Leg], another: Leg, tuning: Tuning):
+    before, after = scores(fuse(legs, tuning)), scores(fuse([*legs, another], tuning))
+
+    # Legs are summed by name, so that one more in between may round differently in the last digit.
+    assert all(after[id] >= score - 1e-12 for id, score in before.items())
+
+
+@given(found=legs_of("semantic", sane, weight=1.0), tuning=tunings(fusion="rrf"))
+def test_rrf_of_a_single_leg_keeps_its_order(found: Leg, tuning: Tuning):
+    assert ids(fuse([found], tuning)) == [candidate.memory.id for candidate in found.candidates]
+
+
+# --- Scores ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+@given(legs=leg_lists(wild), tuning=tunings(), limit=limits)
+def test_scores_are_finite_whatever_the_legs_score(fusion: str, legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning.with_knobs(fusion=fusion), limit=limit, now=NOW, vectors=VECTORS)
+
+    assert all(math.isfinite(hit.score) for hit in (*ranking.hits, *ranking.dropped))
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@given(numbers=st.lists(wild, max_size=12), depth=st.integers(2, 8))
+def test_every_scaling_is_finite_whatever_comes_in(scaling: str, numbers: list[float], depth: int):
+    scaled = scale_all(scaling, numbers, spread_depth=depth)
+
+    assert len(scaled) == len(numbers)
+    assert all(math.isfinite(number) for number in scaled)
+
+
+@pytest.mark.parametrize("scaling", ["min-max", "sum", "distribution", "spread", "saturate"])
+@given(numbers=st.lists(wild, max_size=12))
+def test_scalings_to_0_and_1_stay_between_them(scaling: str, numbers: list[float]):
+    assert all(0.0 <= number <= 1.0 for number in scale_all(scaling, numbers))
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@given(numbers=st.lists(st.floats(0, 30), max_size=12))
+def test_no_scaling_turns_an_order_round(scaling: str, numbers: list[float]):
+    best_first = sorted(numbers, reverse=True)
+
+    scaled = scale_all(scaling, best_first)
+
+    assert scaled == sorted(scaled, reverse=True)
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=limits)
+def test_the_changes_of_the_reasons_add_up_to_the_score(legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+
+    for found in (*ranking.hits, *ranking.dropped):
+        assert math.fsum(reason.change for reason in found.why) == pytest.approx(found.score, rel=1e-9, abs=1e-9)
+        assert found.why[-1].score == found.score
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=limits)
+def test_a_score_shown_never_rises_down_the_list(legs: list[Leg], tuning: Tuning, limit: int):
+    shown = [hit.score for hit in rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS).hits]
+
+    assert shown == sorted(shown, reverse=True)
+
+
+@given(legs=leg_lists(), tuning=tunings(score_floor=0.3, diversity=0.0), limit=limits)
+def test_no_hit_is_below_the_score_floor(legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+
+    assert all(hit.score >= 0.3 for hit in ranking.hits)
+
+
+# --- Which memories --------------------------------------------------------------------------------------------------
+
+
+def findable(legs: list[Leg], floor: float) -> set[str]:
+    """The memories that a leg with weight found, the semantic leg only from its floor on."""
+    return {
+        candidate.memory.id
+        for found in legs
+        for candidate in found.candidates
+        if found.weight > 0 and (found.name != "semantic" or floor == -1 or candidate.score >= floor)
+    }
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=limits)
+def test_every_memory_found_is_either_a_hit_or_dropped_and_only_once(legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+
+    everyone = [hit.id for hit in (*ranking.hits, *ranking.dropped)]
+    assert len(everyone) == len(set(everyone))
+    assert set(everyone) == findable(legs, tuning.semantic_floor)
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=limits)
+def test_a_dropped_memory_says_at_last_why_it_was_dropped(legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+
+    assert {hit.why[-1].step for hit in ranking.dropped} <= {"limit", "duplicate", "floor"}
+    assert not {"limit", "duplicate", "floor"} & {hit.why[-1].step for hit in ranking.hits}
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=limits)
+def test_the_limit_is_kept_and_the_places_are_counted_from_1(legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+
+    assert [hit.rank for hit in ranking.hits] == list(range(1, len(ranking.hits) + 1))
+    assert limit <= 0 or len(ranking.hits) <= limit
+
+
+@given(legs=leg_lists(), tuning=tunings(), limit=st.integers(1, 8))
+def test_nothing_is_dropped_for_the_limit_before_the_result_is_full(legs: list[Leg], tuning: Tuning, limit: int):
+    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+
+    late = [hit for hit in ranking.dropped if hit.why[-1].step == "limit"]
+    assert not late or len(ranking.hits) == limit
+
+
+@given(legs=leg_lists(), tuning=tunings(diversity=0.0), limit=st.integers(1, 8))
+def test_a_smaller_limit_gives_the_head_of_the_whole_list(legs: list[Leg], tuning: Tuning, limit: int):
+    few, all = (rank(legs, tuning, limit=size, now=NOW, vectors=VECTORS).hits for size in (limit, 0))
+
+    assert few == all[:limit]
+
+
+@given(legs=leg_lists(), tuning=tunings(dedup=True), limit=limits)
+def test_no_two_hits_say_the_same(legs: list[Leg], tuning: Tuning, limit: int):
+    texts = [normalised(hit.memory.text) for hit in rank(legs, tuning, limit=limit, now=NOW).hits]
+
+    assert len(texts) == len(set(texts))
+
+
+# --- Steps -----------------------------------------------------------------------------------------------------------
+
+hit_lists = st.lists(st.tuples(st.sampled_from(MEMORIES), sane), unique_by=lambda pair: pair[0].id).map(
+    lambda pairs: [hit(item, score) for item, score in sorted(pairs, key=lambda pair: -pair[1])]
+)
+
+
+@given(hits=hit_lists, limit=limits)
+def test_diversity_0_is_identity(hits: list, limit: int):
+    assert diversify(hits, 0.0, VECTORS, limit=limit) == hits
+
+
+@given(hits=hit_lists, diversity=st.floats(0, 1), limit=limits)
+def test_diversity_only_reorders(hits: list, diversity: float, limit: int):
+    assert sorted(ids(diversify(hits, diversity, VECTORS, limit=limit))) == sorted(ids(hits))
+
+
+@given(hits=hit_lists)
+def test_dropping_duplicates_twice_drops_no_more_than_once(hits: list):
+    kept, _ = drop_duplicates(hits)
+
+    assert drop_duplicates(kept) == (kept, [])
+
+
+@given(text=st.text())
+def test_normalising_pays_no_heed_to_surrounding_white_space(text: str):
+    assert normalised(f"  {text}\n") == normalised(text)
+
+
+@given(legs=leg_lists(), limit=limits)
+def test_full_fusion_without_true_scores_from_elsewhere_is_relative_fusion(legs: list[Leg], limit: int):
+    bare = [replace(found, elsewhere={}) for found in legs]
+
+    full, relative = (rank(bare, plain(fusion=fusion), limit=limit, now=NOW) for fusion in ("full", "relative"))
+
+    assert full == relative

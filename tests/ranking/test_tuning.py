@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from recollect.errors import Invalid
+from recollect.ranking import Tuning, parse_tuning
+
+
+@pytest.mark.parametrize("knob", ["semantic_weight", "keyword_weight"])
+def test_weights_run_from_0_to_5(knob: str):
+    assert getattr(parse_tuning({knob: 0}), knob) == 0
+    assert getattr(parse_tuning({knob: 5}), knob) == 5
+    for outside in (-0.01, 5.01):
+        with pytest.raises(Invalid, match=knob):
+            parse_tuning({knob: outside})
+
+
+def test_the_semantic_weight_is_1_by_default():
+    assert Tuning().semantic_weight == 1.0
+
+
+@pytest.mark.parametrize(
+    ("knob", "outside"),
+    [
+        ("rrf_k", 0),
+        ("rrf_k", 1001),
+        ("rank_base", 2),
+        ("rank_base", -1),
+        ("spread_depth", 1),
+        ("pool_factor", 2),
+        ("common_words", 0),
+        ("semantic_floor", -1.1),
+        ("semantic_floor", 1.1),
+        ("score_floor", -0.1),
+        ("half_life_days", 0),
+        ("importance_slows_decay", -1),
+        ("relevance_share", 1.1),
+        ("recency_share", -0.1),
+        ("importance_share", 1.1),
+        ("access_half_life_days", 0),
+        ("diversity", -0.1),
+        ("diversity", 1.1),
+        ("fusion", "borda"),
+        ("semantic_scaling", "softmax"),
+        ("keyword_scaling", "softmax"),
+        ("quality", "divide"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_the_name_of_its_knob(knob: str, outside: object):
+    with pytest.raises(Invalid, match=f"^{knob}: .*not {outside!r}"):
+        parse_tuning({knob: outside})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("knob", [name for name, field in Tuning.model_fields.items() if field.annotation is float])
+def test_no_knob_takes_nan_or_infinity(knob: str, value: float):
+    with pytest.raises(Invalid, match=knob):
+        parse_tuning({knob: value})
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, -1.0])
+def test_a_source_weight_is_a_finite_number_of_0_or_more(weight: float):
+    with pytest.raises(Invalid, match="source_weights"):
+        parse_tuning({"source_weights": {"notes/*": weight}})
+
+
+def test_an_unknown_knob_is_answered_with_the_known_ones():
+    with pytest.raises(
+        Invalid, match=r"no knob 'keyword_wieght'; the knobs are fusion, semantic_weight, keyword_weight"
+    ):
+        parse_tuning({"keyword_wieght": 1})
+
+
+def test_everything_wrong_is_named_at_once():
+    with pytest.raises(Invalid) as caught:
+        parse_tuning({"semantic_weight": 9, "rank_base": 7, "mystery": 1})
+
+    assert all(name in str(caught.value) for name in ("semantic_weight", "rank_base", "mystery"))
+
+
+@pytest.mark.parametrize("spelling", ["keyword_weight", "keywordWeight", "keyword-weight"])
+def test_a_knob_may_be_spelled_as_in_python_json_or_on_the_command_line(spelling: str):
+    assert parse_tuning({spelling: 2.5}).keyword_weight == 2.5
+    assert Tuning().with_knobs(**{spelling: 2.5}).keyword_weight == 2.5
+
+
+def test_turning_a_knob_gives_a_new_tuning_and_keeps_the_other_knobs():
+    before = Tuning(rrf_k=7, source_weights={"notes/*": 2.0})
+
+    after = before.with_knobs(keyword_weight=2.0)
+
+    assert before.keyword_weight == Tuning().keyword_weight
+    assert after == Tuning(rrf_k=7, source_weights={"notes/*": 2.0}, keyword_weight=2.0)
+
+
+def test_turning_a_knob_too_far_is_refused():
+    with pytest.raises(Invalid, match="keyword_weight"):
+        Tuning().with_knobs(keyword_weight=6)
+
+
+def test_a_tuning_cannot_be_changed_in_place():
+    with pytest.raises(ValidationError, match="frozen"):
+        Tuning().keyword_weight = 2.0
+
+
+@pytest.mark.parametrize("by_alias", [True, False])
+def test_a_tuning_survives_being_written_as_json(by_alias: bool):
+    tuning = Tuning(fusion="rrf", rrf_k=5, rank_base=0, source_weights={"notes/*": 1.5}, decay=True)
+
+    assert parse_tuning(json.loads(tuning.model_dump_json(by_alias=by_alias))) == tuning
+
+
+def test_every_knob_tells_what_it_does():
+    assert [name for name, field in Tuning.model_fields.items() if not field.description] == []
+
+
+@pytest.mark.parametrize(("limit", "pool"), [(1, 50), (10, 50), (20, 100), (100, 500)])
+def test_each_leg_fetches_five_times_the_limit_and_at_least_fifty(limit: int, pool: int):
+    assert Tuning().pool(limit) == pool == max(5 * limit, 50)
+
+
+def test_a_leg_never_fetches_less_than_three_times_the_limit():
+    assert parse_tuning({"pool_factor": 3, "pool_floor": 1}).pool(20) == 3 * 20
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_without_a_limit_each_leg_fetches_as_many_as_allowed(limit: int):
+    assert Tuning().pool(limit) == 1000
+
+
+def test_off_by_default_are_decay_diversity_and_the_score_floor():
+    tuning = Tuning()
+
+    assert (tuning.decay, tuning.diversity, tuning.score_floor) == (False, 0.0, 0.0)
+
+
+def test_the_classic_shares_and_half_lives_are_the_defaults():
+    tuning = Tuning()
+
+    assert (tuning.relevance_share, tuning.recency_share, tuning.importance_share) == (0.80, 0.05, 0.15)
+    assert (tuning.half_life_days, tuning.access_half_life_days) == (30, 30)
