@@ -1,13 +1,26 @@
 """Recollect: memory for AI agents, found by meaning and by words at once, fused, explained, tunable."""
 
-from recollect.aio import AsyncEngine
-from recollect.engine import Engine
-from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
-from recollect.models import Hit, Memory, Model, Page, Project, Reason, Recall, Scope, Session, Stats
-from recollect.ranking import PRESETS, Tuning
-from recollect.remember import Draft
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recollect.aio import AsyncEngine
+    from recollect.engine import Engine
+    from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
+    from recollect.models import Hit, Memory, Model, Page, Project, Reason, Recall, Scope, Session, Stats
+    from recollect.ranking import PRESETS, Tuning
+    from recollect.remember import Draft
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "aio": ("AsyncEngine",),
+    "engine": ("Engine",),
+    "errors": ("Conflict", "Invalid", "MissingExtra", "NotFound", "RecollectError", "Unavailable"),
+    "models": ("Hit", "Memory", "Model", "Page", "Project", "Reason", "Recall", "Scope", "Session", "Stats"),
+    "ranking": ("PRESETS", "Tuning"),
+    "remember": ("Draft",),
+}
 
 __all__ = [
     "PRESETS",
@@ -32,3 +45,11 @@ __all__ = [
     "Tuning",
     "Unavailable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first used: the command line starts loading its model before any of this."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"recollect.{home}"), name)
+    raise AttributeError(f"module 'recollect' has no attribute '{name}'")

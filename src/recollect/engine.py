@@ -101,7 +101,7 @@ class Engine:
 
     def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> list[Memory]:
         """The memories as stored: all of them, or none if one is not valid."""
-        now = self._clock()
+        now = self.now()
         memories = [to_memory(self._draft(draft), now=now) for draft in drafts]
         return store_memories(self._store, self._reachable_embedder(), memories) if memories else []
 
@@ -157,7 +157,7 @@ class Engine:
         the caller already has. `vector` is the question's own, for a caller that has it.
         """
         scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
-        at = now or self._clock()
+        at = now or self.now()
         asked = Question(
             question,
             scope,
@@ -266,6 +266,25 @@ class Engine:
             return _differs(self._store.model(), embedder.model)
         except Unavailable as error:
             return str(error)
+
+    def count_unembedded(self) -> int:
+        """How many memories have no vector of the present model yet."""
+        embedder = self.embedder()
+        return self._store.count_unembedded(embedder.model) if embedder else 0
+
+    @property
+    def address(self) -> str:
+        """Where the store is."""
+        return self._settings.store
+
+    @property
+    def embedder_name(self) -> str:
+        """Which embedder is configured."""
+        return self._settings.embedder.name
+
+    def now(self) -> datetime:
+        """The time by this engine's clock."""
+        return self._clock()
 
     def check(self) -> list[str]:
         """What is wrong with the store, one sentence each."""

@@ -7,7 +7,7 @@ network, so every other room may import this one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
@@ -37,7 +37,7 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Plain):
+    if isinstance(value, Plain | Hit):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
@@ -121,18 +121,37 @@ class Leg:
 
 
 class Reason(NamedTuple):
-    """What one step did to one hit. The changes of a hit's reasons add up to its score."""
+    """What one step did to one hit. The changes of a hit's reasons add up to its score.
+
+    `rank` is the hit's place in a leg, `value` what the step looked at: a leg's own score, an age, a quality.
+    """
 
     step: str
     change: float
     score: float
-    note: str
-    rank: int | None = None
-    value: float | None = None
+    rank: int | None
+    value: float | None
+    template: str
+    figures: tuple[float | str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """The arithmetic in words, put together only when somebody reads it."""
+        return self.template.format(*self.figures)
+
+    def to_dict(self) -> dict[str, Any]:
+        """This reason as plain values."""
+        return {
+            "step": self.step,
+            "change": self.change,
+            "score": self.score,
+            "rank": self.rank,
+            "value": self.value,
+            "note": self.note,
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class Hit(Plain):
+class Hit(NamedTuple):
     """A memory in the result, with its score and every step that led to it."""
 
     memory: Memory
@@ -145,24 +164,24 @@ class Hit(Plain):
         """The memory's id."""
         return self.memory.id
 
-    def after(self, step: str, score: float, note: str, *, value: float | None = None) -> Hit:
+    def after(self, step: str, score: float, value: float | None, template: str, *figures: float | str) -> Hit:
         """This hit with the score that a step gave it, and the reason."""
-        reason = Reason(step, score - self.score, score, note, None, value)
+        reason = Reason(step, score - self.score, score, None, value, template, figures)
         return Hit(self.memory, score, (*self.why, reason), self.rank)
-
-    def to_dict(self) -> dict[str, Any]:
-        """This hit as plain values, its memory's id beside its place."""
-        why = [reason._asdict() for reason in self.why]
-        return {"rank": self.rank, "id": self.id, "score": self.score, "memory": self.memory.to_dict(), "why": why}
 
     def at(self, rank: int) -> Hit:
         """This hit at its place in the result."""
-        return replace(self, rank=rank)
+        return Hit(self.memory, self.score, self.why, rank)
+
+    def to_dict(self) -> dict[str, Any]:
+        """This hit as plain values, its memory's id beside its place."""
+        why = [reason.to_dict() for reason in self.why]
+        return {"rank": self.rank, "id": self.id, "score": self.score, "memory": self.memory.to_dict(), "why": why}
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits best first, and the candidates that fell out with the reason why as their last one."""
+    """Hits best first, and what fell out: those behind the limit with their rank, others with the reason as their last."""
 
     hits: tuple[Hit, ...]
     dropped: tuple[Hit, ...] = ()

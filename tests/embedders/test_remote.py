@@ -195,7 +195,14 @@ def test_a_password_in_the_address_is_refused_without_repeating_it() -> None:
 @pytest.mark.parametrize("option", ["timeout", "deadline", "batch", "max_chars", "dimension"])
 def test_an_option_of_zero_is_invalid(option: str) -> None:
     options: dict[str, Any] = {option: 0}
-    with pytest.raises(Invalid, match=option):
+    with pytest.raises(Invalid, match=f"{option} must be above 0"):
+        RemoteEmbedder("http://host", model="m", **options)
+
+
+@pytest.mark.parametrize("option", ["retries", "wait_initial"])
+def test_an_option_below_zero_is_invalid(option: str) -> None:
+    options: dict[str, Any] = {option: -1}
+    with pytest.raises(Invalid, match=f"{option} must not be below 0"):
         RemoteEmbedder("http://host", model="m", **options)
 
 

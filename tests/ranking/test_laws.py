@@ -198,11 +198,16 @@ def test_every_memory_found_is_either_a_hit_or_dropped_and_only_once(legs: list[
 
 
 @given(legs=leg_lists(), tuning=tunings(), limit=limits)
-def test_a_dropped_memory_says_at_last_why_it_was_dropped(legs: list[Leg], tuning: Tuning, limit: int):
+def test_a_dropped_memory_has_a_rank_behind_the_limit_or_says_why_it_has_none(
+    legs: list[Leg], tuning: Tuning, limit: int
+):
     ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
-    assert {hit.why[-1].step for hit in ranking.dropped} <= {"limit", "duplicate", "floor"}
-    assert not {"limit", "duplicate", "floor"} & {hit.why[-1].step for hit in ranking.hits}
+    verdicts = {"duplicate", "floor"}
+    late = [hit.rank for hit in ranking.dropped if hit.rank]
+    assert late == list(range(limit + 1, limit + 1 + len(late)))
+    assert all(hit.why[-1].step in verdicts for hit in ranking.dropped if not hit.rank)
+    assert not any(hit.why[-1].step in verdicts for hit in ranking.hits)
 
 
 @given(legs=leg_lists(), tuning=tunings(), limit=limits)
@@ -217,7 +222,7 @@ def test_the_limit_is_kept_and_the_places_are_counted_from_1(legs: list[Leg], tu
 def test_nothing_is_dropped_for_the_limit_before_the_result_is_full(legs: list[Leg], tuning: Tuning, limit: int):
     ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
-    late = [hit for hit in ranking.dropped if hit.why[-1].step == "limit"]
+    late = [hit for hit in ranking.dropped if hit.rank]
     assert not late or len(ranking.hits) == limit
 
 

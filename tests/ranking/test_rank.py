@@ -12,13 +12,11 @@ def test_the_best_come_first_and_are_numbered_from_1():
     assert [(hit.rank, hit.id) for hit in ranking.hits] == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_only_the_limit_comes_back_and_the_rest_is_told_as_dropped():
+def test_only_the_limit_comes_back_and_what_lies_behind_it_is_dropped_with_its_rank():
     ranking = rank([leg("semantic", "a", "b", "c")], plain(), limit=2, now=NOW)
 
     assert ids(ranking) == ["a", "b"]
-    assert [(hit.id, hit.why[-1].step, hit.why[-1].note) for hit in ranking.dropped] == [
-        ("c", "limit", "only the best 2 were asked for")
-    ]
+    assert [(hit.id, hit.rank) for hit in ranking.dropped] == [("c", 3)]
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -182,7 +180,10 @@ def test_a_repetition_is_left_out_and_its_place_is_filled():
     ranking = rank(legs, plain(dedup=True), limit=2, now=NOW)
 
     assert ids(ranking) == ["a", "c"]
-    assert [(hit.id, hit.why[-1].step) for hit in ranking.dropped] == [("d", "limit"), ("b", "duplicate")]
+    assert [(hit.id, hit.rank, hit.why[-1].step) for hit in ranking.dropped] == [
+        ("d", 3, "semantic"),
+        ("b", 0, "duplicate"),
+    ]
 
 
 def test_the_repetition_that_stays_is_the_one_that_ranks_higher_in_the_end():

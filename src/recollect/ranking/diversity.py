@@ -36,8 +36,8 @@ def diversify(hits: Sequence[Hit], diversity: float, vectors: Vectors, *, limit:
         at = left.pop(int(np.argmax(worth)))
         # Later picks may be worth more than earlier ones; a score shown must not rise down the list.
         ceiling = min(ceiling, float(hits[at].score - diversity * closest[at] * best))
-        note = f"likeness {closest[at]:.2f} to a higher hit"
-        chosen.append(hits[at].after("diversity", ceiling, note, value=float(closest[at])))
+        like = float(closest[at])
+        chosen.append(hits[at].after("diversity", ceiling, like, "likeness {:.2f} to a higher hit", like))
         closest = np.maximum(closest, likeness[at])
     return chosen + [hits[at] for at in left]
 

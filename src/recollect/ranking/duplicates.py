@@ -24,7 +24,8 @@ def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
     first: dict[str, Hit] = {}
     dropped: list[Hit] = []
     for hit in hits:
-        higher = first.setdefault(normalised(hit.memory.text), hit)
+        # The hash is of the normalised text, and a sixth of the work.
+        higher = first.setdefault(hit.memory.content_hash or normalised(hit.memory.text), hit)
         if higher is not hit:
-            dropped.append(hit.after("duplicate", hit.score, f"says the same as {higher.id}"))
+            dropped.append(hit.after("duplicate", hit.score, None, "says the same as {}", higher.id))
     return list(first.values()), dropped

@@ -7,13 +7,16 @@ differ only in how a share is worked out. The order in which the legs are given 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 
 from recollect.models import Candidate, Hit, Leg, Memory, Reason
 from recollect.ranking.normalise import fit, saturate
 from recollect.ranking.tuning import Tuning
 
-Share = tuple[float, str]
-"""What a leg adds to a memory's score, and the arithmetic in words."""
+Share = tuple[float, str, tuple[float, ...]]
+"""What a leg adds to a memory's score, and the arithmetic: a template and its figures."""
+
+NOTHING: Share = (0.0, "", ())
 
 
 def fuse(legs: Sequence[Leg], tuning: Tuning) -> list[Hit]:
@@ -43,12 +46,12 @@ def _add_shares(leg: Leg, share_of: Method, totals: dict[str, float], reasons: d
     placed = _places(leg.candidates)
     for id in totals:
         place, score = placed.get(id, (None, leg.elsewhere.get(id)))
-        share, note = share_of(place, score)
+        share, template, figures = share_of(place, score)
         if place is None and share == 0.0:
             continue
-        totals[id] += share
+        total = totals[id] = totals[id] + share
         rank = None if place is None else place + 1
-        reasons[id].append(Reason(leg.name, share, totals[id], note, rank, score))
+        reasons[id].append(Reason(leg.name, share, total, rank, score, template, figures))
 
 
 def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
@@ -60,11 +63,13 @@ def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
 
 
 def _rrf(leg: Leg, _legs: Sequence[Leg], tuning: Tuning) -> Method:
+    weight, k, base = leg.weight, tuning.rrf_k, tuning.rank_base
+
     def share(place: int | None, _: float | None) -> Share:
         if place is None:
-            return 0.0, ""
-        rank = place + tuning.rank_base
-        return leg.weight / (tuning.rrf_k + rank), f"{leg.weight:g} / ({tuning.rrf_k:g} + {rank})"
+            return NOTHING
+        rank = place + base
+        return weight / (k + rank), "{:g} / ({:g} + {})", (weight, k, rank)
 
     return share
 
@@ -78,14 +83,15 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     scores = leg.depth_scores or tuple(candidate.score for candidate in leg.candidates)
     scaling = tuning.semantic_scaling if leg.name == "semantic" else tuning.keyword_scaling
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth)
-    absent = min((scale(score) for score in scores), default=0.0)
-    absent = min(absent, 0.0)
+    absent = weight * min(map(scale, scores), default=0.0)
+    missing: Share = (absent, "not found", ()) if absent < 0 else NOTHING
+    full = tuning.fusion == "full"
 
     def share(place: int | None, score: float | None) -> Share:
-        if score is None or (place is None and tuning.fusion != "full"):
-            return weight * absent, "not found" if absent else ""
+        if score is None or (place is None and not full):
+            return missing
         scaled = scale(score)
-        return weight * scaled, f"{weight:.2f} × {scaled:.3f}, from {score:.3f}"
+        return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
 
     return share
 
@@ -93,15 +99,19 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
 def _weighted(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     """Shares by raw scores: cosine as it is, BM25 saturated to 0..1."""
     weight = leg.weight / sum(other.weight for other in legs)
-    scale = (lambda score: max(score, 0.0)) if leg.name == "semantic" else saturate
+    scale = _cosine if leg.name == "semantic" else saturate
 
     def share(place: int | None, score: float | None) -> Share:
         if place is None or score is None:
-            return 0.0, ""
+            return NOTHING
         scaled = scale(score)
-        return weight * scaled, f"{weight:.2f} × {scaled:.3f}"
+        return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
 
     return share
+
+
+def _cosine(score: float) -> float:
+    return min(max(score, 0.0), 1.0) if isfinite(score) else 0.0
 
 
 _METHODS: dict[str, Callable[[Leg, Sequence[Leg], Tuning], Method]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from math import isfinite
 from statistics import fmean, pstdev
 
 from recollect.errors import Invalid
@@ -26,12 +27,10 @@ def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> Sc
     lowest, highest = known[-1], known[0]
 
     def finite(score: float) -> float:
-        if math.isnan(score):
-            score = lowest
-        elif math.isinf(score):
+        if not isfinite(score):
             score = highest if score > 0 else lowest
         scaled = scale(score)
-        return scaled if math.isfinite(scaled) else 0.0
+        return scaled if isfinite(scaled) else 0.0
 
     return finite
 

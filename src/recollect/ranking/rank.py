@@ -29,9 +29,9 @@ def rank(
     hits, low = _drop_low(hits, tuning.score_floor)
     hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
     hits = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
-    kept, rest = (hits, []) if limit <= 0 else (hits[:limit], hits[limit:])
-    late = [hit.after("limit", hit.score, f"only the best {limit} were asked for") for hit in rest]
-    return Ranking(tuple(hit.at(place) for place, hit in enumerate(kept, 1)), (*late, *twins, *low))
+    placed = [hit.at(place) for place, hit in enumerate(hits, 1)]
+    last = len(placed) if limit <= 0 else limit
+    return Ranking(tuple(placed[:last]), (*placed[last:], *twins, *low))
 
 
 def _above_floor(leg: Leg, floor: float) -> Leg:
@@ -46,5 +46,5 @@ def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
     if floor <= 0:  # off: z-scores are negative for half of any pool, and that is no verdict
         return list(hits), []
     kept = [hit for hit in hits if hit.score >= floor]
-    low = [hit.after("floor", hit.score, f"scores below {floor:g}") for hit in hits if hit.score < floor]
+    low = [hit.after("floor", hit.score, floor, "scores below {:g}", floor) for hit in hits if hit.score < floor]
     return kept, low

@@ -144,6 +144,10 @@ class Modelling(Protocol):
         """Some memories that have no vector of this model yet."""
         ...
 
+    def count_unembedded(self, model: Model) -> int:
+        """How many memories have no vector of this model yet."""
+        ...
+
     def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
         """Store vectors of a model beside those being searched."""
         ...

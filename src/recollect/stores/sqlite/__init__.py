@@ -238,6 +238,12 @@ class SqliteStore:
             keys = [key for (key,) in connection.execute(_UNEMBEDDED, (number, number + 1, limit))]
             return cast("Mapping[Key, Memory]", by_keys(connection, keys))
 
+    def count_unembedded(self, model: Model) -> int:
+        with self._connections.read() as connection:
+            number = vector_blocks.model_number(connection, model) or 0
+            waiting: int = connection.execute(f"SELECT count(*) FROM ({_UNEMBEDDED})", (number, number + 1, -1)).get
+            return waiting
+
     def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
         with self._connections.write() as connection:
             number = vector_blocks.register_model(connection, model)

@@ -1,0 +1,57 @@
+"""The program: common options, and the commands of every room."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import recollect
+from recollect.cli import catalogue, memories, recalling, upkeep
+from recollect.cli.options import Commands, Common
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
+    epilog="--store, --profile, --embedder, --config and --json may stand before or behind any command.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"recollect {recollect.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    ctx: typer.Context,
+    store: Annotated[str | None, typer.Option(help="The store's file.", envvar="RECOLLECT_STORE")] = None,
+    profile: Annotated[str | None, typer.Option(help="Whose memories.", envvar="RECOLLECT_PROFILE")] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(help="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
+    ] = None,
+    config: Annotated[str | None, typer.Option(help="A TOML file with settings.", envvar="RECOLLECT_CONFIG")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    ctx.obj = Common(store, profile, embedder, config, json)
+
+
+app.command()(memories.remember)
+app.command()(recalling.recall)
+app.command()(memories.get)
+app.command(name="list")(memories.list_memories)
+app.command()(memories.update)
+app.command()(memories.forget)
+app.add_typer(catalogue.sessions, name="sessions")
+app.command()(catalogue.projects)
+app.command()(upkeep.status)
+app.command()(upkeep.doctor)
+app.command()(upkeep.reembed)
+app.add_typer(upkeep.config, name="config")
+app.command()(recalling.samples)

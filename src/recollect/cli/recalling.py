@@ -1,0 +1,93 @@
+"""The command that recalls, and the one that shows a recall to a newcomer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from recollect.cli.memories import Project, _kinds
+from recollect.cli.options import common, emit
+from recollect.errors import Invalid
+from recollect.ranking import Tuning, preset
+from recollect.settings import knob_value
+
+
+def recall(
+    ctx: typer.Context,
+    question: Annotated[str, typer.Argument(help="What to look for, in any words.")],
+    project: Project = None,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Its project's sessions, or it alone if it has none; may be repeated.")
+    ] = None,
+    only_session: Annotated[bool, typer.Option("--only-session", help="Those sessions alone.")] = False,
+    kind: Annotated[list[str] | None, typer.Option(help="Only this kind; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option(help="How many; 0 is all that the searches found.")] = 10,
+    explain: Annotated[bool, typer.Option("--explain", help="Show where each leg had it and what each step did.")] = False,
+    preset_name: Annotated[str | None, typer.Option("--preset", help="A named tuning, such as classic-rrf.")] = None,
+    set_knobs: Annotated[
+        list[str] | None, typer.Option("--set", help="Turn a knob for this recall, such as keyword_weight=2; repeatable.")
+    ] = None,
+    recent: Annotated[list[str] | None, typer.Option(help="Leave this id out; may be repeated.")] = None,
+) -> None:
+    """Recall memories by meaning and by words."""
+    with common(ctx).engine() as engine:
+        tuning = tuning_of(engine.tuned(), preset_name, set_knobs)
+        answer = engine.recall(
+            question,
+            limit=limit,
+            project=project,
+            session=session or None,
+            only_session=only_session,
+            kinds=_kinds(kind),
+            recent_ids=recent or (),
+            tuning=tuning,
+        )
+        value: dict[str, Any] = answer.to_dict()
+        dropped = value.pop("dropped")
+        if explain:
+            value |= {"tuning": tuning.model_dump(), "dropped": dropped}
+
+        def show_it() -> None:
+            from recollect.cli import show
+
+            show.recall(answer, explain=explain)
+
+        emit(ctx, value, show_it)
+
+
+def tuning_of(now: Tuning, name: str | None, knobs: list[str] | None) -> Tuning:
+    """The tuning in force, or a preset, with the knobs that were turned."""
+    return (preset(name) if name else now).with_knobs(**parse_knobs(knobs or []))
+
+
+def parse_knobs(pairs: list[str]) -> dict[str, Any]:
+    """Knobs from `knob=value`."""
+    knobs = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise Invalid(f"'{pair}': write a knob as knob=value, such as keyword_weight=2")
+        knobs[name.strip()] = knob_value(value.strip())
+    return knobs
+
+
+def samples(
+    ctx: typer.Context,
+    question: Annotated[str | None, typer.Argument(help="A question to show; without it, one of ours.")] = None,
+) -> None:
+    """Load made-up sample conversations into the store, and show an explained recall."""
+    from recollect.samples import QUESTIONS, load_samples
+
+    with common(ctx).engine() as engine:
+        added = load_samples(engine)
+        answer = engine.recall(question or QUESTIONS[0], limit=3)
+        memories = engine.stats().memories
+        store = common(ctx).store
+
+        def show_it() -> None:
+            from recollect.cli import show
+
+            show.welcome(answer, added=len(added), memories=memories, store=store, questions=QUESTIONS)
+
+        emit(ctx, {"added": len(added), "recall": answer.to_dict()}, show_it)
