@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -37,7 +37,7 @@ class AsyncEngine:
     async def remember(self, text: str, **fields: Any) -> Memory:
         return await asyncio.to_thread(self.engine.remember, text, **fields)
 
-    async def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> list[Memory]:
+    async def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> Sequence[Memory]:
         return await asyncio.to_thread(self.engine.remember_many, drafts)
 
     async def recall(self, question: str, **options: Any) -> Recall:
@@ -61,10 +61,10 @@ class AsyncEngine:
     async def stats(self) -> Stats:
         return await asyncio.to_thread(self.engine.stats)
 
-    async def sessions(self, **where: Any) -> list[Session]:
+    async def sessions(self, **where: Any) -> Sequence[Session]:
         return await asyncio.to_thread(self.engine.sessions, **where)
 
-    async def projects(self, **where: Any) -> list[Project]:
+    async def projects(self, **where: Any) -> Sequence[Project]:
         return await asyncio.to_thread(self.engine.projects, **where)
 
     async def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:

@@ -21,7 +21,7 @@ from recollect.models import Kind, Memory, Model, Page, Project, Recall, Scope, 
 from recollect.ranking import Tuning, parse_tuning, preset
 from recollect.recall import Question, recall
 from recollect.reembed import reembed
-from recollect.remember import Draft, content_hash, embed_memories, store_memories, to_memory, usable_embedder
+from recollect.remember import Draft, embed_memories, store_memories, to_memory, usable_embedder
 from recollect.settings import Settings, load_settings
 from recollect.stores import Record, Store, open_store
 
@@ -96,10 +96,10 @@ class Engine:
     # Remembering
 
     def remember(self, text: str, **fields: Any) -> Memory:
-        """The memory as stored. Fields are those of `Draft`: project, session, kind, speaker, importance, occurred, …"""
+        """The memory as stored. Fields are those of `Draft`: project, session, kind, speaker, importance, …"""
         return self.remember_many([Draft(text, **{"profile": self._settings.profile, **fields})])[0]
 
-    def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> list[Memory]:
+    def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> Sequence[Memory]:
         """The memories as stored: all of them, or none if one is not valid."""
         now = self.now()
         memories = [to_memory(self._draft(draft), now=now) for draft in drafts]
@@ -208,7 +208,7 @@ class Engine:
         return kept
 
     def keep_tuning(self, knobs: Mapping[str, Any]) -> Tuning:
-        """The tuning in force from now on, for every process on this store, with these knobs turned; None unsets one."""
+        """The tuning in force from now on, for every process on this store; None takes a knob back."""
         turned = {name: value for name, value in {**self.kept_tuning(), **knobs}.items() if value is not None}
         checked = parse_tuning(turned).model_dump(include=set(parse_tuning(turned).model_fields_set))
         self._store.keep("tuning", json.dumps(checked) if checked else None)
@@ -233,11 +233,11 @@ class Engine:
         """What the store holds."""
         return self._store.stats()
 
-    def sessions(self, *, project: str | None = None, profile: str | None = None) -> list[Session]:
+    def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """The sessions of the profile, or of one project."""
         return self._store.sessions(profile or self._settings.profile, project=project)
 
-    def projects(self, *, profile: str | None = None) -> list[Project]:
+    def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """The projects of the profile."""
         return self._store.projects(profile or self._settings.profile)
 
@@ -286,7 +286,7 @@ class Engine:
         """The time by this engine's clock."""
         return self._clock()
 
-    def check(self) -> list[str]:
+    def check(self) -> Sequence[str]:
         """What is wrong with the store, one sentence each."""
         return self._store.check()
 

@@ -181,7 +181,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits best first, and what fell out: those behind the limit with their rank, others with the reason as their last."""
+    """Hits best first, and what fell out: behind the limit with its rank, else with the reason as its last."""
 
     hits: tuple[Hit, ...]
     dropped: tuple[Hit, ...] = ()

@@ -155,7 +155,8 @@ def _embed(text: str, store: Store, embedder: Embedder | None) -> Vector:
         raise Unavailable(
             f"the store's vectors come from {stored}, the embedder is {embedder.model}; run: recollect reembed"
         )
-    return embedder.embed([embedder.split(text)[0]])[0]
+    vector: Vector = embedder.embed([embedder.split(text)[0]])[0]
+    return vector
 
 
 def _missing(searches: Sequence[Searched]) -> str | None:

@@ -83,7 +83,7 @@ def content_hash(text: str) -> str:
 
 
 def store_memories(store: Store, embedder: Embedder | None, memories: Sequence[Memory]) -> list[Memory]:
-    """The memories as stored, all or none. Without a usable embedder they are stored all the same, to be embedded later."""
+    """The memories as stored, all or none. Without a usable embedder they are stored all the same, for later."""
     usable = usable_embedder(store, embedder)
     vectors = embed_memories(usable, memories) if usable else None
     if vectors is None or usable is None:
@@ -123,7 +123,9 @@ def to_time(value: datetime | str | None, name: str) -> datetime | None:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise Invalid(f"{name}: '{value}' is not a time; write it as 2026-05-08 or 2026-05-08T13:56:00+02:00") from None
+            raise Invalid(
+                f"{name}: '{value}' is not a time; write it as 2026-05-08 or 2026-05-08T13:56:00+02:00"
+            ) from None
     if value is None or isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
     raise Invalid(f"{name}: a time is text in ISO 8601, not {type(value).__name__}")

@@ -33,9 +33,12 @@ class EmbedderSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str = Field("bge-small", description="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.")
+    name: str = Field(
+        "bge-small", description="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."
+    )
     model: str | None = Field(None, description="The model's name at an http(s) address.")
     api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
+    path: str | None = Field(None, description="Where a fastembed model lies, if it is not to be fetched.")
     pooling: Literal["cls", "mean"] = Field("cls", description="How a local model's token vectors become one.")
     timeout: float = Field(10.0, gt=0, le=600, description="Seconds for one request to an http(s) address.")
     retries: int = Field(3, ge=0, le=10, description="How often a failed request is tried again.")

@@ -38,15 +38,17 @@ _DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
 _ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
 
-STOP_WORDS = frozenset(
-    """a about after again all also am an and any are as at be because been before being but by can could did do does
-    doing done dont down during each few for from further get gets got had has have having he her here hers herself him
-    himself his how i if in into is it its itself just let like me more most much my myself no nor not now of off on once
-    one only or other our ours out over own same she should so some such than that the their theirs them themselves then
-    there these they this those through to too under until up us very was we were what when where which while who whom
-    whose why will with would you your yours yourself yourselves didnt doesnt isnt wasnt arent werent cant couldnt
-    wouldnt shouldnt wont havent hasnt hadnt tell know remember recall please""".split()
-)
+_STOP_WORDS = """
+    a about after again all also am an and any are as at be because been before being but by can could did do does
+    doing done dont down during each few for from further get gets got had has have having he her here hers
+    herself him himself his how i if in into is it its itself just let like me more most much my myself no nor not
+    now of off on once one only or other our ours out over own same she should so some such than that the their
+    theirs them themselves then there these they this those through to too under until up us very was we were what
+    when where which while who whom whose why will with would you your yours yourself yourselves didnt doesnt isnt
+    wasnt arent werent cant couldnt wouldnt shouldnt wont havent hasnt hadnt tell know remember recall please
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English words that say nothing of what a question is about."""
 
 
 class _Stems:

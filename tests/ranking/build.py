@@ -10,6 +10,7 @@ import numpy as np
 
 from recollect.models import Candidate, Hit, Leg, Memory, Ranking
 from recollect.ranking import Tuning
+from recollect.ranking.diversity import diversify
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 
@@ -57,3 +58,9 @@ def unit(*numbers: float) -> np.ndarray:
     """A vector of length 1 in that direction."""
     vector = np.array(numbers, dtype=np.float32)
     return vector / np.linalg.norm(vector)
+
+
+def in_mmr_order(hits, diversity, vectors, *, limit):
+    """What MMR picks and then the rest, as one list."""
+    picked, rest = diversify(hits, diversity, vectors, limit=limit)
+    return [*picked, *rest]

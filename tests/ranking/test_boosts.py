@@ -273,7 +273,7 @@ def test_low_quality_pushes_a_score_below_zero_further_down():
     scored = scores(by_quality(hits, MULTIPLY, now=NOW))
 
     assert scored["good"] == pytest.approx(-0.5)
-    assert scored["poor"] == pytest.approx(-0.5 * (2 - 0.80))
+    assert scored["poor"] == pytest.approx(-0.5 / 0.80)
 
 
 def test_quality_is_told():

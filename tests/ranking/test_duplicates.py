@@ -99,12 +99,3 @@ def test_hits_that_all_differ_are_all_kept_as_they_are():
 
     assert drop_duplicates(hits) == (hits, [])
     assert drop_duplicates([]) == ([], [])
-
-
-def test_memories_whose_content_hash_is_stored_are_compared_by_it():
-    same = [hit(memory(name, "Tea", content_hash="f00"), 0.5) for name in "ab"]
-    other = hit(memory("c", "Coffee", content_hash="ba5"), 0.4)
-
-    kept, dropped = drop_duplicates([*same, other])
-
-    assert (ids(kept), ids(dropped)) == (["a", "c"], ["b"])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from recollect.ranking.fusion import fuse
@@ -200,16 +202,23 @@ def test_absence_costs_a_reason_when_it_costs_score():
 
 
 def test_weighted_fusion_adds_seven_tenths_cosine_and_three_tenths_saturated_bm25():
-    legs = [leg("semantic", ("a", 0.8), weight=0.7), leg("keyword", ("a", 4.0), ("k", 1.0), weight=0.3)]
+    legs = [leg("semantic", ("a", 0.8), weight=0.7), leg("keyword", ("a", 3.0), ("k", 1.0), weight=0.3)]
 
     fused = scores(fuse(legs, plain(fusion="weighted")))
 
-    assert fused["a"] == pytest.approx(0.7 * 0.8 + 0.3 * 4 / (1 + 4))
+    assert fused["a"] == pytest.approx(0.7 * 0.8 + 0.3 * 3 / (1 + 3))
     assert fused["k"] == pytest.approx(0.3 * 1 / (1 + 1))
 
 
 def test_weighted_fusion_takes_a_negative_cosine_for_no_likeness_at_all():
     legs = [leg("semantic", ("a", -0.4)), leg("keyword", ("a", 1.0))]
+
+    assert scores(fuse(legs, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
+
+
+@pytest.mark.parametrize("cosine", [math.nan, -math.inf])
+def test_weighted_fusion_takes_a_cosine_that_is_no_number_for_no_likeness_at_all(cosine: float):
+    legs = [leg("semantic", ("a", cosine)), leg("keyword", ("a", 1.0))]
 
     assert scores(fuse(legs, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from recollect.models import Candidate, Leg, Memory
 from recollect.ranking import Tuning, rank
-from recollect.ranking.diversity import diversify
 from recollect.ranking.duplicates import drop_duplicates, normalised
 from recollect.ranking.fusion import fuse
 from recollect.ranking.normalise import scale_all
-from tests.ranking.build import FUSIONS, NOW, SCALINGS, hit, ids, memory, plain, scores, unit
+from tests.ranking.build import FUSIONS, NOW, SCALINGS, hit, ids, in_mmr_order, memory, plain, scores, unit
 
 TEXTS = ("Likes tea", "likes tea!", "Lives in Rome", "lives in Rome with a dog", "has a dog", "👍", "")
 
@@ -249,12 +248,12 @@ hit_lists = st.lists(st.tuples(st.sampled_from(MEMORIES), sane), unique_by=lambd
 
 @given(hits=hit_lists, limit=limits)
 def test_diversity_0_is_identity(hits: list, limit: int):
-    assert diversify(hits, 0.0, VECTORS, limit=limit) == hits
+    assert in_mmr_order(hits, 0.0, VECTORS, limit=limit) == hits
 
 
 @given(hits=hit_lists, diversity=st.floats(0, 1), limit=limits)
 def test_diversity_only_reorders(hits: list, diversity: float, limit: int):
-    assert sorted(ids(diversify(hits, diversity, VECTORS, limit=limit))) == sorted(ids(hits))
+    assert sorted(ids(in_mmr_order(hits, diversity, VECTORS, limit=limit))) == sorted(ids(hits))
 
 
 @given(hits=hit_lists)
@@ -273,6 +272,8 @@ def test_normalising_pays_no_heed_to_surrounding_white_space(text: str):
 def test_full_fusion_without_true_scores_from_elsewhere_is_relative_fusion(legs: list[Leg], limit: int):
     bare = [replace(found, elsewhere={}) for found in legs]
 
-    full, relative = (rank(bare, plain(fusion=fusion), limit=limit, now=NOW) for fusion in ("full", "relative"))
+    # Without a floor: what a floor turns away keeps its true score in full fusion.
+    tunings = (plain(fusion=fusion, semantic_floor=-1) for fusion in ("full", "relative"))
+    full, relative = (rank(bare, tuning, limit=limit, now=NOW) for tuning in tunings)
 
     assert full == relative

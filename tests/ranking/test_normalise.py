@@ -43,7 +43,7 @@ def test_distribution_scaling_puts_the_mean_in_the_middle_and_three_sigmas_at_th
     scale = fit("distribution", [3.0, 1.0])  # mean 2, deviation 1
 
     assert [scale(score) for score in (2.0, 3.0, 1.0)] == pytest.approx([0.5, 4 / 6, 2 / 6])
-    assert [scale(2 + 3), scale(2 - 3), scale(99.0), scale(-99.0)] == [1.0, 0.0, 1.0, 0.0]
+    assert [scale(2 + 3), scale(2 - 3), scale(99.0), scale(-99.0)] == pytest.approx([1.0, 0.0, 1.0, 0.0])
 
 
 def test_spread_scaling_takes_the_score_at_its_depth_as_zero():

@@ -65,10 +65,10 @@ def test_weighted_is_seven_tenths_cosine_and_three_tenths_saturated_bm25():
     tuning = preset("weighted")
     legs = [
         leg("semantic", ("a", 0.8), weight=tuning.semantic_weight),
-        leg("keyword", ("a", 4.0), weight=tuning.keyword_weight),
+        leg("keyword", ("a", 1.0), weight=tuning.keyword_weight),
     ]
 
-    assert scores(rank(legs, tuning, limit=0, now=NOW)) == {"a": pytest.approx(0.7 * 0.8 + 0.3 * 4 / 5)}
+    assert scores(rank(legs, tuning, limit=0, now=NOW)) == {"a": pytest.approx(0.7 * 0.8 + 0.3 * 1 / 2)}
 
 
 @pytest.mark.parametrize(("name", "found"), [("semantic-only", ["s"]), ("keyword-only", ["k"])])

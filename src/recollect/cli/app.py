@@ -20,7 +20,7 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"recollect {recollect.__version__}")
         raise typer.Exit
@@ -37,8 +37,11 @@ def options(
     ] = None,
     config: Annotated[str | None, typer.Option(help="A TOML file with settings.", envvar="RECOLLECT_CONFIG")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
+    del version  # its callback has done the work
     ctx.obj = Common(store, profile, embedder, config, json)
 
 

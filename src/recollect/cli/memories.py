@@ -29,7 +29,9 @@ Source = Annotated[str | None, typer.Option(help="Where it comes from.")]
 def remember(
     ctx: typer.Context,
     text: Annotated[str | None, typer.Argument(help="What to remember; without it, standard input is read.")] = None,
-    jsonl: Annotated[str | None, typer.Option(help="A file of memories, one JSON object a line; - is standard input.")] = None,
+    jsonl: Annotated[
+        str | None, typer.Option(help="A file of memories, one JSON object a line; - is standard input.")
+    ] = None,
     project: Project = None,
     session: Session = None,
     kind: Annotated[str, typer.Option(help="episodic, semantic or identity.")] = "episodic",
@@ -138,7 +140,9 @@ def update(
     at: At = None,
     metadata: Metadata = None,
     source: Source = None,
-    evergreen: Annotated[bool | None, typer.Option("--evergreen/--no-evergreen", help="Whether it never fades.")] = None,
+    evergreen: Annotated[
+        bool | None, typer.Option("--evergreen/--no-evergreen", help="Whether it never fades.")
+    ] = None,
 ) -> None:
     """Change a memory; its words and vector follow its text."""
     given = {

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -40,10 +39,10 @@ class Common:
 class Commands(TyperGroup):
     """A group whose own options may also stand behind the command, where people type them."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _hoisted(args))
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except RecollectError as error:

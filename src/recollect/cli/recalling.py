@@ -23,10 +23,13 @@ def recall(
     only_session: Annotated[bool, typer.Option("--only-session", help="Those sessions alone.")] = False,
     kind: Annotated[list[str] | None, typer.Option(help="Only this kind; may be repeated.")] = None,
     limit: Annotated[int, typer.Option(help="How many; 0 is all that the searches found.")] = 10,
-    explain: Annotated[bool, typer.Option("--explain", help="Show where each leg had it and what each step did.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show where each leg had it and what each step did.")
+    ] = False,
     preset_name: Annotated[str | None, typer.Option("--preset", help="A named tuning, such as classic-rrf.")] = None,
     set_knobs: Annotated[
-        list[str] | None, typer.Option("--set", help="Turn a knob for this recall, such as keyword_weight=2; repeatable.")
+        list[str] | None,
+        typer.Option("--set", help="Turn a knob for this recall, such as keyword_weight=2; repeatable."),
     ] = None,
     recent: Annotated[list[str] | None, typer.Option(help="Leave this id out; may be repeated.")] = None,
 ) -> None:

@@ -176,7 +176,9 @@ def checks(found: Mapping[str, Sequence[str]]) -> None:
     for name, problems in found.items():
         for problem in problems or ("ok",):
             colour = "red" if problems else "green"
-            console.print(Text("✗ " if problems else "✓ ", style=colour).append(f"{name}: {safe(problem)}", style="default"))
+            console.print(
+                Text("✗ " if problems else "✓ ", style=colour).append(f"{name}: {safe(problem)}", style="default")
+            )
 
 
 def config(value: Mapping[str, Any], tuning: type[Tuning]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -46,7 +47,7 @@ def doctor(ctx: typer.Context) -> None:
         raise typer.Exit(1)
 
 
-def _examine(engine: Engine) -> dict[str, list[str]]:
+def _examine(engine: Engine) -> dict[str, Sequence[str]]:
     """The problems found, by what was looked at."""
     waiting = engine.stats().unembedded
     problem = engine.embedding_problem()

@@ -58,7 +58,7 @@ def open_embedder(settings: EmbedderSettings) -> Embedder | None:
     return None if embedder is None else CachedEmbedder(embedder)
 
 
-def _open_bge_small(_: str, settings: EmbedderSettings) -> Embedder:
+def _open_bge_small(_: str, _settings: EmbedderSettings) -> Embedder:
     from recollect.embedders.onnx import open_bge_small
 
     return open_bge_small()
@@ -73,7 +73,7 @@ def _open_local(directory: str, settings: EmbedderSettings) -> Embedder:
 def _open_fastembed(name: str, settings: EmbedderSettings) -> Embedder:
     from recollect.embedders.hub import FastembedEmbedder
 
-    return FastembedEmbedder(name)
+    return FastembedEmbedder(name, path=settings.path)
 
 
 def _open_remote(url: str, settings: EmbedderSettings) -> Embedder:

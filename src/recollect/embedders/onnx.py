@@ -37,7 +37,9 @@ class OnnxEmbedder:
     cores, each with a session of one thread.
     """
 
-    def __init__(self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0) -> None:
+    def __init__(
+        self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0
+    ) -> None:
         self._directory = Path(directory)
         for file in ("model.onnx", "tokenizer.json"):
             if not (self._directory / file).is_file():
@@ -94,7 +96,9 @@ class OnnxEmbedder:
         try:
             session, tokenizer = load(self._directory)
         except Exception as error:
-            raise Unavailable(f"{self._directory} cannot be loaded ({error}); is it an ONNX embedding model?") from error
+            raise Unavailable(
+                f"{self._directory} cannot be loaded ({error}); is it an ONNX embedding model?"
+            ) from error
         self._idle.append(session)
         return tokenizer
 

@@ -23,7 +23,7 @@ def _weigh(hit: Hit, weights: dict[str, float]) -> Hit:
     source = hit.memory.source or ""
     for pattern, weight in weights.items():
         if fnmatchcase(source, pattern):
-            return hit.after("source", hit.score * weight, weight, "× {:g} for {}", weight, pattern)
+            return hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern)
     return hit
 
 
@@ -41,7 +41,7 @@ def _fade(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
     half_life = tuning.half_life_days * (1.0 + tuning.importance_slows_decay * memory.importance)
     age = days_between(memory.when, now)
     factor = 0.5 ** (age / half_life)
-    return hit.after("decay", hit.score * factor, age, "× {:.3f} at {:.1f} days", factor, age)
+    return hit.after("decay", _times(hit.score, factor), age, "× {:.3f} at {:.1f} days", factor, age)
 
 
 def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
@@ -67,15 +67,18 @@ def _multiply_quality(hit: Hit, _best: float, tuning: Tuning, now: datetime) -> 
     shares = tuning.recency_share + tuning.importance_share
     quality = _quality_sum(hit.memory, tuning, now) / shares if shares > 0 else 1.0
     factor = tuning.relevance_share + (1.0 - tuning.relevance_share) * quality
-    # A negative score (z-score scaling) is pushed further down by low quality, never up.
-    score = hit.score * factor if hit.score >= 0 else hit.score * (2.0 - factor)
-    return hit.after("quality", score, quality, "× {:.3f} for quality {:.2f}", factor, quality)
+    return hit.after("quality", _times(hit.score, factor), quality, "× {:.3f} for quality {:.2f}", factor, quality)
 
 
 def _quality_sum(memory: Memory, tuning: Tuning, now: datetime) -> float:
     idle = days_between(memory.accessed or memory.created, now)
-    recency = 0.5 ** (idle / tuning.access_half_life_days)
+    recency: float = 0.5 ** (idle / tuning.access_half_life_days)
     return tuning.recency_share * recency + tuning.importance_share * memory.importance
+
+
+def _times(score: float, factor: float) -> float:
+    """The score times a factor. A negative score (z-score scaling has them) is divided: less is never more."""
+    return score * factor if score >= 0 else score / max(factor, 1e-6)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:

@@ -16,14 +16,15 @@ from recollect.ranking.duplicates import normalised
 Vectors = Mapping[str, npt.NDArray[np.float32]]
 
 
-def diversify(hits: Sequence[Hit], diversity: float, vectors: Vectors, *, limit: int) -> list[Hit]:
-    """The hits in the order MMR picks them until the limit, then the rest; 0 gives them back as they are.
+def diversify(hits: Sequence[Hit], diversity: float, vectors: Vectors, *, limit: int) -> tuple[list[Hit], list[Hit]]:
+    """The hits that MMR picks, in its order, and the rest; 0 picks the first ones as they are.
 
     Relevance is divided by the best first, so that the trade means the same for every fusion. Likeness is the cosine
     of the memories' vectors, and the overlap of their words where a vector is missing.
     """
     if diversity <= 0 or len(hits) < 2:
-        return list(hits)
+        last = len(hits) if limit <= 0 else limit
+        return list(hits[:last]), list(hits[last:])
     best = max(hits[0].score, 1e-12)
     relevance = np.array([max(hit.score, 0.0) / best for hit in hits])
     likeness = _likeness(hits, vectors)
@@ -39,7 +40,7 @@ def diversify(hits: Sequence[Hit], diversity: float, vectors: Vectors, *, limit:
         like = float(closest[at])
         chosen.append(hits[at].after("diversity", ceiling, like, "likeness {:.2f} to a higher hit", like))
         closest = np.maximum(closest, likeness[at])
-    return chosen + [hits[at] for at in left]
+    return chosen, [hits[at] for at in left]
 
 
 def _likeness(hits: Sequence[Hit], vectors: Vectors) -> npt.NDArray[np.float64]:

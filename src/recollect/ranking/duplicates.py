@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
 from recollect.models import Hit
 
-_NOT_WORDS = re.compile(r"[\W_]+")
+_TELLING = "#@%&/\\"
+"""Punctuation that changes what is meant: C is not C#."""
+
+
+class _Blanks(dict[int, str]):
+    """Punctuation, white space and control characters as blanks. Symbols and marks stay: 👍 is not 👎, का is not की."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        blank = unicodedata.category(char)[0] in "PZC" and char not in _TELLING
+        self[code] = " " if blank else char
+        return self[code]
+
+
+_BLANKS = _Blanks()
 
 
 def normalised(text: str) -> str:
     """Text without differences of case, white space, punctuation and Unicode form."""
     folded = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    words = _NOT_WORDS.sub(" ", folded).strip()
-    # A text of symbols alone (an emoji, "?!") is its own normal form: two different ones are not the same.
-    return words or folded.strip()
+    # A text of punctuation alone ("?!") is its own normal form: two different ones are not the same.
+    return " ".join(folded.translate(_BLANKS).split()) or folded.strip()
 
 
 def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:

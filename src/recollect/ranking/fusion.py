@@ -44,12 +44,12 @@ Method = Callable[[int | None, float | None], Share]
 
 def _add_shares(leg: Leg, share_of: Method, totals: dict[str, float], reasons: dict[str, list[Reason]]) -> None:
     placed = _places(leg.candidates)
-    for id in totals:
+    for id, before in list(totals.items()):
         place, score = placed.get(id, (None, leg.elsewhere.get(id)))
         share, template, figures = share_of(place, score)
         if place is None and share == 0.0:
             continue
-        total = totals[id] = totals[id] + share
+        total = totals[id] = before + share
         rank = None if place is None else place + 1
         reasons[id].append(Reason(leg.name, share, total, rank, score, template, figures))
 
@@ -96,7 +96,7 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     return share
 
 
-def _weighted(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
+def _weighted(leg: Leg, legs: Sequence[Leg], _tuning: Tuning) -> Method:
     """Shares by raw scores: cosine as it is, BM25 saturated to 0..1."""
     weight = leg.weight / sum(other.weight for other in legs)
     scale = _cosine if leg.name == "semantic" else saturate

@@ -43,7 +43,8 @@ def scale_all(scaling: str, scores: Sequence[float], *, spread_depth: int = 100)
 
 def saturate(score: float) -> float:
     """BM25 mapped to 0..1, whichever sign its source gives it: |r| / (1 + |r|)."""
-    return abs(score) / (1.0 + abs(score)) if math.isfinite(score) else 0.0
+    size = abs(score)
+    return size / (1.0 + size) if isfinite(size) else float(size > 0)
 
 
 def _between(low: float, high: float) -> Scale:
@@ -60,15 +61,24 @@ def _divide(divisor: float, *, minus: float = 0.0) -> Scale:
     return lambda score: (score - minus) / divisor
 
 
+def _moments(known: list[float]) -> tuple[float, float, float]:
+    """Mean and deviation of the scores over their peak, which keeps large ones from overflowing; 0 if all are equal."""
+    peak = max(abs(known[0]), abs(known[-1]))
+    if known[0] == known[-1]:
+        return 1.0, 0.0, peak
+    parts = [score / peak for score in known]
+    return fmean(parts), pstdev(parts), peak
+
+
 def _min_max(known: list[float], _: int) -> Scale:
     return _between(known[-1], known[0])
 
 
 def _z_score(known: list[float], _: int) -> Scale:
-    mean, deviation = fmean(known), pstdev(known)
-    if not (deviation > 0 and math.isfinite(deviation)):
+    mean, deviation, peak = _moments(known)
+    if deviation <= 0:
         return lambda score: 0.0
-    return lambda score: (score - mean) / deviation
+    return lambda score: (score / peak - mean) / deviation
 
 
 def _sum(known: list[float], _: int) -> Scale:
@@ -84,8 +94,11 @@ def _l2(known: list[float], _: int) -> Scale:
 
 
 def _distribution(known: list[float], _: int) -> Scale:
-    mean, deviation = fmean(known), pstdev(known)
-    return _between(mean - 3 * deviation, mean + 3 * deviation)
+    mean, deviation, peak = _moments(known)
+    if deviation <= 0:
+        return _between(known[-1], known[0])
+    within = _between(mean - 3 * deviation, mean + 3 * deviation)
+    return lambda score: within(score / peak)
 
 
 def _spread(known: list[float], depth: int) -> Scale:

@@ -17,9 +17,7 @@ from recollect.ranking.fusion import fuse
 from recollect.ranking.tuning import Tuning
 
 
-def rank(
-    legs: Sequence[Leg], tuning: Tuning, *, limit: int, now: datetime, vectors: Vectors | None = None
-) -> Ranking:
+def rank(legs: Sequence[Leg], tuning: Tuning, *, limit: int, now: datetime, vectors: Vectors | None = None) -> Ranking:
     """The best `limit` memories of all legs (0 or less: all of them), best first, and what fell out where."""
     hits = fuse([_above_floor(leg, tuning.semantic_floor) for leg in legs], tuning)
     hits = by_source(hits, tuning.source_weights)
@@ -28,18 +26,25 @@ def rank(
     hits.sort(key=lambda hit: -hit.score)
     hits, low = _drop_low(hits, tuning.score_floor)
     hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
-    hits = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
-    placed = [hit.at(place) for place, hit in enumerate(hits, 1)]
-    last = len(placed) if limit <= 0 else limit
-    return Ranking(tuple(placed[:last]), (*placed[last:], *twins, *low))
+    picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
+    picked, lowered = _drop_low(picked, tuning.score_floor)
+    placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
+    behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
+    return Ranking(placed, (*behind, *lowered, *twins, *low))
 
 
 def _above_floor(leg: Leg, floor: float) -> Leg:
-    """The semantic leg without memories that are not similar enough; other legs have no absolute measure."""
+    """The semantic leg without memories that are not similar enough; other legs have no absolute measure.
+
+    They cannot enter by meaning, but one that words have found keeps its true score.
+    """
     if leg.name != "semantic" or floor <= -1:
         return leg
-    similar = tuple(candidate for candidate in leg.candidates if candidate.score >= floor)
-    return leg if len(similar) == len(leg.candidates) else replace(leg, candidates=similar)
+    low = {candidate.memory.id: candidate.score for candidate in leg.candidates if candidate.score < floor}
+    if not low:
+        return leg
+    similar = tuple(candidate for candidate in leg.candidates if candidate.memory.id not in low)
+    return replace(leg, candidates=similar, elsewhere={**leg.elsewhere, **low})
 
 
 def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:

@@ -6,7 +6,7 @@ recall and the search space of tuning. An unknown knob is an error.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -50,9 +50,9 @@ class Tuning(BaseModel):
         0.0, ge=-1, le=1, description="A memory found by meaning must be at least this similar (cosine)."
     )
     score_floor: float = Field(0.0, ge=0, le=10, description="A hit must score at least this in the end.")
-    source_weights: dict[str, float] = Field(
+    source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,
-        description="Multiplies the score by a weight per source pattern, such as {'notes/*': 1.5}; first match counts.",
+        description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}.",
     )
     decay: bool = Field(False, description="Whether memories fade with age. Identity and evergreen ones never do.")
     half_life_days: float = Field(30, gt=0, le=36500, description="The age in days at which decay halves a score.")

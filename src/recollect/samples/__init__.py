@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib import resources
 
 from recollect.engine import Engine
@@ -18,7 +19,7 @@ QUESTIONS = (
 )
 
 
-def load_samples(engine: Engine) -> list[Memory]:
+def load_samples(engine: Engine) -> Sequence[Memory]:
     """The sample memories now in the store; those that are there already are not added again."""
     text = resources.files("recollect.samples").joinpath("conversations.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]

@@ -86,9 +86,7 @@ class Searching(Protocol):
         """The best by words, best first; any text is a safe question. Terms commoner than `common` are left out."""
         ...
 
-    def search_vectors(
-        self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()
-    ) -> list[Found]:
+    def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
         """The nearest by cosine, best first, each memory once by its nearest part."""
         ...
 
@@ -170,7 +168,7 @@ class Store(Keeping, Searching, Cataloguing, Modelling, Protocol):
 
 
 def open_store(address: str) -> Store:
-    """The store at an address: a file path or `sqlite:///path`, made if it is not there."""
+    """The store at an address: a file path or `sqlite:///path`, made if it is not there, or `memory://`."""
     scheme, separator, rest = address.partition("://")
     loader = _LOADERS.get(scheme if separator else "sqlite")
     if loader is None:
@@ -184,4 +182,10 @@ def _open_sqlite(path: str) -> Store:
     return SqliteStore(path)
 
 
-_LOADERS: dict[str, Callable[[str], Store]] = {"sqlite": _open_sqlite}
+def _open_memory(_: str) -> Store:
+    from recollect.stores.in_memory import InMemoryStore
+
+    return InMemoryStore()
+
+
+_LOADERS: dict[str, Callable[[str], Store]] = {"sqlite": _open_sqlite, "memory": _open_memory}

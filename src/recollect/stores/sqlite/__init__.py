@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -12,12 +11,12 @@ from typing import Any, cast
 import apsw
 
 from recollect.errors import Conflict, NotFound
-from recollect.models import KINDS, Key, Memory, Model, Page, Project, Scope, Session, Stats
+from recollect.models import Key, Memory, Model, Page, Project, Scope, Session, Stats
 from recollect.stores import Found, Record, Vector
 from recollect.stores.sqlite import catalogue, checks, vector_blocks, word_index
 from recollect.stores.sqlite.connections import Connections
 from recollect.stores.sqlite.migrations import migrate
-from recollect.stores.sqlite.rows import by_keys, to_memory, to_micros
+from recollect.stores.sqlite.rows import by_keys, storable_ids, to_memory, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
 from recollect.stores.sqlite.vector_index import VectorIndex
 from recollect.words import index_terms
@@ -42,6 +41,8 @@ class SqliteStore:
     # Keeping
 
     def add(self, records: Sequence[Record], *, model: Model | None) -> list[Memory]:
+        if not records:
+            return []
         # Terms are the slowest part and need no lock.
         terms = [index_terms(record.memory.indexed_text) for record in records]
         with self._connections.write() as connection:
@@ -73,11 +74,12 @@ class SqliteStore:
             vector_blocks.add_vectors(connection, embedded, model=number, dimension=model.dimension)
 
     def get(self, ids: Sequence[str]) -> list[Memory]:
-        if not ids:
+        wanted = storable_ids(ids)
+        if not wanted:
             return []
         with self._connections.read() as connection:
             rows = connection.execute(
-                "SELECT m.* FROM memory_rows AS m WHERE m.id IN carray(?)", (apsw.carray(tuple(ids)),)
+                "SELECT m.* FROM memory_rows AS m WHERE m.id IN carray(?)", (apsw.carray(wanted),)
             )
             found = {row[1]: to_memory(row) for row in rows}
         return [found[id] for id in ids if id in found]
@@ -96,9 +98,9 @@ class SqliteStore:
         memory = record.memory
         terms = index_terms(memory.indexed_text)
         with self._connections.write() as connection:
-            key, old_terms = _key_and_terms(connection, memory.id)
+            key = _key(connection, memory.id)
             numbers = Registrar(connection).numbers(memory)
-            word_index.remove_words(connection, [(key, old_terms)])
+            word_index.remove_words(connection, catalogue.indexed(connection, [key]))
             connection.execute("DELETE FROM memories WHERE key = ?", (key,))
             position = memory.position if numbers.session else None
             connection.execute(_INSERT, _row(key, memory, numbers, position, terms))
@@ -112,10 +114,7 @@ class SqliteStore:
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.write() as connection:
-            found = connection.execute(
-                "SELECT key FROM memories WHERE id IN carray(?)", (apsw.carray(tuple(ids) or ("",)),)
-            )
-            return _remove(connection, [key for (key,) in found])
+            return _remove(connection, sorted(_keys(connection, ids)))
 
     def remove_scope(self, scope: Scope) -> int:
         with self._connections.write() as connection:
@@ -128,8 +127,9 @@ class SqliteStore:
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         with self._connections.write() as connection:
             connection.executemany(
-                "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) WHERE id = ?",
-                [(to_micros(at), id) for id in ids],
+                "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
+                "WHERE id = ?",
+                [(to_micros(at), id) for id in storable_ids(ids)],
             )
 
     def stats(self) -> Stats:
@@ -146,13 +146,9 @@ class SqliteStore:
             if reach is None:
                 return []
             keys = _keys(connection, exclude)
-            return word_index.search_words(
-                connection, question, reach, limit=limit, exclude=keys, common=common
-            )
+            return word_index.search_words(connection, question, reach, limit=limit, exclude=keys, common=common)
 
-    def search_vectors(
-        self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()
-    ) -> list[Found]:
+    def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
         with self._connections.read() as connection:
             reach = resolve(connection, scope)
             index = self._vector_index(connection)
@@ -246,22 +242,26 @@ class SqliteStore:
 
     def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
         with self._connections.write() as connection:
+            entries = catalogue.indexed(connection, cast("Iterable[int]", vectors))
+            if not entries:
+                return
             number = vector_blocks.register_model(connection, model)
-            scopes = catalogue.numbers(connection, cast("Iterable[int]", vectors))
+            scopes = {key: numbers for key, _, numbers in entries}
             done = {
                 key
                 for key, slots in vector_blocks.slots_of(connection, scopes).items()
                 if any(slot >> vector_blocks.MODEL_SHIFT == number for slot in slots)
             }
             # Gone meanwhile, or embedded by another process meanwhile: nothing to attach.
-            entries = [(key, numbers, vectors[key]) for key, numbers in scopes.items() if key not in done]
-            vector_blocks.add_vectors(connection, entries, model=number, dimension=model.dimension)
+            new = [(key, numbers, vectors[key]) for key, numbers in scopes.items() if key not in done]
+            vector_blocks.add_vectors(connection, new, model=number, dimension=model.dimension)
 
     def switch_model(self, model: Model) -> bool:
         with self._connections.write() as connection:
-            number = vector_blocks.register_model(connection, model)
-            if connection.execute(_UNEMBEDDED, (number, number + 1, 1)).get is not None:
+            known = vector_blocks.model_number(connection, model) or 0
+            if connection.execute(_UNEMBEDDED, (known, known + 1, 1)).get is not None:
                 return False
+            number = vector_blocks.register_model(connection, model)
             first = number << vector_blocks.MODEL_SHIFT
             last = first + (1 << vector_blocks.MODEL_SHIFT) - 1
             connection.execute("DELETE FROM vectors WHERE slot NOT BETWEEN ? AND ?", (first, last))
@@ -280,8 +280,8 @@ _INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 19)})"
 _LISTING = """
     SELECT key FROM memories
     WHERE profile = :profile
-      AND (:project IS NULL OR project = :project)
-      AND (:sessions IS NULL OR session IN (SELECT value FROM json_each(:sessions)))
+      AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
+        OR session IN (SELECT value FROM json_each(:sessions)))
       AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
       AND (:cursor IS NULL OR id < :cursor)
     ORDER BY id DESC LIMIT :limit
@@ -299,8 +299,8 @@ def _listing_values(reach: Reach, cursor: str | None, limit: int) -> dict[str, A
 
     return {
         "profile": reach.profile,
-        "project": reach.project,
-        "sessions": None if reach.sessions is None else json.dumps(reach.sessions),
+        "projects": None if reach.homes is None else json.dumps(reach.homes.projects),
+        "sessions": None if reach.homes is None else json.dumps(reach.homes.sessions),
         "kinds": None if reach.kinds is None else json.dumps(reach.kinds),
         "cursor": cursor,
         "limit": limit,
@@ -322,30 +322,29 @@ def _row(key: int, memory: Memory, numbers: Numbers, position: int | None, terms
 def _refuse_known(connection: apsw.Connection, ids: Sequence[str]) -> None:
     if len(set(ids)) < len(ids):
         raise Conflict("two of these memories have the same id; nothing was stored")
-    known = connection.execute("SELECT id FROM memories WHERE id IN carray(?)", (apsw.carray(tuple(ids)),)).get
+    known = connection.execute("SELECT id FROM memories WHERE id IN carray(?) LIMIT 1", (apsw.carray(tuple(ids)),)).get
     if known is not None:
         raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
 
 
-def _key_and_terms(connection: apsw.Connection, id: str) -> tuple[int, list[str]]:
-    row = connection.execute("SELECT key, terms FROM memories WHERE id = ?", (id,)).get
-    if row is None:
-        raise NotFound(f"there is no memory {id}")
-    return row[0], row[1].split()
+def _key(connection: apsw.Connection, id: str) -> int:
+    for key in _keys(connection, [id]):
+        return key
+    raise NotFound(f"there is no memory {id}")
 
 
 def _keys(connection: apsw.Connection, ids: Sequence[str]) -> frozenset[int]:
-    if not ids:
+    wanted = storable_ids(ids)
+    if not wanted:
         return frozenset()
-    found = connection.execute("SELECT key FROM memories WHERE id IN carray(?)", (apsw.carray(tuple(ids)),))
+    found = connection.execute("SELECT key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),))
     return frozenset(key for (key,) in found)
 
 
 def _remove(connection: apsw.Connection, keys: Sequence[int]) -> int:
     for at in range(0, len(keys), 1000):
         some = keys[at : at + 1000]
-        rows = [connection.execute("SELECT key, terms FROM memories WHERE key = ?", (key,)).get for key in some]
-        word_index.remove_words(connection, [(key, terms.split()) for key, terms in rows])
+        word_index.remove_words(connection, catalogue.indexed(connection, some))
         vector_blocks.remove_vectors(connection, some)
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
     return len(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import replace
 
 import apsw
 
@@ -21,6 +22,9 @@ _SESSIONS = """
     WHERE p.name = :profile AND (:project IS NULL OR r.name = :project) AND (:session IS NULL OR s.name = :session)
     GROUP BY s.id ORDER BY s.name
 """
+
+
+_KEYS_OF_SESSION = "SELECT key FROM memories WHERE session = ?"
 
 
 def sessions(
@@ -57,26 +61,27 @@ def move_session(connection: apsw.Connection, profile: str, session: str, projec
         raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: recollect sessions")
     number, owner = row
     home = Registrar(connection).project(owner, project) if project is not None else None
+    entries = indexed(connection, [key for (key,) in connection.execute(_KEYS_OF_SESSION, (number,))])
+    word_index.remove_words(connection, entries)
     connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (home, number))
     connection.execute("UPDATE memories SET project = ? WHERE session = ?", (home, number))
-    found = connection.execute("SELECT key, terms FROM memories WHERE session = ?", (number,)).fetchall()
-    scopes = numbers(connection, (key for key, _ in found))
-    word_index.move_words(connection, [(key, terms.split(), scopes[key]) for key, terms in found])
-    vector_blocks.move_vectors(connection, scopes)
+    moved = [(key, terms, replace(old, project=home or 0)) for key, terms, old in entries]
+    word_index.add_words(connection, moved)
+    vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
     return sessions(connection, profile, session=session)[0]
 
 
-def numbers(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, Numbers]:
-    """The scope of these memories, in numbers."""
+def indexed(connection: apsw.Connection, keys: Iterable[int]) -> list[word_index.Entry]:
+    """These memories as the word index has them: key, terms, and scope in numbers."""
     wanted = array("q", keys)
     if not wanted:
-        return {}
+        return []
     rows = connection.execute(
-        "SELECT m.key, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind "
+        "SELECT m.key, m.terms, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind "
         "FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
         (apsw.carray(wanted),),
     )
-    return {key: Numbers(*scope) for key, *scope in rows}
+    return [(key, terms.split(), Numbers(*scope)) for key, terms, *scope in rows]
 
 
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:

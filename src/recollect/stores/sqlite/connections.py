@@ -28,11 +28,15 @@ class Connections:
         with self._errors():
             Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._connect()
-            # WAL lets readers go on while somebody writes; FULL makes an acknowledged write survive a power cut too.
-            self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+            # An acknowledged write survives a power cut too.
             self._writer.execute("PRAGMA synchronous = FULL")
             # What is forgotten is overwritten, not only unlinked.
             self._writer.execute("PRAGMA secure_delete = ON").fetchall()
+
+    def use_wal(self) -> None:
+        """Let readers go on while somebody writes. It marks the file for good, so the file must be known as ours."""
+        with self._writing, self._errors():
+            self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)

@@ -18,8 +18,10 @@ MIGRATIONS = ("001_memories.sql",)
 def migrate(connections: Connections) -> None:
     """Apply what is missing. A file that is not ours, or from a newer version, is refused and left alone."""
     with connections.read() as connection:
-        if _version(connection, connections.path) == len(MIGRATIONS):
-            return
+        version = _version(connection, connections.path)
+    connections.use_wal()
+    if version == len(MIGRATIONS):
+        return
     while True:
         with connections.write() as connection:
             version = _version(connection, connections.path)

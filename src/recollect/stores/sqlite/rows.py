@@ -37,12 +37,23 @@ def to_memory(row: Sequence[Any]) -> Memory:
     )  # fmt: skip
 
 
+def storable(text: str) -> bool:
+    """Whether this can be in the store at all; SQLite refuses even to be asked for half of a surrogate pair."""
+    return text.isascii() or text == text.encode(errors="ignore").decode()
+
+
+def storable_ids(ids: Iterable[str]) -> tuple[str, ...]:
+    """Those that can be in the store at all; no id has a NUL, and carray() refuses to be asked for one."""
+    return tuple(id for id in ids if storable(id) and "\0" not in id)
+
+
 def by_keys(connection: apsw.Connection, keys: Iterable[int]) -> Mapping[int, Memory]:
     """The memories behind these keys that exist."""
     wanted = array("q", keys)
     if not wanted:
         return {}
     rows = connection.execute(
-        "SELECT m.* FROM carray(?) AS wanted CROSS JOIN memory_rows AS m ON m.key = wanted.value", (apsw.carray(wanted),)
+        "SELECT m.* FROM carray(?) AS wanted CROSS JOIN memory_rows AS m ON m.key = wanted.value",
+        (apsw.carray(wanted),),
     )
     return {row[0]: to_memory(row) for row in rows}

@@ -8,7 +8,7 @@ import apsw
 
 from recollect.errors import Conflict
 from recollect.models import Memory, Scope
-from recollect.stores.sqlite.rows import KIND_NUMBERS
+from recollect.stores.sqlite.rows import KIND_NUMBERS, storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,19 @@ SCOPE_TOKENS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Homes:
+    """Projects and sessions; a memory that is in any of them is inside. Never both empty: see `resolve`."""
+
+    projects: tuple[int, ...] = ()
+    sessions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Reach:
-    """A scope in numbers. None means any; an empty tuple would mean nothing, and is never made: see `resolve`."""
+    """A scope in numbers; None means any."""
 
     profile: int
-    project: int | None
-    sessions: tuple[int, ...] | None
+    homes: Homes | None
     kinds: tuple[int, ...] | None
 
     def match(self, *, alone: bool) -> str:
@@ -45,57 +52,58 @@ class Reach:
         A profile that is alone in the store needs no token: counting its rows would cost more than the search.
         """
         parts = []
-        if self.sessions is not None:
-            parts.append(_any_of("s", self.sessions))
-        if self.project is not None:
-            parts.append(_any_of("r", (self.project,)))
-        if not parts and not alone:
-            parts.append(_any_of("p", (self.profile,)))
+        if self.homes is not None:
+            parts.append([*_tokens("r", self.homes.projects), *_tokens("s", self.homes.sessions)])
+        elif not alone:
+            parts.append(_tokens("p", (self.profile,)))
         if self.kinds is not None:
-            parts.append(_any_of("k", self.kinds))
-        return "".join(f" AND scope : {part}" for part in parts)
+            parts.append(_tokens("k", self.kinds))
+        return "".join(f" AND scope : ({' OR '.join(tokens)})" for tokens in parts)
 
 
-def _any_of(letter: str, numbers: tuple[int, ...]) -> str:
-    return "(" + " OR ".join(f"{letter}{number}" for number in numbers) + ")"
+def _tokens(letter: str, numbers: tuple[int, ...]) -> list[str]:
+    return [f"{letter}{number}" for number in numbers]
 
 
 def resolve(connection: apsw.Connection, scope: Scope) -> Reach | None:
     """The scope in numbers; None if it names anything that does not exist, which matches nothing."""
-    profile = connection.execute("SELECT id FROM profiles WHERE name = ?", (scope.profile,)).get
-    if profile is None:
+    profile = _number(connection, "SELECT id FROM profiles WHERE name = ?", scope.profile)
+    if profile is None or scope.kinds == ():
         return None
+    kinds = None if scope.kinds is None else tuple(KIND_NUMBERS[kind] for kind in scope.kinds)
     project = None
     if scope.project is not None:
-        statement = "SELECT id FROM projects WHERE profile = ? AND name = ?"
-        project = connection.execute(statement, (profile, scope.project)).get
+        project = _number(connection, "SELECT id FROM projects WHERE profile = ? AND name = ?", profile, scope.project)
         if project is None:
             return None
-    kinds = None if scope.kinds is None else tuple(KIND_NUMBERS[kind] for kind in scope.kinds)
     if scope.sessions is None:
-        return Reach(profile, project, None, kinds) if kinds != () else None
-    return _resolve_sessions(connection, scope, Reach(profile, project, (), kinds)) if kinds != () else None
+        return Reach(profile, None if project is None else Homes(projects=(project,)), kinds)
+    homes = _homes(connection, scope, profile, project)
+    return None if homes is None else Reach(profile, homes, kinds)
 
 
-def _resolve_sessions(connection: apsw.Connection, scope: Scope, reach: Reach) -> Reach | None:
-    """Named sessions, or the one project that all of them stand for."""
-    found: list[tuple[int, int | None]] = []
-    for name in scope.sessions or ():
+def _homes(connection: apsw.Connection, scope: Scope, profile: int, within: int | None) -> Homes | None:
+    """Named sessions, each standing for its project if it has one; None if none of them exists."""
+    projects: dict[int, None] = {}
+    sessions: dict[int, None] = {}
+    for name in filter(storable, scope.sessions or ()):
         statement = "SELECT id, project FROM sessions WHERE profile = ? AND name = ?"
-        found.extend(connection.execute(statement, (reach.profile, name)))
-    if reach.project is not None:
-        found = [(id, project) for id, project in found if project == reach.project]
-    if not found:
+        found: tuple[int, int | None] | None = connection.execute(statement, (profile, name)).get
+        if found is None or within not in (None, found[1]):
+            continue
+        session, project = found
+        if project is None or scope.only_sessions:
+            sessions[session] = None
+        else:
+            projects[project] = None
+    return Homes(tuple(projects), tuple(sessions)) if projects or sessions else None
+
+
+def _number(connection: apsw.Connection, statement: str, *values: str | int) -> int | None:
+    if any(isinstance(value, str) and not storable(value) for value in values):
         return None
-    if scope.only_sessions:
-        return Reach(reach.profile, None, tuple(id for id, _ in found), reach.kinds)
-    projects = {project for _, project in found}
-    if len(projects) == 1 and None not in projects:
-        return Reach(reach.profile, projects.pop(), None, reach.kinds)
-    ids = dict.fromkeys(id for id, project in found if project is None)
-    for project in projects - {None}:
-        ids.update(dict.fromkeys(id for (id,) in connection.execute("SELECT id FROM sessions WHERE project = ?", (project,))))
-    return Reach(reach.profile, None, tuple(ids), reach.kinds)
+    found: int | None = connection.execute(statement, values).get
+    return found
 
 
 class Registrar:

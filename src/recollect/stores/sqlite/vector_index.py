@@ -87,7 +87,7 @@ class VectorIndex:
         scores = self._cache.scores(connection, self._base, places, vector, self._count)
         found: dict[int, float] = {}
         for key, score in zip(owners, scores.tolist(), strict=True):
-            found[key] = max(score, found.get(key, -1.0))
+            found[key] = max(score, found.get(key, score))
         return found
 
     def first_vectors(self, connection: apsw.Connection, keys: Sequence[int]) -> Mapping[int, Vector]:
@@ -140,12 +140,11 @@ class _Columns:
     def within(self, reach: Reach, count: int) -> npt.NDArray[np.bool_]:
         """Which slots are somebody's and in reach."""
         inside = self.scope["profile"][:count] == reach.profile
-        if reach.project is not None:
-            inside &= self.scope["project"][:count] == reach.project
-        if reach.sessions is not None:
-            inside &= np.isin(self.scope["session"][:count], reach.sessions)
+        if reach.homes is not None:
+            projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
+            inside &= _any_of(projects, reach.homes.projects) | _any_of(sessions, reach.homes.sessions)
         if reach.kinds is not None:
-            inside &= np.isin(self.scope["kind"][:count], reach.kinds)
+            inside &= _any_of(self.scope["kind"][:count], reach.kinds)
         inside &= self.memory[:count] != 0
         return inside
 
@@ -160,7 +159,14 @@ class _Columns:
             distance += np.bitwise_count((column[:count] if whole else column[places]) ^ word)
         if whole:
             distance = distance[places]
-        return places[np.argpartition(distance, wanted)[:wanted]]
+        # Distances are small whole numbers: counting them finds the limit faster than sorting, and keeps the places in
+        # order, which makes reading their vectors faster too.
+        limit = int(np.searchsorted(np.cumsum(np.bincount(distance)), wanted))
+        return places[distance <= limit]
+
+
+def _any_of(column: npt.NDArray[np.int32], numbers: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    return np.isin(column, numbers) if len(numbers) != 1 else column == numbers[0]
 
 
 class _Cache:
@@ -177,10 +183,10 @@ class _Cache:
     ) -> npt.NDArray[np.float32]:
         """The cosine of the vector with the rows at these places."""
         if count > CACHED or not len(places):
-            return self.rows(connection, base, places) @ vector
+            return _cosines(self.rows(connection, base, places), vector)
         rows = self._filled(connection, base, places)
         # Reading everything in order beats gathering half of it.
-        return (rows[:count] @ vector)[places] if 2 * len(places) > count else rows[places] @ vector
+        return _cosines(rows[:count], vector)[places] if 2 * len(places) > count else _cosines(rows, vector, places)
 
     def rows(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
         """The rows at these places; zeros where a vector has just been removed."""
@@ -214,6 +220,20 @@ class _Cache:
         rows[: len(self._rows)] = self._rows
         there[: len(self._there)] = self._there
         self._rows, self._there = rows, there
+
+
+def _cosines(rows: Vector, vector: Vector, places: Places | None = None) -> npt.NDArray[np.float32]:
+    """The products of the rows, or of those at some places, with the vector.
+
+    A few rows at a time: what is gathered stays in the cache, and the library does not call in other threads, whose
+    waiting for each other costs more than the sums as soon as the cores are busy (measured: 0.5 ms against 8).
+    """
+    count = len(rows) if places is None else len(places)
+    products = np.empty(count, np.float32)
+    for at in range(0, count, 256):
+        some = rows[at : at + 256] if places is None else rows[places[at : at + 256]]
+        np.dot(some, vector, out=products[at : at + 256])
+    return products
 
 
 def _best(owners: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], limit: int) -> list[Found]:

@@ -26,19 +26,13 @@ def add_words(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
     _count(connection, (terms for _, terms, _ in entries), +1)
 
 
-def remove_words(connection: apsw.Connection, entries: Iterable[tuple[int, list[str]]]) -> None:
-    """Take these memories out of the index."""
-    entries = list(entries)
-    connection.executemany("DELETE FROM words WHERE rowid = ?", ((key,) for key, _ in entries))
-    _count(connection, (terms for _, terms in entries), -1)
-
-
-def move_words(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
-    """Put these memories, whose terms are the same, into their new scope."""
+def remove_words(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
+    """Take these memories out of the index. Terms and scope are those they were indexed with."""
     connection.executemany(
-        "INSERT OR REPLACE INTO words (rowid, terms, scope) VALUES (?, ?, ?)",
+        "INSERT INTO words (words, rowid, terms, scope) VALUES ('delete', ?, ?, ?)",
         ((key, " ".join(terms), numbers.tokens) for key, terms, numbers in entries),
     )
+    _count(connection, (terms for _, terms, _ in entries), -1)
 
 
 def _count(connection: apsw.Connection, documents: Iterable[list[str]], sign: int) -> None:
@@ -49,8 +43,10 @@ def _count(connection: apsw.Connection, documents: Iterable[list[str]], sign: in
         "ON CONFLICT (term) DO UPDATE SET memories = memories + excluded.memories",
         ((term, sign * count) for term, count in sorted(counts.items())),
     )
-    if sign < 0:
-        connection.execute("DELETE FROM term_counts WHERE memories <= 0 AND term IN carray(?)", (apsw.carray(tuple(counts)),)) if counts else None
+    if sign < 0 and counts:
+        connection.execute(
+            "DELETE FROM term_counts WHERE memories <= 0 AND term IN carray(?)", (apsw.carray(tuple(counts)),)
+        )
     connection.execute(
         "UPDATE state SET memories = memories + ?, terms = terms + ?",
         (sign * len(documents), sign * sum(len(terms) + SCOPE_TOKENS for terms in documents)),

@@ -50,9 +50,12 @@ CREATE INDEX memories_by_scope ON memories (profile, project);
 -- and kind, so that a scoped search reads the scope's rows alone.
 CREATE VIRTUAL TABLE words USING fts5 (
   terms, scope,
-  content = '', contentless_delete = 1,
+  content = '',
   tokenize = "ascii tokenchars '-_./:@#+'"
 );
+-- Forgotten words leave the index at once. With contentless_delete = 1 they would only be marked, and stay readable in
+-- the file until a merge happens to come by.
+INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
 
 -- In how many memories each term occurs: tells common words from rare ones without reading their postings.
 CREATE TABLE term_counts (

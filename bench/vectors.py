@@ -1,0 +1,94 @@
+"""Vectors for any number of memories, mixed from real embeddings, and the truth about which are nearest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bench.corpus import Corpus, Matrix, Query, Writer, session_of
+from bench.progress import Progress
+from recollect.embedders import Embedder
+
+ANCHORS = 2_000
+NOISE = 0.01
+NEAR = 0.7
+DESCRIPTION = (
+    f"Vectors: {ANCHORS:,} of the texts are embedded by the default model; a memory's vector is w·a + (1 − w)·b + "
+    f"{NOISE}·noise of two of these, w from 0.5 to 1, normalised. A question's vector is {NEAR}·its target's + "
+    f"{1 - NEAR:.1f}·the question's own real embedding, normalised."
+)
+KEPT = Path(__file__).parent / "results" / "embeddings"
+_CHUNK = 50_000
+
+
+def make_corpus(size: int, *, queries: int, seed: int, embedder: Embedder, progress: Progress) -> Corpus:
+    """Memories and questions of this size; real embeddings are kept on disk between runs."""
+    writer = Writer(seed)
+    anchors = _embedded(writer.texts(ANCHORS)[0], embedder, progress)
+    texts, words = writer.texts(size)
+    random = np.random.default_rng([seed, 2])
+    vectors = _mixtures(anchors, size, random)
+    targets = writer.targets(size, queries)
+    questions = [writer.question(words[target]) for target in targets]
+    own = _embedded(questions, embedder, progress)
+    near = _unit(NEAR * vectors[targets] + (1 - NEAR) * own)
+    asked = [
+        Query(text, target, session_of(target), vector)
+        for text, target, vector in zip(questions, targets, near, strict=True)
+    ]
+    return Corpus(texts, [session_of(row) for row in range(size)], vectors, asked)
+
+
+def _embedded(texts: Sequence[str], embedder: Embedder, progress: Progress) -> Matrix:
+    """Real embeddings, from disk if these texts were embedded by this model before."""
+    name = hashlib.blake2b("\n".join([embedder.model.fingerprint, *texts]).encode(), digest_size=12).hexdigest()
+    file = KEPT / f"{name}.npy"
+    if file.is_file():
+        return np.asarray(np.load(file), np.float32)
+    with progress.task(f"embed {len(texts):,} texts, kept for later runs", total=len(texts)) as advance:
+        parts = []
+        for at in range(0, len(texts), 50):
+            parts.append(embedder.embed(texts[at : at + 50]))
+            advance(len(parts[-1]))
+    rows = np.concatenate(parts)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    np.save(file, rows)
+    return rows
+
+
+def _mixtures(anchors: Matrix, count: int, random: np.random.Generator) -> Matrix:
+    rows = np.empty((count, anchors.shape[1]), np.float32)
+    for at in range(0, count, _CHUNK):
+        part = rows[at : at + _CHUNK]
+        one, other = random.integers(0, len(anchors), (2, len(part)))
+        weight = random.uniform(0.5, 1, (len(part), 1)).astype(np.float32)
+        noise = random.standard_normal(part.shape, np.float32)
+        part[:] = _unit(weight * anchors[one] + (1 - weight) * anchors[other] + NOISE * noise)
+    return rows
+
+
+def _unit(rows: Matrix) -> Matrix:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+class Truth:
+    """Exact cosines over the vectors as the store rounds them, to float16."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._vectors = corpus.vectors.astype(np.float16).astype(np.float32)
+        self._sessions = np.array([int(name[1:]) for name in corpus.sessions])
+
+    def recall(self, query: Query, found: Sequence[int], *, scoped: bool) -> float:
+        """The share of the true nearest that were found; a tie with the last of them counts as found."""
+        scores = self._vectors @ query.vector
+        if scoped:
+            scores[self._sessions != int(query.session[1:])] = -2.0
+        wanted = min(RECALL_DEPTH, int((scores > -2).sum()))
+        last = np.partition(scores, -wanted)[-wanted]
+        return min(1.0, sum(1 for row in set(found) if scores[row] >= last - 1e-6) / wanted)
+
+
+RECALL_DEPTH = 30

@@ -1,0 +1,358 @@
+"""The store as plain Python: nothing on disk, every search by looking at everything.
+
+It is what the other stores are compared with, and serves tests and throw-away programs. Words and vectors score as in
+the SQLite store.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from recollect.errors import Conflict, NotFound
+from recollect.models import KINDS, Key, Memory, Model, Page, Project, Scope, Session, Stats
+from recollect.stores import Found, Record, Vector
+
+# These tokens are part of a row's length in the SQLite index, so of its BM25.
+from recollect.stores.sqlite.scopes import SCOPE_TOKENS
+from recollect.words import bm25, index_terms, query_terms, rare_terms
+
+
+class InMemoryStore:
+    """Everything in dicts behind one lock. See `recollect.stores.Store` for what each method promises."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._names = _Names()
+        self._entries: dict[Key, _Entry] = {}
+        self._keys: dict[str, Key] = {}
+        self._next_key = 1
+        self._kept: dict[str, str] = {}
+        self._models: dict[str, Model] = {}
+        self._active: str | None = None
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def check(self) -> list[str]:
+        """There is only one copy of everything, so nothing can disagree."""
+        return []
+
+    # Keeping
+
+    def add(self, records: Sequence[Record], *, model: Model | None) -> list[Memory]:
+        with self._lock:
+            names = self._names.copy()
+            new: dict[str, _Entry] = {}
+            free: dict[tuple[str, str], int] = {}
+            for record in records:
+                memory = record.memory
+                if memory.id in self._keys or memory.id in new:
+                    raise Conflict(f"there is a memory with the id {memory.id} already; nothing was stored")
+                memory = _as_kept(names.place(memory))
+                if memory.session is not None:
+                    session = (memory.profile, memory.session)
+                    following = free[session] if session in free else self._following(session)
+                    memory = replace(memory, position=following if memory.position is None else memory.position)
+                    free[session] = max(following, (memory.position or 0) + 1)
+                new[memory.id] = _Entry(memory, self._rounded(record.vectors, model))
+            # Nothing can fail from here on.
+            self._names = names
+            for id, entry in new.items():
+                self._keys[id] = self._next_key
+                self._entries[self._next_key] = entry
+                self._next_key += 1
+                self._register(entry, model)
+            return [entry.memory for entry in new.values()]
+
+    def _following(self, session: tuple[str, str]) -> int:
+        memories = (entry.memory for entry in self._entries.values())
+        taken = (memory.position for memory in memories if (memory.profile, memory.session) == session)
+        return max((position for position in taken if position is not None), default=-1) + 1
+
+    def _rounded(self, vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
+        if vectors is None or model is None:
+            return {}
+        return {model.fingerprint: np.asarray(vectors, np.float16).astype(np.float32)}
+
+    def _register(self, entry: _Entry, model: Model | None) -> None:
+        if model is not None and model.fingerprint in entry.vectors:
+            self._models.setdefault(model.fingerprint, model)
+            self._active = self._active or model.fingerprint
+
+    def get(self, ids: Sequence[str]) -> list[Memory]:
+        with self._lock:
+            return [self._entries[self._keys[id]].memory for id in ids if id in self._keys]
+
+    def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
+        with self._lock:
+            key = self._keys.get(record.memory.id)
+            if key is None:
+                raise NotFound(f"there is no memory {record.memory.id}")
+            names = self._names.copy()
+            memory = _as_kept(names.place(record.memory))
+            vectors = self._entries[key].vectors if keep_vectors else self._rounded(record.vectors, model)
+            self._names = names
+            self._entries[key] = _Entry(memory, vectors)
+            self._register(self._entries[key], model)
+            return memory
+
+    def remove(self, ids: Sequence[str]) -> int:
+        with self._lock:
+            found = {id for id in ids if id in self._keys}
+            for id in found:
+                del self._entries[self._keys.pop(id)]
+            return len(found)
+
+    def remove_scope(self, scope: Scope) -> int:
+        with self._lock:
+            return self.remove([entry.memory.id for _, entry in self._within(scope)])
+
+    def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        with self._lock:
+            for entry in (self._entries[self._keys[id]] for id in ids if id in self._keys):
+                used = max(entry.memory.accessed or at, at)
+                entry.memory = replace(entry.memory, accessed=used, access_count=entry.memory.access_count + 1)
+
+    def stats(self) -> Stats:
+        with self._lock:
+            kinds = [entry.memory.kind for entry in self._entries.values()]
+            parts = [len(entry.vectors.get(self._active or "", ())) for entry in self._entries.values()]
+            return Stats(
+                memories=len(kinds),
+                by_kind={kind: kinds.count(kind) for kind in KINDS},
+                profiles=len(self._names.profiles),
+                projects=len(self._names.projects),
+                sessions=len(self._names.sessions),
+                vectors=sum(parts),
+                unembedded=parts.count(0),
+                model=self.model(),
+                bytes=0,
+            )
+
+    # Searching
+
+    def search_words(
+        self, question: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
+    ) -> list[Found]:
+        with self._lock:
+            score = self._word_score(question, common)
+            found = ((key, score(entry)) for key, entry in self._within(scope, exclude))
+            return _best((pair for pair in found if pair[1] > 0), limit)
+
+    def _word_score(self, question: str, common: float) -> Callable[[_Entry], float]:
+        documents = [entry.terms for entry in self._entries.values()]
+        asked = query_terms(question)
+        found_in = {term: sum(term in document for document in documents) for term in asked}
+        terms = rare_terms(asked, found_in, memories=len(documents), common=common)
+        total = sum(len(document) + SCOPE_TOKENS for document in documents)
+
+        def score(entry: _Entry) -> float:
+            return bm25(
+                terms,
+                entry.terms,
+                found_in=found_in,
+                memories=len(documents),
+                mean_length=total / len(documents),
+                extra_length=SCOPE_TOKENS,
+            )
+
+        return score
+
+    def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
+        with self._lock:
+            return _best(self.score_vectors(vector, [key for key, _ in self._within(scope, exclude)]).items(), limit)
+
+    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:
+        with self._lock:
+            return {key: self._entries[key].memory for key in keys if key in self._entries}
+
+    def score_words(self, question: str, keys: Sequence[Key], *, common: float = 1.0) -> Mapping[Key, float]:
+        with self._lock:
+            score = self._word_score(question, common)
+            return {key: score(self._entries[key]) for key in keys if key in self._entries}
+
+    def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
+        with self._lock:
+            return {key: float((rows @ vector).max()) for key, rows in self._active_vectors(keys)}
+
+    def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
+        with self._lock:
+            return {key: rows[0] for key, rows in self._active_vectors(keys)}
+
+    def _active_vectors(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Vector]]:
+        for key in keys:
+            entry = self._entries.get(key)
+            if entry is not None and self._active in entry.vectors:
+                yield key, entry.vectors[self._active]
+
+    def _within(self, scope: Scope, exclude: Sequence[str] = ()) -> Iterable[tuple[Key, _Entry]]:
+        inside = self._names.reach(scope)
+        without = set(exclude)
+        for key, entry in self._entries.items():
+            if inside(entry.memory) and entry.memory.id not in without:
+                yield key, entry
+
+    # Cataloguing
+
+    def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
+        with self._lock:
+            return [
+                self._session(profile, name)
+                for (owner, name), home in sorted(self._names.sessions.items())
+                if owner == profile and project in (None, home)
+            ]
+
+    def _session(self, profile: str, name: str) -> Session:
+        memories = (entry.memory for entry in self._entries.values())
+        times = [memory.when for memory in memories if (memory.profile, memory.session) == (profile, name)]
+        home = self._names.sessions[profile, name]
+        return Session(name, profile, home, len(times), min(times, default=None), max(times, default=None))
+
+    def projects(self, profile: str) -> list[Project]:
+        with self._lock:
+            homes = [(owner, home) for (owner, _), home in self._names.sessions.items()]
+            of_memories = [(entry.memory.profile, entry.memory.project) for entry in self._entries.values()]
+            return [
+                Project(name, profile, homes.count((profile, name)), of_memories.count((profile, name)))
+                for owner, name in sorted(self._names.projects)
+                if owner == profile
+            ]
+
+    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+        with self._lock:
+            if (profile, session) not in self._names.sessions:
+                raise NotFound(f"there is no session '{session}' in profile '{profile}'")
+            self._names.sessions[profile, session] = project
+            if project is not None:
+                self._names.projects.add((profile, project))
+            for entry in self._entries.values():
+                if (entry.memory.profile, entry.memory.session) == (profile, session):
+                    entry.memory = replace(entry.memory, project=project)
+            return self._session(profile, session)
+
+    def kept(self, name: str) -> str | None:
+        with self._lock:
+            return self._kept.get(name)
+
+    def keep(self, name: str, value: str | None) -> None:
+        with self._lock:
+            self._kept.pop(name, None)
+            if value is not None:
+                self._kept[name] = value
+
+    # Modelling
+
+    def model(self) -> Model | None:
+        with self._lock:
+            return None if self._active is None else self._models[self._active]
+
+    def unembedded(self, model: Model, *, limit: int) -> Mapping[Key, Memory]:
+        with self._lock:
+            waiting = [key for key, entry in self._entries.items() if model.fingerprint not in entry.vectors]
+            return self.fetch(waiting[:limit])
+
+    def count_unembedded(self, model: Model) -> int:
+        with self._lock:
+            return sum(model.fingerprint not in entry.vectors for entry in self._entries.values())
+
+    def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
+        with self._lock:
+            for key, rows in vectors.items():
+                entry = self._entries.get(key)
+                if entry is not None and model.fingerprint not in entry.vectors:
+                    entry.vectors |= self._rounded(rows, model)
+                    self._register(entry, model)
+
+    def switch_model(self, model: Model) -> bool:
+        with self._lock:
+            if self.unembedded(model, limit=1):
+                return False
+            self._models = {model.fingerprint: model}
+            self._active = model.fingerprint
+            for entry in self._entries.values():
+                entry.vectors = {model.fingerprint: entry.vectors[model.fingerprint]}
+            return True
+
+    # The last of the methods: to a type checker `list` is this one from here on.
+
+    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        with self._lock:
+            inside = sorted((entry.memory for _, entry in self._within(scope)), key=lambda one: one.id, reverse=True)
+        rest = [memory for memory in inside if cursor is None or memory.id < cursor]
+        return Page(tuple(rest[:limit]), rest[limit - 1].id if len(rest) > limit else None)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A memory with its terms, and its vectors by the fingerprint of their model."""
+
+    memory: Memory
+    vectors: dict[str, Vector]
+    terms: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.terms = index_terms(self.memory.indexed_text)
+
+
+@dataclass(slots=True)
+class _Names:
+    """The profiles, projects and sessions that exist, and which project a session belongs to."""
+
+    profiles: set[str] = field(default_factory=set)
+    projects: set[tuple[str, str]] = field(default_factory=set)
+    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def copy(self) -> _Names:
+        """The same, to be changed and thrown away if something fails."""
+        return _Names(set(self.profiles), set(self.projects), dict(self.sessions))
+
+    def place(self, memory: Memory) -> Memory:
+        """The memory in its session's project; names that are new come into being."""
+        self.profiles.add(memory.profile)
+        if memory.project is not None:
+            self.projects.add((memory.profile, memory.project))
+        if memory.session is None:
+            return replace(memory, position=None)
+        home = self.sessions.setdefault((memory.profile, memory.session), memory.project)
+        if memory.project not in (None, home):
+            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
+        return replace(memory, project=home)
+
+    def reach(self, scope: Scope) -> Callable[[Memory], bool]:
+        """Whether a memory is inside this scope."""
+        named = {name for name in scope.sessions or () if (scope.profile, name) in self.sessions}
+        homes = {name: self.sessions[scope.profile, name] for name in named}
+        if scope.project is not None:
+            homes = {name: home for name, home in homes.items() if home == scope.project}
+        stood_for = set() if scope.only_sessions else set(homes.values()) - {None}
+
+        def inside(memory: Memory) -> bool:
+            if memory.profile != scope.profile or (scope.kinds is not None and memory.kind not in scope.kinds):
+                return False
+            if scope.sessions is None:
+                return scope.project in (None, memory.project)
+            return memory.session in homes or memory.project in stood_for
+
+        return inside
+
+
+def _as_kept(memory: Memory) -> Memory:
+    """The memory as it would come back from a file: a copy, its times in UTC."""
+    return replace(
+        memory,
+        created=memory.created.astimezone(UTC),
+        occurred=memory.occurred and memory.occurred.astimezone(UTC),
+        accessed=memory.accessed and memory.accessed.astimezone(UTC),
+        metadata=json.loads(json.dumps(dict(memory.metadata))),
+    )
+
+
+def _best(found: Iterable[tuple[Key, float]], limit: int) -> list[Found]:
+    """The best first; equal scores in the order of writing, which is the order they come in."""
+    return [Found(*pair) for pair in sorted(found, key=lambda pair: -pair[1])[:limit]]
