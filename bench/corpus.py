@@ -17,13 +17,13 @@ VOCABULARY = 30_000
 SESSIONS = 100
 ASKED_WORDS = 4
 _SLOTS = 11
-_NAMES = """Ada Ben Carla Dmitri Elena Farid Greta Hana Ivan Joana Kofi Lena Marco Nadia Omar Priya Quinn Rosa Sven Tara
-Uma Viktor Wanda Xenia Yusuf Zoe Amir Bea Cyrus Dora""".split()
+_NAMES = ["Ada", "Ben", "Carla", "Dmitri", "Elena", "Farid", "Greta", "Hana", "Ivan", "Joana", "Kofi", "Lena", "Marco"]
+_STARTS = [*"bdfghklmnprstvz", "br", "st", "tr"]
 _TEMPLATES = (
     "{name} said that the {} {} was not the {} we had before, because {} and {} {} the {} {} of {} {} {}",
-    "when I asked about {} and {}, {name} told me to use the {} {} with {} for {} {} in the {} {} {}",
+    "when I asked about {} and {}, {name} told me to use the {} {} with {} {} for {} {} in the {} {} {}",
     "we have moved the {} {} from {} to {}, so that {} can {} {} without the {} {} which {name} had {} {}",
-    "I do not like {} {} after {}, but {name} thinks the {} {} should {} with {} {} and {} {} for us",
+    "I do not like {} {} after {}, but {name} thinks the {} {} should {} with {} {} and {} {} for {}",
     "{name} will {} the {} {} on {} if {} {} is there, and then we can go to {} for {} {} {} {}",
     "the {} of {} was {} by {name} in {} and it took {} {} until the {} {} could {} again at {} {}",
     "remember that {name} has a {} {} in {}, where {} and {} {} every {} with a {} {} of {} {}",
@@ -100,7 +100,7 @@ def _filled(templates: tuple[str, ...], choice: int, words: list[str]) -> str:
 
 def _vocabulary(random: np.random.Generator) -> list[str]:
     """Invented words, the short ones first: common words are short."""
-    syllables = [start + vowel for start in "b d f g h k l m n p r s t v z br st tr".split() for vowel in "aeiou"]
+    syllables = [start + vowel for start in _STARTS for vowel in "aeiou"]
     words: dict[str, None] = {}
     while len(words) < VOCABULARY:
         length = int(random.integers(2, 5))

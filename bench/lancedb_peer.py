@@ -68,7 +68,12 @@ class Filled:
         self.seconds: dict[str, float] = {}
         size, dimension = corpus.vectors.shape
         schema = pa.schema(
-            [("row", pa.int64()), ("text", pa.string()), ("session", pa.string()), ("vector", pa.list_(pa.float32(), dimension))]
+            [
+                ("row", pa.int64()),
+                ("text", pa.string()),
+                ("session", pa.string()),
+                ("vector", pa.list_(pa.float32(), dimension)),
+            ]
         )
         self.table = lancedb.connect(path).create_table(_TABLE, schema=schema)
         with progress.task("LanceDB: add everything", total=size) as advance:
@@ -133,4 +138,6 @@ def _batch(corpus: Corpus, part: slice, schema: pa.Schema) -> pa.Table:
     rows = corpus.vectors[part]
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), rows.shape[1])
     numbers = pa.array(range(part.start, part.start + len(rows)), pa.int64())
-    return pa.Table.from_arrays([numbers, pa.array(corpus.texts[part]), pa.array(corpus.sessions[part]), vectors], schema=schema)
+    return pa.Table.from_arrays(
+        [numbers, pa.array(corpus.texts[part]), pa.array(corpus.sessions[part]), vectors], schema=schema
+    )

@@ -26,7 +26,13 @@ class Progress:
             print(f"{perf_counter() - self._started:7.1f} s  {name}", file=sys.stderr, flush=True)
             yield lambda done: None
             return
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         with Bars(*columns, console=self._console, transient=True) as bars:
             bar = bars.add_task(name, total=total)
             yield lambda done: bars.advance(bar, done)

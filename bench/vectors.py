@@ -21,6 +21,7 @@ DESCRIPTION = (
     f"{1 - NEAR:.1f}·the question's own real embedding, normalised."
 )
 KEPT = Path(__file__).parent / "results" / "embeddings"
+RECALL_DEPTH = 30
 _CHUNK = 50_000
 
 
@@ -79,16 +80,20 @@ class Truth:
 
     def __init__(self, corpus: Corpus) -> None:
         self._vectors = corpus.vectors.astype(np.float16).astype(np.float32)
-        self._sessions = np.array([int(name[1:]) for name in corpus.sessions])
+        sessions = np.array(corpus.sessions)
+        within = {name: np.flatnonzero(sessions == name) for name in {query.session for query in corpus.queries}}
+        self._last: dict[tuple[int, bool], float] = {}
+        for query in corpus.queries:
+            scores = self._vectors @ query.vector
+            self._last[id(query), False] = _score_at(scores, RECALL_DEPTH)
+            self._last[id(query), True] = _score_at(scores[within[query.session]], RECALL_DEPTH)
 
     def recall(self, query: Query, found: Sequence[int], *, scoped: bool) -> float:
         """The share of the true nearest that were found; a tie with the last of them counts as found."""
-        scores = self._vectors @ query.vector
-        if scoped:
-            scores[self._sessions != int(query.session[1:])] = -2.0
-        wanted = min(RECALL_DEPTH, int((scores > -2).sum()))
-        last = np.partition(scores, -wanted)[-wanted]
-        return min(1.0, sum(1 for row in set(found) if scores[row] >= last - 1e-6) / wanted)
+        rows = np.unique(np.asarray(found, np.intp))
+        scores = self._vectors[rows] @ query.vector
+        return min(1.0, float((scores >= self._last[id(query), scoped] - 1e-6).sum()) / RECALL_DEPTH)
 
 
-RECALL_DEPTH = 30
+def _score_at(scores: Matrix, depth: int) -> float:
+    return float(np.partition(scores, -depth)[-depth])

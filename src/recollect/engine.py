@@ -47,6 +47,8 @@ class Engine:
         self._opening = threading.Lock()
         self._embedder: Embedder | None = None
         self._open_embedder: Callable[[], Embedder | None] | None = None
+        # One that is handed over ready may serve others too: whoever opened it closes it.
+        self._owns_embedder = callable(embedder)
         if callable(embedder):
             self._open_embedder = embedder  # loading a model takes time: not before it is needed
         else:
@@ -74,8 +76,9 @@ class Engine:
             {"store": address, "embedder": named, "profile": profile, "tuning": tuning}, config=config
         )
         chosen = embedder if embedder is not None and not isinstance(embedder, str) else None
-        opener = chosen or (lambda: open_embedder(settings.embedder))
-        return cls(open_store(settings.store), opener, settings=settings)
+        return cls(
+            open_store(settings.store), chosen or (lambda: open_embedder(settings.embedder)), settings=settings
+        )
 
     def __enter__(self) -> Engine:
         return self
@@ -89,7 +92,7 @@ class Engine:
         """Note what was used, and let go of the store and the model."""
         self._note_use()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._embedder is not None:
+        if self._embedder is not None and self._owns_embedder:
             self._embedder.close()
         self._store.close()
 

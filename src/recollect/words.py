@@ -109,7 +109,7 @@ def query_terms(text: str) -> list[str]:
         else:
             terms: list[str] = []
             _add_chunk(chunk, terms)
-            telling = chunk.replace("'", "") not in STOP_WORDS
+            telling = any(piece not in STOP_WORDS for piece in _without_apostrophes(chunk))
             found.update((term, telling or found.get(term, False)) for term in terms)
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta, timezone
 from itertools import product
@@ -874,6 +875,21 @@ def test_attaching_skips_what_is_gone_and_what_has_a_vector_by_now(store: Store)
     assert by_vector(store, axis(1), limit=1) == [id_of(3)]
 
 
+def test_vectors_of_the_wrong_length_are_refused_and_change_nothing(store: Store):
+    store.add([embedded(1), record(2)], model=MODEL)
+    before = everything(store)
+    short = rows(unit([1, 2, 3]))
+
+    with pytest.raises(Invalid, match=f"has {MODEL.dimension} numbers"):
+        store.add([embedded(3, session="new"), record(4, vectors=short)], model=MODEL)
+    with pytest.raises(Invalid):
+        store.update(record(1, "note changed", vectors=short), model=MODEL)
+    with pytest.raises(Invalid):
+        store.attach(dict.fromkeys(store.unembedded(MODEL, limit=1), short), model=MODEL)
+
+    assert everything(store) == before
+
+
 def test_removing_and_moving_reach_the_vectors_of_the_model_that_is_not_searched_yet(store: Store):
     store.add([embedded(1, session="a"), embedded(2, session="a")], model=MODEL)
     store.attach({key: rows(axis(0)) for key in store.unembedded(OTHER, limit=9)}, model=OTHER)
@@ -884,6 +900,26 @@ def test_removing_and_moving_reach_the_vectors_of_the_model_that_is_not_searched
 
     assert by_vector(store, axis(0), Scope(project="p")) == [id_of(2)]
     assert store.stats().vectors == 1
+
+
+# Threads
+
+
+def test_threads_may_write_and_search_at_once(store: Store):
+    def work(thread: int) -> list[bool]:
+        found = []
+        for number in range(1000 * thread, 1000 * thread + 10):
+            batch = [embedded(100 * number + at, f"note number{number}", session=f"s{thread}") for at in range(30)]
+            store.add(batch, model=MODEL)
+            near = by_vector(store, vector(100 * number), limit=1)
+            found.append(near == [id_of(100 * number)] and len(by_words(store, f"number{number}")) == 30)
+        return found
+
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = list(threads.map(work, range(1, 5)))
+
+    assert outcomes == [[True] * 10] * 4
+    assert store.stats().vectors == 1200
 
 
 # Kept settings

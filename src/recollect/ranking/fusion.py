@@ -74,6 +74,10 @@ def _rrf(leg: Leg, _legs: Sequence[Leg], tuning: Tuning) -> Method:
     return share
 
 
+_SIGNED = ("z-score", "max", "l2", "none")
+"""Scalings that can give less than 0, where absence must not count for more than presence."""
+
+
 def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     """Shares by scores scaled within the leg. The weights are brought to a sum of 1, so the best possible score is 1.
 
@@ -83,7 +87,7 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     scores = leg.depth_scores or tuple(candidate.score for candidate in leg.candidates)
     scaling = tuning.semantic_scaling if leg.name == "semantic" else tuning.keyword_scaling
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth)
-    absent = weight * min(map(scale, scores), default=0.0)
+    absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
     missing: Share = (absent, "not found", ()) if absent < 0 else NOTHING
     full = tuning.fusion == "full"
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from recollect.errors import Conflict, NotFound
+from recollect.errors import Conflict, Invalid, NotFound
 from recollect.models import KINDS, Key, Memory, Model, Page, Project, Scope, Session, Stats
 from recollect.stores import Found, Record, Vector
 
@@ -78,7 +78,9 @@ class InMemoryStore:
     def _rounded(self, vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
         if vectors is None or model is None:
             return {}
-        return {model.fingerprint: np.asarray(vectors, np.float16).astype(np.float32)}
+        if vectors.ndim != 2 or vectors.shape[1] != model.dimension:
+            raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
+        return {model.fingerprint: vectors.astype(np.float16).astype(np.float32)}
 
     def _register(self, entry: _Entry, model: Model | None) -> None:
         if model is not None and model.fingerprint in entry.vectors:
@@ -263,10 +265,11 @@ class InMemoryStore:
 
     def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
         with self._lock:
-            for key, rows in vectors.items():
+            new = {key: self._rounded(rows, model) for key, rows in vectors.items()}
+            for key, rounded in new.items():
                 entry = self._entries.get(key)
                 if entry is not None and model.fingerprint not in entry.vectors:
-                    entry.vectors |= self._rounded(rows, model)
+                    entry.vectors |= rounded
                     self._register(entry, model)
 
     def switch_model(self, model: Model) -> bool:

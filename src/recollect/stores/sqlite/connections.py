@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 import apsw
 
@@ -36,7 +37,16 @@ class Connections:
     def use_wal(self) -> None:
         """Let readers go on while somebody writes. It marks the file for good, so the file must be known as ours."""
         with self._writing, self._errors():
-            self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+            deadline = monotonic() + self._wait_ms / 1000
+            while True:
+                try:
+                    self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+                    return
+                except apsw.BusyError:
+                    # SQLite does not wait here by itself: processes that open a new file at once would fail.
+                    if monotonic() > deadline:
+                        raise
+                sleep(0.005)
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self.path)

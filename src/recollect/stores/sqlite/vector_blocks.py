@@ -15,6 +15,7 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
+from recollect.errors import Invalid
 from recollect.models import Model
 from recollect.stores import Vector
 from recollect.stores.sqlite.scopes import Numbers
@@ -66,6 +67,9 @@ def add_vectors(
     """Store the vectors of these memories: key, scope, and a row for each part."""
     if not entries:
         return
+    if any(vectors.ndim != 2 or vectors.shape[1] != dimension for _, _, vectors in entries):
+        # Stored all the same, one of them would fail every search from then on.
+        raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
     vectors = np.concatenate([vectors for _, _, vectors in entries])
     owners = np.repeat([key for key, _, _ in entries], [len(vectors) for _, _, vectors in entries])
     first = _next_slots(connection, model, len(vectors))

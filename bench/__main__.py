@@ -1,0 +1,73 @@
+"""The benchmark's command line."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+from bench import report
+from bench.figures import Result
+from bench.machine import load_average, machine, versions
+from bench.progress import Progress
+from bench.run import Plan, measure
+from bench.vectors import DESCRIPTION
+from recollect.embedders import open_embedder
+from recollect.settings import EmbedderSettings
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Recollect, and LanceDB beside it.")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[10_000, 100_000], metavar="N", help="numbers of memories"
+    )
+    parser.add_argument("--only", choices=["recollect"], help="leave LanceDB out")
+    parser.add_argument("--queries", type=int, default=200, metavar="N", help="questions a pass (default: 200)")
+    parser.add_argument("--passes", type=int, default=5, metavar="N", help="passes an engine, after one to warm up")
+    parser.add_argument("--singles", type=int, default=300, metavar="N", help="memories remembered one by one")
+    parser.add_argument("--seed", type=int, default=7, metavar="N")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="build the stores here and leave them")
+    return parser.parse_args()
+
+
+@contextmanager
+def _directory(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
+            yield Path(name)
+    else:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.resolve()
+
+
+def main() -> None:
+    """Measure every size, then print and write what was found."""
+    options = _arguments()
+    started, load = perf_counter(), {"before": load_average()}
+    plan = Plan(options.queries, options.passes, options.singles, options.seed, options.only != "recollect")
+    progress, sizes = Progress(), []
+    embedder = open_embedder(EmbedderSettings())
+    assert embedder is not None
+    with _directory(options.keep) as directory:
+        for size in options.sizes:
+            place = directory / str(size)
+            place.mkdir()
+            sizes.append(measure(size, plan, place, embedder, progress))
+    load["after"] = load_average()
+    settings = {name: getattr(options, name) for name in ("queries", "passes", "seed")}
+    seconds = perf_counter() - started
+    result = Result(versions(), machine(), settings, DESCRIPTION, load, seconds, tuple(sizes))
+    report.show(result)
+    if options.json:
+        options.json.write_text(report.to_json(result), encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text(report.to_markdown(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

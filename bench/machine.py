@@ -1,0 +1,46 @@
+"""Where and with what it was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import apsw
+import psutil
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that takes part."""
+    found = {"python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
+    for name in ("recollect", "lancedb", "numpy", "onnxruntime"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def machine() -> dict[str, str]:
+    """The processor, its cores, and the memory."""
+    return {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
+        "system": platform.platform(),
+    }
+
+
+def load_average() -> float:
+    """How many processes wanted a core over the last minute."""
+    return psutil.getloadavg()[0]
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())

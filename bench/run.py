@@ -1,0 +1,235 @@
+"""One size measured from an empty directory to its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.cold_start import RUNS, ColdTimes, measure_cold
+from bench.corpus import SESSIONS, Corpus
+from bench.figures import Row, SizeResult, Table, Target
+from bench.footprint import Footprint, measure_footprint
+from bench.peers import Peer
+from bench.progress import Progress
+from bench.ranking import POOL, RankingTimes, measure_ranking
+from bench.recollect_peer import BATCH, Filled, RecollectPeer
+from bench.timing import Recalled, Spread, by_turns, recalled, stages
+from bench.vectors import RECALL_DEPTH, Truth, make_corpus
+from recollect.embedders import Embedder
+
+if TYPE_CHECKING:
+    from bench import lancedb_peer
+
+ENOUGH = 0.95
+"""The recall from which LanceDB's searches by vector count as comparable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure."""
+
+    queries: int
+    passes: int
+    singles: int
+    seed: int
+    lancedb: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How recalls went, in scope or not: times and recall by the name of the peer."""
+
+    times: Mapping[str, Spread]
+    recall: Mapping[str, Recalled]
+    stages: Mapping[str, Spread]
+
+    def rival(self) -> str | None:
+        """The name of LanceDB's fastest search that finds enough."""
+        names = [name for name in self.times if name.startswith("LanceDB") and self.recall[name].mean >= ENOUGH]
+        return min(names, key=lambda name: self.times[name].p50, default=None)
+
+
+class Measured:
+    """One size, measured step by step in the order of the steps."""
+
+    def __init__(self, size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress) -> None:
+        self._plan, self._embedder, self._progress = plan, embedder, progress
+        with progress.task(f"{size:,} memories: write texts, mix vectors"):
+            self.corpus: Corpus = make_corpus(
+                size, queries=plan.queries, seed=plan.seed, embedder=embedder, progress=progress
+            )
+            self._truth = Truth(self.corpus)
+        self.ours = Filled(directory / "recollect.db", self.corpus, embedder.model, progress)
+        self.lance: lancedb_peer.Filled | None = None
+        if plan.lancedb:
+            from bench import lancedb_peer
+
+            self.lance = lancedb_peer.Filled(directory / "lancedb", self.corpus, progress)
+        self._default = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows)
+        self._rivals = self._lance_peers()
+
+    def _lance_peers(self) -> list[lancedb_peer.LancePeer]:
+        """Every vector searched, and the index in the first setting that finds enough."""
+        if self.lance is None:
+            return []
+        from bench.lancedb_peer import FLAT, INDEXED, LancePeer
+
+        flat = LancePeer(self.lance.table, FLAT)
+        if not self.lance.indexed:
+            return [flat]
+        sample = self.corpus.queries[:50]
+        tried = [LancePeer(self.lance.table, search) for search in INDEXED]
+        enough = (peer for peer in tried if recalled(peer, sample, self._truth, scoped=False).mean >= ENOUGH)
+        return [flat, next(enough, tried[-1])]
+
+    def ask(self, *, scoped: bool) -> Asked:
+        """Every peer asked every question, by turns."""
+        classic = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
+        peers: list[Peer] = [self._default, *self._rivals, classic]
+        queries, turns = self.corpus.queries, self._plan.passes
+        where = "in scope" if scoped else "unscoped"
+        with self._progress.task(f"recall {where}", total=(turns + 1) * len(peers)) as advance:
+            times = by_turns(peers, queries, scoped=scoped, passes=turns, advance=advance)
+        with self._progress.task(f"recall at {RECALL_DEPTH} {where}"):
+            found = {peer.name: recalled(peer, queries, self._truth, scoped=scoped) for peer in peers[:-1]}
+        return Asked(times, found, stages(self._default, queries, scoped=scoped))
+
+    def rank(self) -> RankingTimes:
+        """Ranking alone and in a whole recall."""
+        with self._progress.task("rank, and recall with real embedding"):
+            return measure_ranking(self.ours, self.corpus.queries, self._embedder, seed=self._plan.seed)
+
+    def remember_one_by_one(self) -> float:
+        """Memories a second."""
+        with self._progress.task("remember one by one"):
+            return self.ours.singles_per_second(self.corpus, self._plan.singles)
+
+    def start_cold(self) -> ColdTimes:
+        """The command line, from the shell."""
+        with self._progress.task("command line, cold"):
+            return measure_cold(self.ours.path, self.corpus.queries[0])
+
+    def footprints(self, rival: str | None) -> dict[str, Footprint]:
+        """Memory and disk of each engine, measured in fresh processes."""
+        with self._progress.task("memory and disk"):
+            found = {"Recollect": measure_footprint("recollect", self.ours.path, self.corpus.queries)}
+            chosen = [peer.search for peer in self._rivals if peer.name == rival]
+            if self.lance and chosen:
+                search = chosen[0]
+                settings = (search.name, search.flat, search.nprobes, search.ef, search.refine_factor)
+                found[search.name] = measure_footprint("lancedb", self.lance.path, self.corpus.queries, settings)
+        return found
+
+
+def measure(size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress) -> SizeResult:
+    """Everything about one size."""
+    measured = Measured(size, plan, directory, embedder, progress)
+    scoped, whole = measured.ask(scoped=True), measured.ask(scoped=False)
+    ranking = measured.rank()
+    singles = measured.remember_one_by_one()
+    measured.ours.close()
+    cold = measured.start_cold()
+    footprints = measured.footprints(whole.rival())
+    bulk = size / measured.ours.seconds
+    tables = (
+        _asked_table(f"Recall of 10 in a scope of 1 % ({size // SESSIONS:,} memories)", scoped),
+        _asked_table("Recall of 10 in the whole store", whole),
+        _stage_table(scoped, whole),
+        _writing_table(size, bulk, singles, measured.lance),
+        _ranking_table(ranking),
+        _cold_table(cold),
+        _footprint_table(footprints),
+    )
+    return SizeResult(size, tables, (*_asked_targets(scoped, whole), *_other_targets(ranking, bulk, cold)))
+
+
+def _asked_table(title: str, asked: Asked) -> Table:
+    rows = []
+    for name, times in asked.times.items():
+        recall = asked.recall.get(name)
+        found = (recall.mean, recall.least) if recall else (None, None)
+        rows.append(Row(name, (times.p50, times.p95, *found)))
+    columns = ("p50, ms", "p95, ms", f"recall@{RECALL_DEPTH}, mean", "least")
+    return Table(
+        title, columns, tuple(rows), "The recall is that of the search by vector alone, against exact cosines."
+    )
+
+
+def _stage_table(scoped: Asked, whole: Asked) -> Table:
+    rows = []
+    for name, times in whole.stages.items():
+        inside = scoped.stages[name]
+        rows.append(Row(name, (inside.p50, inside.p95, times.p50, times.p95)))
+    columns = ("scope p50, ms", "scope p95, ms", "whole p50, ms", "whole p95, ms")
+    return Table(
+        "Stages of a recall", columns, tuple(rows), "Vectors are given; keyword and semantic run side by side."
+    )
+
+
+def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.Filled | None) -> Table:
+    rows = [
+        Row(f"Recollect, {BATCH:,} at a time, all indexes", (bulk, size / bulk)),
+        Row("Recollect, one by one", (singles, None)),
+    ]
+    if lance:
+        spent = lance.seconds
+        wordy = sum(spent.values()) - spent.get("vectors", 0.0)
+        rows.append(Row(f"LanceDB, {BATCH:,} at a time, no index", (size / spent["insert"], spent["insert"])))
+        rows.append(Row("LanceDB, compacted, words and sessions indexed", (size / wordy, wordy)))
+        if lance.indexed:
+            rows.append(Row("LanceDB, vectors indexed too", (size / sum(spent.values()), sum(spent.values()))))
+    note = "Embedding apart. Recollect's writes are durable (synchronous FULL) and searchable when they return."
+    return Table("Remembering", ("memories/s", "s"), tuple(rows), note)
+
+
+def _ranking_table(times: RankingTimes) -> Table:
+    rows = (
+        Row(f"ranking two pools of {POOL}, with reasons", (times.alone.p50, times.alone.p95)),
+        Row("whole recall, question really embedded", (times.whole.p50, times.whole.p95)),
+        Row("ranking inside that recall (two pools of 50)", (times.inside.p50, times.inside.p95)),
+    )
+    return Table("Ranking", ("p50, ms", "p95, ms"), rows)
+
+
+def _cold_table(times: ColdTimes) -> Table:
+    rows = (
+        Row("import onnxruntime, tokenizers", (times.imports, 1.0)),
+        Row("recollect recall, whole store", (times.whole, times.whole / times.imports)),
+        Row("recollect recall, scope", (times.scoped, times.scoped / times.imports)),
+    )
+    return Table(f"Cold start, median of {RUNS} processes", ("ms", "× import"), rows)
+
+
+def _footprint_table(footprints: Mapping[str, Footprint]) -> Table:
+    rows: Sequence[Row] = [
+        Row(name, tuple(value / 2**20 for value in (one.rss_scoped, one.own_scoped, one.rss, one.own, one.disk)))
+        for name, one in footprints.items()
+    ]
+    columns = ("scope RSS, MiB", "of it own", "then whole RSS, MiB", "of it own", "disk, MiB")
+    note = (
+        "A fresh process after all questions in scope, then after all in the whole store. RSS counts mapped file pages."
+    )
+    return Table("Memory and disk", columns, tuple(rows), note)
+
+
+def _asked_targets(scoped: Asked, whole: Asked) -> list[Target]:
+    ours, targets = "Recollect, default", []
+    for name, asked, share in (("scope", scoped, 0.25), ("whole store", whole, 1.0)):
+        rival = asked.rival()
+        if rival:
+            figure = asked.times[ours].p50 / asked.times[rival].p50
+            targets.append(Target(f"p50 in {name} / that of {rival}", figure, "≤", share, "×"))
+    for name, asked in (("scope", scoped), ("whole store", whole)):
+        targets.append(Target(f"recall@{RECALL_DEPTH} in {name}, mean", asked.recall[ours].mean, "≥", 0.99, ""))
+    return targets
+
+
+def _other_targets(ranking: RankingTimes, bulk: float, cold: ColdTimes) -> list[Target]:
+    return [
+        Target("ranking's share of a whole recall", ranking.share, "≤", 0.25, ""),
+        Target("bulk remembering", bulk, "≥", 10_000, "/s"),
+        Target("cold recall, whole store / import", cold.whole / cold.imports, "≤", 3.0, "×"),
+        Target("cold recall, scope / import", cold.scoped / cold.imports, "≤", 3.0, "×"),
+    ]

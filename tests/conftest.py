@@ -1,0 +1,56 @@
+"""What many tests share: the real model, loaded once, and engines on a fresh store with a fixed clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from recollect.embedders import Embedder, open_embedder
+from recollect.engine import Engine
+from recollect.settings import EmbedderSettings
+from recollect.stores import open_store
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test reads the user's settings or writes into the user's store."""
+    for name in ("STORE", "PROFILE", "EMBEDDER", "EMBEDDER_MODEL", "EMBEDDER_API_KEY", "CONFIG"):
+        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("RECOLLECT_STORE", str(tmp_path / "store.db"))
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[Embedder]:
+    """The real default model."""
+    embedder = open_embedder(EmbedderSettings())
+    assert embedder is not None
+    yield embedder
+    embedder.close()
+
+
+@pytest.fixture
+def open_engine(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
+    """Opens engines on one store, and closes them at the end."""
+    opened: list[Engine] = []
+
+    def open_it(embedder: Embedder | None = None, *, path: Path | None = None) -> Engine:
+        engine = Engine(open_store(str(path or tmp_path / "store.db")), embedder, clock=lambda: NOW)
+        opened.append(engine)
+        return engine
+
+    yield open_it
+    for engine in opened:
+        engine.close()
+
+
+@pytest.fixture
+def engine(open_engine: Callable[..., Engine], model: Embedder) -> Engine:
+    """An engine with the real model on an empty store."""
+    return open_engine(model)

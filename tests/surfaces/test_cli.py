@@ -1,0 +1,258 @@
+"""The command line as its user meets it: real processes where it matters, Typer's runner else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from recollect.cli.app import app
+from recollect.cli.show import safe
+
+COMMANDS = (
+    "remember", "recall", "get", "list", "update", "forget", "sessions", "sessions move", "projects", "status",
+    "doctor", "reembed", "config", "config set", "config unset", "samples",
+)  # fmt: skip
+
+
+def run(*words: str, stdin: str | None = None, code: int = 0):
+    result = CliRunner().invoke(app, [*words], input=stdin)
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def json_of(*words: str, **options):
+    return json.loads(run(*words, "--json", **options).stdout)
+
+
+def remember(*words: str, **options) -> str:
+    return json.loads(run("--json", "--embedder", "none", "remember", *words, **options).stdout)["id"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_that_says_what_it_does(command):
+    text = run(*command.split(), "--help").stdout
+
+    assert "Usage" in text
+    assert len(text) > 150
+
+
+def test_a_memory_goes_in_by_argument_and_comes_out_by_recall():
+    id = json_of("remember", "The spare key is under the blue pot", "--project", "home", "--speaker", "Ana")["id"]
+
+    answer = json_of("recall", "where is the key?", "--project", "home")
+
+    assert answer.keys() >= {"hits", "legs", "degraded", "elapsed_ms"}
+    hit = answer["hits"][0]
+    assert hit.keys() == {"rank", "id", "score", "memory", "why"}
+    assert (hit["rank"], hit["id"], hit["memory"]["speaker"]) == (1, id, "Ana")
+    assert answer["degraded"] is None
+    assert {leg["name"] for leg in answer["legs"]} == {"semantic", "keyword"}
+
+
+def test_options_may_stand_before_or_behind_the_command(tmp_path):
+    store = str(tmp_path / "other.db")
+    run("remember", "apples", "--store", store, "--embedder", "none")
+
+    assert json.loads(run("--store", store, "--json", "status").stdout)["memories"] == 1
+    assert json_of("status")["memories"] == 0
+
+
+def test_text_behind_two_dashes_is_text():
+    id = remember("--", "--json is an option")
+
+    assert json_of("get", id)["text"] == "--json is an option"
+
+
+def test_standard_input_is_remembered():
+    id = remember(stdin="from a pipe\nsecond line\n")
+
+    assert json_of("get", id)["text"] == "from a pipe\nsecond line"
+
+
+def test_many_memories_go_in_as_jsonl_with_defaults_from_the_options(tmp_path):
+    file = tmp_path / "many.jsonl"
+    lines = [{"text": "a", "occurred": "2026-05-08", "speaker": "Ana"}, {"text": "b", "kind": "semantic"}]
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+
+    stored = json_of("remember", "--jsonl", str(file), "--project", "p", "--session", "s", "--embedder", "none")
+
+    assert stored["stored"] == 2
+    a, b = (json_of("get", id) for id in stored["ids"])
+    assert (a["project"], a["position"], a["speaker"], a["occurred"]) == ("p", 0, "Ana", "2026-05-08T00:00:00+00:00")
+    assert (b["session"], b["position"], b["kind"]) == ("s", 1, "semantic")
+
+
+@pytest.mark.parametrize("bad", ['{"text": ""}', '{"text": 1}', "{", "[]", '{"text": "x", "colour": 1}', "[" * 100_000])
+def test_a_bad_line_is_named_and_nothing_of_the_file_is_stored(tmp_path, bad):
+    lines = "".join(f'{{"text": "good {at}"}}\n' for at in range(300)) + bad
+
+    result = run("remember", "--jsonl", "-", "--embedder", "none", stdin=lines, code=2)
+
+    assert "line 301" in result.stderr
+    assert "nothing was stored" in result.stderr
+    assert json_of("status")["memories"] == 0
+
+
+def test_list_gives_pages_with_a_cursor():
+    ids = [remember(f"memory {at}") for at in range(3)]
+
+    first = json_of("list", "--limit", "2")
+    second = json_of("list", "--limit", "2", "--cursor", first["next_cursor"])
+
+    assert [memory["id"] for memory in first["memories"] + second["memories"]] == ids[::-1]
+    assert second["next_cursor"] is None
+
+
+def test_update_and_forget_change_what_recall_finds():
+    id = remember("apples")
+
+    assert json_of("update", id, "--text", "pears", "--importance", "0.9", "--embedder", "none")["text"] == "pears"
+    assert json_of("recall", "pears", "--embedder", "none")["hits"][0]["id"] == id
+    assert json_of("forget", id) == {"forgotten": 1}
+    assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
+
+
+def test_a_scope_is_not_forgotten_without_asking():
+    remember("apples", "--project", "p")
+
+    assert "--yes" in run("forget", "--project", "p", code=2).stderr
+    assert json_of("forget", "--project", "p", "--yes") == {"forgotten": 1}
+
+
+def test_sessions_are_listed_and_moved():
+    remember("apples", "--session", "s")
+
+    assert [s["project"] for s in json_of("sessions")["sessions"]] == [None]
+    assert json_of("sessions", "move", "s", "--project", "p")["project"] == "p"
+    assert json_of("projects")["projects"] == [{"name": "p", "profile": "default", "sessions": 1, "memories": 1}]
+    assert json_of("recall", "apples", "--project", "p", "--embedder", "none")["hits"]
+    assert json_of("sessions", "move", "s", "--no-project")["project"] is None
+
+
+def test_presets_and_knobs_hold_for_one_recall_and_config_for_all():
+    remember("apples and pears")
+
+    def score(*words: str) -> float:
+        return json_of("recall", "apples", "--embedder", "none", *words)["hits"][0]["score"]
+
+    assert score("--preset", "classic-rrf") == pytest.approx(1 / 61)
+    assert score("--preset", "classic-rrf", "--set", "rrf_k=9", "--set", "rank-base=0") == pytest.approx(1 / 9)
+    json_of("config", "set", "--preset", "classic-rrf", "rrfK=19")
+    assert score() == pytest.approx(1 / 20)
+    json_of("config", "unset", "rrf_k")
+    assert score() == pytest.approx(1 / 61)
+    assert json_of("config", "unset")["kept"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["recall", "x", "--set", "nonsense=1"], 2, "there is no knob 'nonsense'"),
+        (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
+        (["recall", "x", "--set", "keyword_weight"], 2, "knob=value"),
+        (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
+        (["recall", "x", "--kind", "nonsense"], 2, "episodic"),
+        (["get", "nonsense"], 3, "no memory"),
+        (["forget"], 2, "what to forget"),
+        (["update", "x"], 2, "nothing to change"),
+        (["sessions", "move", "nonsense", "--project", "p"], 3, "no session"),
+        (["remember", "x", "--importance", "2"], 2, "importance"),
+        (["remember", "x", "--metadata", "[]"], 2, "metadata"),
+        (["status", "--embedder", "nonsense"], 0, ""),
+        (["config", "set"], 2, "knob=value"),
+        (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
+        (["list", "--limit", "0"], 2, "1 to 1000"),
+    ],
+)
+def test_errors_say_what_to_do_and_have_their_own_exit_code(words, code, says):
+    result = run(*words, code=code)
+
+    assert says in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_errors_are_json_too_where_that_was_asked_for():
+    error = json.loads(run("get", "nonsense", "--json", code=3).stderr)["error"]
+
+    assert error == {"code": "not_found", "message": "there is no memory nonsense"}
+
+
+def test_explain_draws_where_each_leg_had_it_and_what_each_step_did():
+    run("samples")
+
+    shown = run("recall", "which version broke the login?", "--explain", "--limit", "2").stdout
+
+    for expected in ("keyword", "semantic", "quality", "#1", "█", "ms in all", "found"):
+        assert expected in shown
+    explained = json_of("recall", "which version broke the login?", "--explain", "--limit", "2")
+    assert explained["tuning"]["fusion"] == "full"
+    assert explained["dropped"]
+
+
+def test_samples_are_loaded_once_and_show_a_recall():
+    assert "sample memories loaded" in run("samples").stdout
+    assert "were here already" in run("samples").stdout
+    assert json_of("status")["memories"] == 42
+
+
+def test_memory_text_cannot_steer_the_terminal():
+    id = remember("[b]innocent[/]\x1b]0;\x07\x1b[2J\x9b31m\u202eright to left")
+
+    for words in (["get", id], ["list"], ["recall", "innocent", "--embedder", "none", "--explain"]):
+        shown = run(*words).stdout
+        assert "\x1b]" not in shown
+        assert "\x9b" not in shown
+        assert "\u202e" not in shown
+        assert "[b]innocent[/]·]0;" in shown
+    assert safe("a\tb\nc\x00") == "a\tb\nc·"
+
+
+def test_a_store_without_vectors_is_searched_by_words_with_a_warning():
+    result = run("remember", "apples", "--embedder", "none")
+
+    assert "findable by words alone" in result.stderr
+    shown = run("recall", "apples", "--embedder", "none").stdout
+    assert "keyword-only: no embedder is configured" in shown
+    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories wait to be embedded; run: recollect reembed"]
+    assert json_of("reembed") == {"embedded": 1}
+    assert json_of("doctor")["healthy"]
+
+
+def test_the_program_runs_as_a_process_and_loads_no_server(tmp_path):
+    script = (
+        "import sys; sys.argv = ['recollect', 'recall', 'apples', '--json'];"
+        "from recollect.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "loaded = {'fastapi', 'mcp', 'httpx2', 'rich.table'} & set(sys.modules)\n"
+        "assert not loaded, loaded"
+    )
+    env = {**os.environ, "RECOLLECT_STORE": str(tmp_path / "p.db")}
+
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["hits"] == []
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path):
+    env = {**os.environ, "RECOLLECT_STORE": str(tmp_path / "p.db"), "RECOLLECT_EMBEDDER": "none"}
+    program = Path(sys.executable).with_name("recollect")
+    subprocess.run([program, "remember"], env=env, input=b"x" * 200_000, check=True, capture_output=True)
+
+    process = subprocess.Popen(
+        [program, "list", "--json"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    complaint = process.stderr.read()
+    process.stderr.close()
+    process.wait(30)
+
+    assert "Traceback" not in complaint

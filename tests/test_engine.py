@@ -1,0 +1,236 @@
+"""The verbs, through the real store and the real model."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import recollect
+from recollect import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
+from tests.conftest import NOW
+
+
+def texts(answer) -> list[str]:
+    return [hit.memory.text for hit in answer.hits]
+
+
+def test_a_memory_is_found_by_meaning_without_a_word_in_common(engine):
+    engine.remember("Our cat is called Möbius and only eats salmon")
+    engine.remember("The train to Basel leaves at nine")
+    engine.remember("Quarterly taxes are due in April")
+
+    assert texts(engine.recall("what is the name of the pet?"))[0].startswith("Our cat")
+
+
+def test_a_memory_is_found_by_an_identifier_as_typed(engine):
+    engine.remember("Rolled back because of ERR_CONN_42 in auth-service/login after v2.13.0")
+    engine.remember("Rolled back because of ERR_CONN_24 in auth-service/logout after v2.31.0")
+
+    for typed in ("ERR_CONN_42", "v2.13.0", "auth-service/login"):
+        assert "ERR_CONN_42" in texts(engine.recall(typed))[0]
+
+
+def test_what_was_remembered_comes_back_as_it_was_given(engine):
+    given = {
+        "project": "p", "session": "s", "kind": "semantic", "speaker": "Ana", "importance": 0.9,
+        "metadata": {"tags": ["a", {"b": None}], "n": 1.5}, "source": "notes/a.md",
+        "occurred": datetime(2025, 5, 8, 13, 56, 0, 123456, tzinfo=UTC), "evergreen": True,
+    }  # fmt: skip
+    stored = engine.remember("Zürich – «naïve» 東京 🎉\nsecond line\x00", **given)
+
+    found = engine.get(stored.id)
+
+    assert found == stored
+    assert {name: getattr(found, name) for name in given} == given
+    assert (found.text, found.position, found.created) == ("Zürich – «naïve» 東京 🎉\nsecond line\x00", 0, NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"text": ""}, "text"),
+        ({"text": "   \n"}, "text"),
+        ({"text": "x" * 1_000_001}, "1,000,000"),
+        ({"text": "\ud800"}, "surrogate"),
+        ({"text": 5}, "text"),
+        ({"text": "x", "importance": 1.1}, "importance"),
+        ({"text": "x", "importance": float("nan")}, "importance"),
+        ({"text": "x", "importance": True}, "importance"),
+        ({"text": "x", "kind": "rumour"}, "kind"),
+        ({"text": "x", "project": ""}, "project"),
+        ({"text": "x", "session": "x" * 501}, "session"),
+        ({"text": "x", "position": -1, "session": "s"}, "position"),
+        ({"text": "x", "occurred": "last week"}, "occurred"),
+        ({"text": "x", "metadata": {"f": float("nan")}}, "metadata"),
+        ({"text": "x", "metadata": {"f": object()}}, "metadata"),
+        ({"text": "x", "id": "not-a-uuid"}, "id"),
+        ({"text": "x", "colour": "red"}, "colour"),
+        ({"importance": 0.5}, "text"),
+    ],
+)
+def test_bad_input_is_named_and_nothing_of_the_call_is_stored(engine, fields, named):
+    with pytest.raises(Invalid, match=named):
+        engine.remember_many([{"text": "good"}, fields])
+
+    assert engine.stats().memories == 0
+
+
+def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_keeps_its_moment(engine):
+    plain = engine.remember("x", occurred="2026-05-08T13:56:00")
+    zoned = engine.remember("y", occurred="2026-05-08T13:56:00+02:00")
+
+    assert plain.occurred == datetime(2026, 5, 8, 13, 56, tzinfo=UTC)
+    assert engine.get(zoned.id).occurred == datetime(2026, 5, 8, 11, 56, tzinfo=UTC)
+
+
+def test_remembering_the_same_text_twice_keeps_both_and_shows_one(engine):
+    first = engine.remember("The door code is 4711.")
+    second = engine.remember("the door code is 4711")
+
+    assert engine.stats().memories == 2
+    answer = engine.recall("door code")
+    assert len(answer.hits) == 1
+    assert {answer.hits[0].id, answer.dropped[0].id} == {first.id, second.id}
+    assert answer.dropped[0].why[-1].step == "duplicate"
+
+
+def test_an_id_that_exists_is_a_conflict_and_the_old_memory_stays(engine):
+    memory = engine.remember("first")
+
+    with pytest.raises(Conflict, match=memory.id):
+        engine.remember("second", id=memory.id)
+
+    assert engine.get(memory.id).text == "first"
+
+
+def test_an_updated_text_is_found_by_its_new_words_and_meaning_only(engine):
+    memory = engine.remember("The dog is called Rex")
+
+    engine.update(memory.id, text="The parrot is called Coco", importance=0.9)
+
+    assert texts(engine.recall("parrot", tuning={"semantic_weight": 0})) == ["The parrot is called Coco"]
+    assert engine.recall("Rex", tuning={"semantic_weight": 0}).hits == ()
+    assert engine.stats().vectors == 1
+    assert engine.get(memory.id).created == memory.created
+    assert engine.check() == []
+
+
+def test_an_update_that_leaves_the_text_alone_keeps_the_vector(open_engine, model):
+    memory = open_engine(model).remember("The dog is called Rex")
+
+    engine = open_engine(None)  # nothing could embed it again
+    engine.update(memory.id, importance=1.0, kind="identity")
+
+    assert open_engine(model).recall("pet name", kinds=["identity"], tuning="semantic-only").hits[0].id == memory.id
+
+
+def test_what_cannot_be_changed_or_is_not_there_is_said(engine):
+    memory = engine.remember("x")
+
+    with pytest.raises(Invalid, match="profile"):
+        engine.update(memory.id, profile="other")
+    with pytest.raises(NotFound, match="no memory"):
+        engine.update("01976f3e-0000-7000-8000-000000000000", text="y")
+    with pytest.raises(NotFound):
+        engine.get("nonsense")
+
+
+def test_a_forgotten_memory_is_found_by_neither_leg(engine):
+    gone, kept = engine.remember("red apples"), engine.remember("green apples")
+
+    assert engine.forget(gone.id, gone.id, "nonsense") == 1
+
+    assert [hit.id for hit in engine.recall("apples").hits] == [kept.id]
+    assert engine.check() == []
+
+
+def test_a_scope_is_forgotten_only_when_confirmed(engine):
+    engine.remember("a", project="p", session="s1")
+    engine.remember("b", project="p")
+    engine.remember("c", project="q")
+
+    with pytest.raises(Invalid, match="confirm"):
+        engine.forget_scope(engine.scope(project="p"))
+    assert engine.forget_scope(engine.scope(project="p"), confirm=True) == 2
+
+    assert [memory.text for memory in engine.list().memories] == ["c"]
+
+
+def test_listing_goes_on_where_the_last_page_ended(engine):
+    ids = [engine.remember(f"memory {at}").id for at in range(7)]
+
+    pages, cursor = [], None
+    while True:
+        page = engine.list(cursor=cursor, limit=3)
+        pages.append([memory.id for memory in page.memories])
+        if (cursor := page.next_cursor) is None:
+            break
+
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert [id for page in pages for id in page] == ids[::-1]
+
+
+def test_what_a_recall_gave_out_counts_as_used(open_engine, model):
+    engine = open_engine(model)
+    used = engine.remember("red apples")
+    engine.recall("apples")
+    engine.recall("apples")
+    engine.close()
+
+    found = open_engine(model).get(used.id)
+
+    assert (found.access_count, found.accessed) == (2, NOW)
+
+
+def test_a_long_memory_is_found_by_what_stands_at_its_end(engine):
+    filler = "We talked about the weather, the garden and the neighbours for a long while. " * 200
+    engine.remember(filler + "The treasure is buried under the old lighthouse.")
+    for at in range(5):
+        engine.remember(f"Weather report number {at}: rain, and more rain.")
+
+    found = engine.recall("where is the gold hidden?", tuning="semantic-only").hits[0]
+
+    assert found.memory.text.endswith("lighthouse.")
+    assert engine.stats().vectors > engine.stats().memories
+
+
+def test_knobs_kept_in_the_store_hold_for_every_engine_and_can_be_taken_back(open_engine):
+    engine, other = open_engine(), open_engine()
+
+    engine.keep_tuning({"keywordWeight": 2.0, "fusion": "rrf"})
+
+    assert (other.tuned().keyword_weight, other.tuned().fusion) == (2.0, "rrf")
+    other.keep_tuning({"fusion": None})
+    assert engine.kept_tuning() == {"keyword_weight": 2.0}
+    with pytest.raises(Invalid, match="keyword_weight"):
+        engine.keep_tuning({"keyword_weight": 9})
+    assert engine.kept_tuning() == {"keyword_weight": 2.0}
+
+
+def test_the_async_engine_has_every_verb_of_the_engine(tmp_path):
+    verbs = {name for name, value in vars(Engine).items() if callable(value) and not name.startswith("_")}
+    helpers = {"embedder", "embedding_problem", "count_unembedded", "check", "now", "scope", "tuned", "kept_tuning"}
+
+    assert verbs - helpers - {"keep_tuning"} <= set(vars(AsyncEngine))
+
+    async def run() -> list[str]:
+        async with await AsyncEngine.open(tmp_path / "async.db") as engine:
+            await asyncio.gather(*(engine.remember(f"apple number {at}") for at in range(5)))
+            return texts(await engine.recall("apple", limit=3))
+
+    assert len(asyncio.run(run())) == 3
+
+
+def test_every_public_name_can_be_imported():
+    assert all(getattr(recollect, name) is not None for name in recollect.__all__)
+    assert sorted(recollect.__all__) == sorted(name for names in recollect._HOMES.values() for name in names)
+    with pytest.raises(AttributeError, match="nonsense"):
+        recollect.nonsense  # noqa: B018
+
+
+def test_drafts_and_plain_values_mean_the_same(engine):
+    a, b = engine.remember_many([Draft("x", speaker="Ana", occurred=NOW - timedelta(days=1)), {"text": "x"}])
+
+    assert (a.speaker, b.speaker, a.content_hash) == ("Ana", None, b.content_hash)

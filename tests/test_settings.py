@@ -1,0 +1,72 @@
+"""Arguments go over the environment, the environment over the file, the file over the defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.errors import Invalid
+from recollect.settings import load_settings
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_without_anything_the_store_is_in_the_users_data_folder(here):
+    settings = load_settings(environment={})
+
+    assert settings.store.endswith("memories.db")
+    assert (settings.profile, settings.embedder.name, settings.tuning) == ("default", "bge-small", {})
+
+
+def test_each_layer_goes_over_the_one_below(here):
+    (here / "recollect.toml").write_text(
+        'store = "file.db"\nprofile = "file"\n'
+        '[embedder]\nname = "none"\ntimeout = 3\n'
+        "[tuning]\nrrf_k = 7\ndecay = true\n"
+    )
+    environment = {"RECOLLECT_PROFILE": "env", "RECOLLECT_TUNING_RRF_K": "8", "RECOLLECT_EMBEDDER_MODEL": "m"}
+
+    settings = load_settings({"profile": "argument", "store": None}, environment=environment)
+
+    assert (settings.store, settings.profile) == ("file.db", "argument")
+    assert (settings.embedder.name, settings.embedder.timeout, settings.embedder.model) == ("none", 3, "m")
+    assert settings.tuning == {"rrf_k": 8, "decay": True}
+    assert settings.tuned({"rrf_k": 1, "dedup": False}).model_dump(include={"rrf_k", "decay", "dedup"}) == {
+        "rrf_k": 8,
+        "decay": True,
+        "dedup": False,
+    }
+
+
+def test_the_named_config_file_is_the_one_read(here, tmp_path):
+    (tmp_path / "a.toml").write_text('profile = "a"\n')
+
+    assert load_settings(environment={"RECOLLECT_CONFIG": "a.toml"}).profile == "a"
+    assert load_settings(environment={}, config=tmp_path / "a.toml").profile == "a"
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("store = ", "not valid TOML"),
+        ("colour = 1", "colour"),
+        ("[embedder]\ntimeout = 0", "embedder.timeout"),
+        ("[tuning]\nrrf_k = 0", "rrf_k"),
+        ("[tuning]\nnonsense = 0", "no knob 'nonsense'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(here, toml, says):
+    (here / "recollect.toml").write_text(toml)
+
+    with pytest.raises(Invalid, match=says):
+        load_settings(environment={})
+
+
+def test_a_key_is_not_shown(here):
+    settings = load_settings(environment={"RECOLLECT_EMBEDDER_API_KEY": "sk-secret"})
+
+    assert settings.embedder.api_key.get_secret_value() == "sk-secret"
+    assert "sk-secret" not in repr(settings)
