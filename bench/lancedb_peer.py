@@ -6,6 +6,7 @@ vectors, as Recollect's are memories without theirs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -96,7 +97,9 @@ class Filled:
         self.seconds[part] = self.seconds.get(part, 0.0) + perf_counter() - started
 
     def _compact(self) -> None:
-        self.table.optimize(cleanup_older_than=timedelta(0))
+        # It warns of other processes that use the table; there are none.
+        with warnings.catch_warnings(action="ignore"):
+            self.table.optimize(cleanup_older_than=timedelta(0))
 
 
 class LancePeer:

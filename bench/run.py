@@ -152,9 +152,8 @@ def _asked_table(title: str, asked: Asked) -> Table:
         found = (recall.mean, recall.least) if recall else (None, None)
         rows.append(Row(name, (times.p50, times.p95, *found)))
     columns = ("p50, ms", "p95, ms", f"recall@{RECALL_DEPTH}, mean", "least")
-    return Table(
-        title, columns, tuple(rows), "The recall is that of the search by vector alone, against exact cosines."
-    )
+    note = "Recall is that of the search by vector alone, against exact cosines of the vectors rounded to float16."
+    return Table(title, columns, tuple(rows), note)
 
 
 def _stage_table(scoped: Asked, whole: Asked) -> Table:

@@ -286,3 +286,24 @@ def test_the_same_question_gives_the_same_answer(engine):
     first, second = (engine.recall("apple number", limit=20, tuning={"dedup": False}) for _ in range(2))
 
     assert [(hit.id, hit.score) for hit in first.hits] == [(hit.id, hit.score) for hit in second.hits]
+
+
+def test_a_vector_of_the_callers_own_is_checked_and_brought_to_length_1(open_engine):
+    engine = open_engine(Counting())
+    engine.remember("apples")
+    own = engine.embedder().embed(["apples"])[0]
+
+    assert engine.recall("x", vector=list(own * 7), tuning="semantic-only").hits[0].score == pytest.approx(1, abs=1e-3)
+    for wrong in ([1.0, 2.0], [0.0] * 4, [float("nan")] * 4, [[1.0] * 4]):
+        with pytest.raises(Invalid, match="vector"):
+            engine.recall("x", vector=wrong)
+
+
+def test_a_session_is_not_moved_to_a_project_without_a_name(open_engine):
+    engine = open_engine()
+    engine.remember("apples", session="s")
+
+    for wrong in ("", "\ud800", "x" * 501):
+        with pytest.raises(Invalid, match="project"):
+            engine.move_session("s", project=wrong)
+    assert engine.projects() == []

@@ -21,9 +21,17 @@ from recollect.models import Kind, Memory, Model, Page, Project, Recall, Scope, 
 from recollect.ranking import Tuning, parse_tuning, preset
 from recollect.recall import Question, recall
 from recollect.reembed import reembed
-from recollect.remember import Draft, embed_memories, store_memories, to_memory, usable_embedder
+from recollect.remember import (
+    Draft,
+    check_name,
+    embed_memories,
+    store_memories,
+    to_memory,
+    to_time,
+    usable_embedder,
+)
 from recollect.settings import Settings, load_settings
-from recollect.stores import Record, Store, open_store
+from recollect.stores import Record, Store, Vector, open_store
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +84,7 @@ class Engine:
             {"store": address, "embedder": named, "profile": profile, "tuning": tuning}, config=config
         )
         chosen = embedder if embedder is not None and not isinstance(embedder, str) else None
-        return cls(
-            open_store(settings.store), chosen or (lambda: open_embedder(settings.embedder)), settings=settings
-        )
+        return cls(open_store(settings.store), chosen or (lambda: open_embedder(settings.embedder)), settings=settings)
 
     def __enter__(self) -> Engine:
         return self
@@ -160,7 +166,7 @@ class Engine:
         the caller already has. `vector` is the question's own, for a caller that has it.
         """
         scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
-        at = now or self.now()
+        at = to_time(now, "now") or self.now()
         asked = Question(
             question,
             scope,
@@ -168,7 +174,7 @@ class Engine:
             limit,
             at,
             tuple(recent_ids),
-            None if vector is None else np.asarray(vector, np.float32),
+            None if vector is None else self._unit(vector),
         )
         answer = recall(asked, self._store, self.embedder, self._threads)
         if answer.degraded:
@@ -178,6 +184,16 @@ class Engine:
             if len(self._used) >= 64:
                 self._threads.submit(self._note_use)
         return answer
+
+    def _unit(self, vector: Sequence[float]) -> Vector:
+        """A caller's vector, of length 1, if it can be compared with those in the store."""
+        row = np.asarray(vector, np.float32)
+        model = self._store.model()
+        norm = float(np.linalg.norm(row))
+        if row.ndim != 1 or not 0 < norm < np.inf or (model is not None and len(row) != model.dimension):
+            length = model.dimension if model else "some"
+            raise Invalid(f"vector: {length} finite numbers that are not all 0, not an array of shape {row.shape}")
+        return row / np.float32(norm)
 
     def scope(
         self,
@@ -246,6 +262,7 @@ class Engine:
 
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """The session in its new project, or in none, with all its memories."""
+        check_name("project", project)
         return self._store.move_session(profile or self._settings.profile, session, project=project)
 
     # Looking after the store

@@ -134,7 +134,7 @@ def to_time(value: datetime | str | None, name: str) -> datetime | None:
 def _check(draft: Draft) -> None:
     _check_text(draft.text)
     for name in ("profile", "project", "session", "speaker", "source"):
-        _check_name(name, getattr(draft, name))
+        check_name(name, getattr(draft, name))
     if draft.kind not in KINDS:
         raise Invalid(f"kind: '{draft.kind}' is not one of {', '.join(KINDS)}")
     importance: Any = draft.importance
@@ -156,7 +156,8 @@ def _check_text(text: Any) -> None:
     _check_encodable("text", text)
 
 
-def _check_name(name: str, value: Any) -> None:
+def check_name(name: str, value: Any) -> None:
+    """`Invalid` if this cannot be a name; a project, session, speaker or source may be left out."""
     if value is None and name != "profile":
         return
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:

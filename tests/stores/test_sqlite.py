@@ -445,6 +445,22 @@ def test_a_store_that_another_process_keeps_locked_is_unavailable_for_writing_wh
         assert (finds(store, 2), store.kept("name"), store.check()) == (EVERYWHERE, None, [])
 
 
+def test_a_long_read_holds_no_writer_up_and_sees_one_picture_of_the_store(path: str):
+    with opened(path) as store:
+        store.add([embedded(1)], model=MODEL)
+        store._connections.close()
+        store._connections = Connections(path, wait_seconds=0.02)
+        with store._connections.read() as reading:
+            reading.execute("BEGIN")
+            before = reading.execute("SELECT count(*) FROM memories").get
+
+            store.add([embedded(2)], model=MODEL)
+
+            assert (before, reading.execute("SELECT count(*) FROM memories").get) == (1, 1)
+            reading.execute("ROLLBACK")
+        assert finds(store, 2) == EVERYWHERE
+
+
 # Large scopes
 
 WIDE = Model("wide", "1", 128, "fingerprint of wide")

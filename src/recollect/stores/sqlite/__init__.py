@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import apsw
 
-from recollect.errors import Conflict, NotFound
 from recollect.models import Key, Memory, Model, Page, Project, Scope, Session, Stats
 from recollect.stores import Found, Record, Vector
-from recollect.stores.sqlite import catalogue, checks, vector_blocks, word_index
+from recollect.stores.sqlite import catalogue, checks, memory_table, models, vector_blocks, word_index
 from recollect.stores.sqlite.connections import Connections
 from recollect.stores.sqlite.migrations import migrate
 from recollect.stores.sqlite.rows import by_keys, storable_ids, to_memory, to_micros
-from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
+from recollect.stores.sqlite.scopes import Numbers, Registrar, resolve
 from recollect.stores.sqlite.vector_index import VectorIndex
 from recollect.words import index_terms
 
@@ -46,7 +44,7 @@ class SqliteStore:
         # Terms are the slowest part and need no lock.
         terms = [index_terms(record.memory.indexed_text) for record in records]
         with self._connections.write() as connection:
-            _refuse_known(connection, [record.memory.id for record in records])
+            memory_table.refuse_known(connection, [record.memory.id for record in records])
             registrar = Registrar(connection)
             key: int = connection.execute(
                 "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?", (len(records), len(records))
@@ -55,9 +53,9 @@ class SqliteStore:
             for at, record in enumerate(records):
                 numbers = registrar.numbers(record.memory)
                 position = registrar.position(record.memory, numbers.session)
-                stored.append(_row(key + at, record.memory, numbers, position, terms[at]))
+                stored.append(memory_table.row(key + at, record.memory, numbers, position, terms[at]))
                 entries.append((key + at, numbers, record.vectors))
-            connection.executemany(_INSERT, stored)
+            connection.executemany(memory_table.INSERT, stored)
             word_index.add_words(
                 connection, [(key, terms[at], numbers) for at, (key, numbers, _) in enumerate(entries)]
             )
@@ -70,7 +68,7 @@ class SqliteStore:
     ) -> None:
         embedded = [(key, numbers, vectors) for key, numbers, vectors in entries if vectors is not None]
         if embedded and model is not None:
-            number = vector_blocks.register_model(connection, model)
+            number = models.register(connection, model)
             vector_blocks.add_vectors(connection, embedded, model=number, dimension=model.dimension)
 
     def get(self, ids: Sequence[str]) -> list[Memory]:
@@ -84,26 +82,16 @@ class SqliteStore:
             found = {row[1]: to_memory(row) for row in rows}
         return [found[id] for id in ids if id in found]
 
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
-        with self._connections.read() as connection:
-            reach = resolve(connection, scope)
-            if reach is None:
-                return Page(())
-            keys = [key for (key,) in connection.execute(_LISTING, _listing_values(reach, cursor, limit + 1))]
-            found = by_keys(connection, keys)
-        memories = [found[key] for key in keys if key in found]
-        return Page(tuple(memories[:limit]), memories[limit - 1].id if len(memories) > limit else None)
-
     def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
         memory = record.memory
         terms = index_terms(memory.indexed_text)
         with self._connections.write() as connection:
-            key = _key(connection, memory.id)
+            key = memory_table.key_of(connection, memory.id)
             numbers = Registrar(connection).numbers(memory)
             word_index.remove_words(connection, catalogue.indexed(connection, [key]))
             connection.execute("DELETE FROM memories WHERE key = ?", (key,))
             position = memory.position if numbers.session else None
-            connection.execute(_INSERT, _row(key, memory, numbers, position, terms))
+            connection.execute(memory_table.INSERT, memory_table.row(key, memory, numbers, position, terms))
             word_index.add_words(connection, [(key, terms, numbers)])
             if keep_vectors:
                 vector_blocks.move_vectors(connection, {key: numbers})
@@ -114,15 +102,14 @@ class SqliteStore:
 
     def remove(self, ids: Sequence[str]) -> int:
         with self._connections.write() as connection:
-            return _remove(connection, sorted(_keys(connection, ids)))
+            return memory_table.remove(connection, sorted(memory_table.keys_of(connection, ids)))
 
     def remove_scope(self, scope: Scope) -> int:
         with self._connections.write() as connection:
             reach = resolve(connection, scope)
             if reach is None:
                 return 0
-            keys = [key for (key,) in connection.execute(_LISTING, _listing_values(reach, None, -1))]
-            return _remove(connection, keys)
+            return memory_table.remove(connection, memory_table.list_keys(connection, reach))
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         with self._connections.write() as connection:
@@ -134,7 +121,7 @@ class SqliteStore:
 
     def stats(self) -> Stats:
         with self._connections.read() as connection:
-            return catalogue.stats(connection, self._active(connection), size=_size(self.path))
+            return catalogue.stats(connection, models.active_model(connection), size=self._connections.size())
 
     # Searching
 
@@ -145,7 +132,7 @@ class SqliteStore:
             reach = resolve(connection, scope)
             if reach is None:
                 return []
-            keys = _keys(connection, exclude)
+            keys = memory_table.keys_of(connection, exclude)
             return word_index.search_words(connection, question, reach, limit=limit, exclude=keys, common=common)
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
@@ -154,7 +141,9 @@ class SqliteStore:
             index = self._vector_index(connection)
             if reach is None or index is None:
                 return []
-            return index.search(connection, vector, reach, limit=limit, exclude=_keys(connection, exclude))
+            return index.search(
+                connection, vector, reach, limit=limit, exclude=memory_table.keys_of(connection, exclude)
+            )
 
     def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:
         with self._connections.read() as connection:
@@ -220,32 +209,23 @@ class SqliteStore:
 
     def model(self) -> Model | None:
         with self._connections.read() as connection:
-            return self._active(connection)
-
-    def _active(self, connection: apsw.Connection) -> Model | None:
-        row = connection.execute(
-            "SELECT m.name, m.revision, m.dimension, m.fingerprint FROM state JOIN models AS m ON m.id = active_model"
-        ).get
-        return None if row is None else Model(*row)
+            return models.active_model(connection)
 
     def unembedded(self, model: Model, *, limit: int) -> Mapping[Key, Memory]:
         with self._connections.read() as connection:
-            number = vector_blocks.model_number(connection, model) or 0
-            keys = [key for (key,) in connection.execute(_UNEMBEDDED, (number, number + 1, limit))]
+            keys = models.unembedded_keys(connection, model, limit=limit)
             return cast("Mapping[Key, Memory]", by_keys(connection, keys))
 
     def count_unembedded(self, model: Model) -> int:
         with self._connections.read() as connection:
-            number = vector_blocks.model_number(connection, model) or 0
-            waiting: int = connection.execute(f"SELECT count(*) FROM ({_UNEMBEDDED})", (number, number + 1, -1)).get
-            return waiting
+            return len(models.unembedded_keys(connection, model))
 
     def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
         with self._connections.write() as connection:
             entries = catalogue.indexed(connection, cast("Iterable[int]", vectors))
             if not entries:
                 return
-            number = vector_blocks.register_model(connection, model)
+            number = models.register(connection, model)
             scopes = {key: numbers for key, _, numbers in entries}
             done = {
                 key
@@ -258,97 +238,19 @@ class SqliteStore:
 
     def switch_model(self, model: Model) -> bool:
         with self._connections.write() as connection:
-            known = vector_blocks.model_number(connection, model) or 0
-            if connection.execute(_UNEMBEDDED, (known, known + 1, 1)).get is not None:
-                return False
-            number = vector_blocks.register_model(connection, model)
-            first = number << vector_blocks.MODEL_SHIFT
-            last = first + (1 << vector_blocks.MODEL_SHIFT) - 1
-            connection.execute("DELETE FROM vectors WHERE slot NOT BETWEEN ? AND ?", (first, last))
-            connection.execute("DELETE FROM blocks WHERE model <> ?", (number,))
-            connection.execute("UPDATE state SET active_model = ?, sequence = sequence + 1", (number,))
-            connection.execute("DELETE FROM models WHERE id <> ?", (number,))
-            return True
+            return models.switch(connection, model)
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:
             return checks.problems(connection)
 
-
-_INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 19)})"
-
-_LISTING = """
-    SELECT key FROM memories
-    WHERE profile = :profile
-      AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
-        OR session IN (SELECT value FROM json_each(:sessions)))
-      AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
-      AND (:cursor IS NULL OR id < :cursor)
-    ORDER BY id DESC LIMIT :limit
-"""
-
-_UNEMBEDDED = """
-    SELECT key FROM memories AS m
-    WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.memory = m.key AND v.slot >= ? << 40 AND v.slot < ? << 40)
-    ORDER BY key LIMIT ?
-"""
-
-
-def _listing_values(reach: Reach, cursor: str | None, limit: int) -> dict[str, Any]:
-    import json
-
-    return {
-        "profile": reach.profile,
-        "projects": None if reach.homes is None else json.dumps(reach.homes.projects),
-        "sessions": None if reach.homes is None else json.dumps(reach.homes.sessions),
-        "kinds": None if reach.kinds is None else json.dumps(reach.kinds),
-        "cursor": cursor,
-        "limit": limit,
-    }
-
-
-def _row(key: int, memory: Memory, numbers: Numbers, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
-    import json
-
-    metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
-    return (
-        key, memory.id, numbers.profile, numbers.project or None, numbers.session or None, position, numbers.kind,
-        memory.speaker, memory.importance, metadata, memory.source, to_micros(memory.created),
-        to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, memory.evergreen,
-        memory.content_hash, memory.text, " ".join(terms),
-    )  # fmt: skip
-
-
-def _refuse_known(connection: apsw.Connection, ids: Sequence[str]) -> None:
-    if len(set(ids)) < len(ids):
-        raise Conflict("two of these memories have the same id; nothing was stored")
-    known = connection.execute("SELECT id FROM memories WHERE id IN carray(?) LIMIT 1", (apsw.carray(tuple(ids)),)).get
-    if known is not None:
-        raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
-
-
-def _key(connection: apsw.Connection, id: str) -> int:
-    for key in _keys(connection, [id]):
-        return key
-    raise NotFound(f"there is no memory {id}")
-
-
-def _keys(connection: apsw.Connection, ids: Sequence[str]) -> frozenset[int]:
-    wanted = storable_ids(ids)
-    if not wanted:
-        return frozenset()
-    found = connection.execute("SELECT key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),))
-    return frozenset(key for (key,) in found)
-
-
-def _remove(connection: apsw.Connection, keys: Sequence[int]) -> int:
-    for at in range(0, len(keys), 1000):
-        some = keys[at : at + 1000]
-        word_index.remove_words(connection, catalogue.indexed(connection, some))
-        vector_blocks.remove_vectors(connection, some)
-        connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
-    return len(keys)
-
-
-def _size(path: str) -> int:
-    return sum(file.stat().st_size for end in ("", "-wal") if (file := Path(path + end)).exists())
+    # Defined last: behind it, `list` is no longer the type.
+    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        with self._connections.read() as connection:
+            reach = resolve(connection, scope)
+            if reach is None:
+                return Page(())
+            keys = memory_table.list_keys(connection, reach, cursor=cursor, limit=limit + 1)
+            found = by_keys(connection, keys)
+        memories = [found[key] for key in keys if key in found]
+        return Page(tuple(memories[:limit]), memories[limit - 1].id if len(memories) > limit else None)

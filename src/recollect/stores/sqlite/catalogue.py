@@ -54,7 +54,7 @@ def projects(connection: apsw.Connection, profile: str) -> list[Project]:
 def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:
     """Put a session and all its memories into another project, in every index."""
     row = connection.execute(
-        "SELECT s.id, s.profile FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
+        "SELECT s.id, p.id FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
         (profile, session),
     ).get
     if row is None:

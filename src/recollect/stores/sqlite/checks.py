@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import apsw
 import numpy as np
@@ -57,7 +58,8 @@ def _vectors(connection: apsw.Connection) -> list[str]:
 def _blocks(connection: apsw.Connection) -> list[str]:
     """Every slot of the blocks against the vector and the memory it stands for."""
     wrong = 0
-    for model, dimension in connection.execute("SELECT id, dimension FROM models").fetchall():
+    models: list[Any] = connection.execute("SELECT id, dimension FROM models").fetchall()
+    for model, dimension in models:
         expected = {
             slot: (memory, profile, project, session, kind, half)
             for slot, half, memory, profile, project, session, kind in connection.execute(

@@ -95,6 +95,10 @@ class Connections:
                 connection.close()
             self._idle.clear()
 
+    def size(self) -> int:
+        """The bytes on disk, with what is not yet moved from the log into the file."""
+        return sum(file.stat().st_size for end in ("", "-wal") if (file := Path(self.path + end)).exists())
+
     def _check_open(self) -> None:
         if self._closed:
             raise Unavailable("the store is closed; open it again")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import apsw
@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from recollect.errors import Invalid
-from recollect.models import Model
 from recollect.stores import Vector
 from recollect.stores.sqlite.scopes import Numbers
 
@@ -40,25 +39,6 @@ def signs(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
     bits = np.packbits(vectors > 0, axis=1)
     padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
     return np.ascontiguousarray(padded).view("<u8")
-
-
-def model_number(connection: apsw.Connection, model: Model) -> int | None:
-    """The number of a model in this store, if it was ever used here."""
-    found = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).get
-    return None if found is None else int(found)
-
-
-def register_model(connection: apsw.Connection, model: Model) -> int:
-    """The number of a model, made if it is new. The first model of a store is the one searched."""
-    connection.execute(
-        "INSERT OR IGNORE INTO models (name, revision, dimension, fingerprint) VALUES (?, ?, ?, ?)",
-        (model.name, model.revision, model.dimension, model.fingerprint),
-    )
-    number = model_number(connection, model)
-    if number is None:  # pragma: no cover - inserted just now
-        raise LookupError(model)
-    connection.execute("UPDATE state SET active_model = ? WHERE active_model IS NULL", (number,))
-    return number
 
 
 def add_vectors(
@@ -126,7 +106,7 @@ def _rewrite(connection: apsw.Connection, changes: Mapping[int, Numbers | None])
     for model, group in groupby(sorted(changes), key=lambda slot: slot >> MODEL_SHIFT):
         dimension = connection.execute("SELECT dimension FROM models WHERE id = ?", (model,)).get
         slots = np.fromiter(group, np.int64)
-        records = read_records(connection, model, slots, dimension)
+        records = read_records(connection, slots, dimension)
         for at, slot in enumerate(slots):
             numbers = changes[int(slot)]
             if numbers is None:
@@ -141,7 +121,7 @@ def write_records(connection: apsw.Connection, model: int, slots: Slots, records
     """Write records into their blocks, in place, and mark the blocks as changed."""
     sequence = connection.execute("UPDATE state SET sequence = sequence + 1 RETURNING sequence").get
     size = records.dtype.itemsize
-    for block, run in _runs(model, slots):
+    for block, run in _runs(slots):
         connection.execute(
             "INSERT INTO blocks (id, model, sequence, slots) VALUES (?, ?, ?, zeroblob(?)) "
             "ON CONFLICT (id) DO UPDATE SET sequence = excluded.sequence",
@@ -152,22 +132,22 @@ def write_records(connection: apsw.Connection, model: int, slots: Slots, records
             blob.write(np.ascontiguousarray(records[run]).tobytes())
 
 
-def read_records(connection: apsw.Connection, model: int, slots: Slots, dimension: int) -> Records:
+def read_records(connection: apsw.Connection, slots: Slots, dimension: int) -> Records:
     """The records of these slots."""
     kind = record_type(dimension)
     records = np.zeros(len(slots), kind)
-    for block, run in _runs(model, slots):
+    for block, run in _runs(slots):
         with connection.blob_open("main", "blocks", "slots", block, False) as blob:
             blob.seek(int(slots[run.start] % BLOCK) * kind.itemsize)
             records[run] = np.frombuffer(blob.read((run.stop - run.start) * kind.itemsize), kind)
     return records
 
 
-def _runs(model: int, slots: Slots) -> list[tuple[int, slice]]:
+def _runs(slots: Slots) -> list[tuple[int, slice]]:
     """The blocks of ascending slots, with the stretches that lie side by side in one block."""
     breaks = np.flatnonzero((np.diff(slots) != 1) | (np.diff(slots // BLOCK) != 0)) + 1
     edges = [0, *breaks.tolist(), len(slots)]
-    return [(int(slots[a] // BLOCK), slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    return [(int(slots[a] // BLOCK), slice(a, b)) for a, b in pairwise(edges) if b > a]
 
 
 def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[tuple[int, int, Any]]:
@@ -180,7 +160,7 @@ def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> li
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:
     """The vectors of these slots that are still there, with their slots."""
-    rows = connection.execute(
+    rows: list[Any] = connection.execute(
         "SELECT v.slot, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.slot = wanted.value",
         (apsw.carray(slots),),
     ).fetchall()

@@ -139,7 +139,7 @@ class _Columns:
 
     def within(self, reach: Reach, count: int) -> npt.NDArray[np.bool_]:
         """Which slots are somebody's and in reach."""
-        inside = self.scope["profile"][:count] == reach.profile
+        inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == reach.profile
         if reach.homes is not None:
             projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
             inside &= _any_of(projects, reach.homes.projects) | _any_of(sessions, reach.homes.sessions)

@@ -1,0 +1,86 @@
+"""The table of memories: writing rows, listing and finding them, taking them out with their words and vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from recollect.errors import Conflict, NotFound
+from recollect.models import Memory
+from recollect.stores.sqlite import catalogue, vector_blocks, word_index
+from recollect.stores.sqlite.rows import storable_ids, to_micros
+from recollect.stores.sqlite.scopes import Numbers, Reach
+
+INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+_LISTING = """
+    SELECT key FROM memories
+    WHERE profile = :profile
+      AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
+        OR session IN (SELECT value FROM json_each(:sessions)))
+      AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+      AND (:cursor IS NULL OR id < :cursor)
+    ORDER BY id DESC LIMIT :limit
+"""
+
+
+def list_keys(connection: apsw.Connection, reach: Reach, *, cursor: str | None = None, limit: int = -1) -> list[int]:
+    """The keys of the memories in reach, newest first, from behind the cursor on."""
+    values = {
+        "profile": reach.profile,
+        "projects": None if reach.homes is None else json.dumps(reach.homes.projects),
+        "sessions": None if reach.homes is None else json.dumps(reach.homes.sessions),
+        "kinds": None if reach.kinds is None else json.dumps(reach.kinds),
+        "cursor": cursor,
+        "limit": limit,
+    }
+    return [key for (key,) in connection.execute(_LISTING, values)]
+
+
+def row(key: int, memory: Memory, numbers: Numbers, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
+    """The values of a memory for `INSERT`."""
+    metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
+    return (
+        key, memory.id, numbers.profile, numbers.project or None, numbers.session or None, position, numbers.kind,
+        memory.speaker, memory.importance, metadata, memory.source, to_micros(memory.created),
+        to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, memory.evergreen,
+        memory.content_hash, memory.text, " ".join(terms),
+    )  # fmt: skip
+
+
+def refuse_known(connection: apsw.Connection, ids: Sequence[str]) -> None:
+    """`Conflict` if one of these ids is taken, or given twice."""
+    if len(set(ids)) < len(ids):
+        raise Conflict("two of these memories have the same id; nothing was stored")
+    known = connection.execute("SELECT id FROM memories WHERE id IN carray(?) LIMIT 1", (apsw.carray(tuple(ids)),)).get
+    if known is not None:
+        raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
+
+
+def key_of(connection: apsw.Connection, id: str) -> int:
+    """The key of a memory."""
+    for key in keys_of(connection, [id]):
+        return key
+    raise NotFound(f"there is no memory {id}")
+
+
+def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> frozenset[int]:
+    """The keys of these memories that exist."""
+    wanted = storable_ids(ids)
+    if not wanted:
+        return frozenset()
+    found = connection.execute("SELECT key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),))
+    return frozenset(key for (key,) in found)
+
+
+def remove(connection: apsw.Connection, keys: Sequence[int]) -> int:
+    """How many memories there were; they are gone with their words and vectors."""
+    for at in range(0, len(keys), 1000):
+        some = keys[at : at + 1000]
+        word_index.remove_words(connection, catalogue.indexed(connection, some))
+        vector_blocks.remove_vectors(connection, some)
+        connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
+    return len(keys)
