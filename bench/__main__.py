@@ -10,11 +10,12 @@ from pathlib import Path
 from time import perf_counter
 
 from bench import report
+from bench.corpus import SESSIONS
 from bench.figures import Result
 from bench.machine import load_average, machine, versions
 from bench.progress import Progress
 from bench.run import Plan, measure
-from bench.vectors import DESCRIPTION
+from bench.vectors import DESCRIPTION, RECALL_DEPTH
 from recollect.embedders import open_embedder
 from recollect.settings import EmbedderSettings
 
@@ -32,7 +33,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="build the stores here and leave them")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if min(options.sizes) < SESSIONS * RECALL_DEPTH:
+        parser.error(
+            f"--sizes: at least {SESSIONS * RECALL_DEPTH:,}, so that a scope of 1 % holds {RECALL_DEPTH} memories"
+        )
+    taken = [
+        str(options.keep / str(size)) for size in options.sizes if options.keep and (options.keep / str(size)).exists()
+    ]
+    if taken:
+        parser.error(f"--keep: {taken[0]} is there already; name another directory")
+    return options
 
 
 @contextmanager

@@ -11,7 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.words import MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, bm25, index_terms, query_terms, rare_terms
+from recollect.words import BM25, MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, index_terms, query_terms, rare_terms
+
+
+def bm25(terms, document, *, found_in, memories, mean_length, extra_length=0) -> float:
+    return BM25(terms, found_in, memories=memories, mean_length=mean_length)(document, extra_length=extra_length)
+
 
 # Index terms
 

@@ -63,6 +63,7 @@ class Engine:
             self._embedder = embedder
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
         self._used: list[tuple[datetime, tuple[str, ...]]] = []
+        self._tuned: tuple[str | None, Tuning] | None = None
 
     @classmethod
     def open(
@@ -218,7 +219,10 @@ class Engine:
             return tuning
         if isinstance(tuning, str):
             return preset(tuning)
-        now = self._settings.tuned(self.kept_tuning())
+        kept = self._store.kept("tuning")
+        if self._tuned is None or self._tuned[0] != kept:
+            self._tuned = (kept, self._settings.tuned(json.loads(kept or "{}")))
+        now = self._tuned[1]
         return now.with_knobs(**tuning) if tuning else now
 
     def kept_tuning(self) -> dict[str, Any]:
@@ -330,9 +334,11 @@ class Engine:
     def _note_use(self) -> None:
         """Write down which memories recalls gave out. It is worth a try and never worth an error."""
         used, self._used = self._used, []
+        if not used:
+            return
         try:
-            for at, ids in used:
-                self._store.touch(ids, at=at)
+            # One write for all, at the time of the last: which of a few dozen recalls it was matters to nobody.
+            self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
         except RecollectError as error:
             log.warning("use of memories was not noted: %s", error)
 

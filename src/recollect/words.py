@@ -11,7 +11,8 @@ import math
 import re
 import threading
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import Stemmer
 
@@ -95,7 +96,8 @@ def index_terms(text: str) -> list[str]:
     return terms
 
 
-def query_terms(text: str) -> list[str]:
+@lru_cache(maxsize=512)
+def query_terms(text: str) -> tuple[str, ...]:
     """The distinct terms worth searching for, in order: without stop words, unless there is nothing else."""
     found: dict[str, bool] = {}
     text = text[:MAX_QUERY_LENGTH]
@@ -113,7 +115,7 @@ def query_terms(text: str) -> list[str]:
             found.update((term, telling or found.get(term, False)) for term in terms)
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break
-    return [term for term, telling in found.items() if telling] or list(found)
+    return tuple(term for term, telling in found.items() if telling) or tuple(found)
 
 
 def _folded(text: str) -> str:
@@ -159,23 +161,24 @@ def rare_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: i
     return [term for at, term in enumerate(known) if at == 0 or found_in[term] <= most][:MAX_QUERY_TERMS]
 
 
-def bm25(
-    terms: Collection[str],
-    document: Sequence[str],
-    *,
-    found_in: Mapping[str, int],
-    memories: int,
-    mean_length: float,
-    extra_length: int = 0,
-) -> float:
-    """BM25 of one document's terms, larger is better, 0 where no term occurs; the formula of SQLite's FTS5."""
-    length = len(document) + extra_length
-    damping = K1 * (1 - B + B * length / mean_length) if mean_length > 0 else K1
-    score = 0.0
-    for term in terms:
-        count = document.count(term)
-        if count:
-            having = found_in.get(term, 0)
-            rarity = max(math.log((memories - having + 0.5) / (having + 0.5)), 1e-6)
-            score += rarity * count * (K1 + 1) / (count + damping)
-    return score
+class BM25:
+    """BM25 of documents for the terms of one question, larger is better; the formula of SQLite's FTS5."""
+
+    def __init__(self, terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, mean_length: float) -> None:
+        self._rarities = [(term, self._rarity(found_in.get(term, 0), memories)) for term in terms]
+        self._mean_length = max(mean_length, 1e-9)
+
+    @staticmethod
+    def _rarity(having: int, memories: int) -> float:
+        return max(math.log((memories - having + 0.5) / (having + 0.5)), 1e-6) if having <= memories else 1e-6
+
+    def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
+        """The score of a document's terms, 0 where none of the question's occurs."""
+        damping = K1 * (1 - B + B * (len(document) + extra_length) / self._mean_length)
+        score = 0.0
+        there = set(document)
+        for term, rarity in self._rarities:
+            if term in there:
+                count = document.count(term)
+                score += rarity * count * (K1 + 1) / (count + damping)
+        return score

@@ -522,7 +522,7 @@ def test_codes_are_really_used_for_a_large_scope(large_path: str, monkeypatch: p
         assert len(coded) == ALL // 1000
 
         found = store.search_vectors(QUESTIONS[0], HERE, limit=1)  # 30 to rescore are less than a 25th of all
-        read = int(np.count_nonzero(store._index._cache._there))  # type: ignore[union-attr]
+        read = int(np.count_nonzero(store._index._cache._row_of > 0))  # type: ignore[union-attr]
 
     assert found[0] == coded[0]
     assert read < 3000

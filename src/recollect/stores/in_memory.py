@@ -20,7 +20,7 @@ from recollect.stores import Found, Record, Vector
 
 # These tokens are part of a row's length in the SQLite index, so of its BM25.
 from recollect.stores.sqlite.scopes import SCOPE_TOKENS
-from recollect.words import bm25, index_terms, query_terms, rare_terms
+from recollect.words import BM25, index_terms, query_terms, rare_terms
 
 
 class InMemoryStore:
@@ -154,17 +154,8 @@ class InMemoryStore:
         terms = rare_terms(asked, found_in, memories=len(documents), common=common)
         total = sum(len(document) + SCOPE_TOKENS for document in documents)
 
-        def score(entry: _Entry) -> float:
-            return bm25(
-                terms,
-                entry.terms,
-                found_in=found_in,
-                memories=len(documents),
-                mean_length=total / len(documents),
-                extra_length=SCOPE_TOKENS,
-            )
-
-        return score
+        bm25 = BM25(terms, found_in, memories=len(documents), mean_length=total / max(len(documents), 1))
+        return lambda entry: bm25(entry.terms, extra_length=SCOPE_TOKENS)
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
         with self._lock:

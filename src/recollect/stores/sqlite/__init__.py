@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import cast
 
@@ -15,9 +16,10 @@ from recollect.stores.sqlite import catalogue, checks, memory_table, models, vec
 from recollect.stores.sqlite.connections import Connections
 from recollect.stores.sqlite.migrations import migrate
 from recollect.stores.sqlite.rows import by_keys, storable_ids, to_memory, to_micros
-from recollect.stores.sqlite.scopes import Numbers, Registrar, resolve
+from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
+from recollect.stores.sqlite.state import Lately, State, raise_sequence, read_state
 from recollect.stores.sqlite.vector_index import VectorIndex
-from recollect.words import index_terms
+from recollect.words import MAX_QUERY_LENGTH, index_terms
 
 
 class SqliteStore:
@@ -32,9 +34,18 @@ class SqliteStore:
             self._connections.close()
             raise
         self._index: VectorIndex | None = None
+        self._reaches: Lately[Scope, Reach | None] = Lately()
+        self._asked: Lately[tuple[str, float], word_index.Terms] = Lately()
 
     def close(self) -> None:
         self._connections.close()
+
+    @contextmanager
+    def _write(self) -> Iterator[apsw.Connection]:
+        """A transaction of which every reader can see that it happened."""
+        with self._connections.write() as connection:
+            raise_sequence(connection)
+            yield connection
 
     # Keeping
 
@@ -43,7 +54,7 @@ class SqliteStore:
             return []
         # Terms are the slowest part and need no lock.
         terms = [index_terms(record.memory.indexed_text) for record in records]
-        with self._connections.write() as connection:
+        with self._write() as connection:
             memory_table.refuse_known(connection, [record.memory.id for record in records])
             registrar = Registrar(connection)
             key: int = connection.execute(
@@ -85,7 +96,7 @@ class SqliteStore:
     def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
         memory = record.memory
         terms = index_terms(memory.indexed_text)
-        with self._connections.write() as connection:
+        with self._write() as connection:
             key = memory_table.key_of(connection, memory.id)
             numbers = Registrar(connection).numbers(memory)
             word_index.remove_words(connection, catalogue.indexed(connection, [key]))
@@ -101,18 +112,18 @@ class SqliteStore:
             return by_keys(connection, [key])[key]
 
     def remove(self, ids: Sequence[str]) -> int:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             return memory_table.remove(connection, sorted(memory_table.keys_of(connection, ids)))
 
     def remove_scope(self, scope: Scope) -> int:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             reach = resolve(connection, scope)
             if reach is None:
                 return 0
             return memory_table.remove(connection, memory_table.list_keys(connection, reach))
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             connection.executemany(
                 "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
                 "WHERE id = ?",
@@ -129,21 +140,23 @@ class SqliteStore:
         self, question: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
     ) -> list[Found]:
         with self._connections.read() as connection:
-            reach = resolve(connection, scope)
+            state = read_state(connection)
+            reach = self._reach(connection, state, scope)
             if reach is None:
                 return []
+            terms = self._terms(connection, state, question, common)
             keys = memory_table.keys_of(connection, exclude)
-            return word_index.search_words(connection, question, reach, limit=limit, exclude=keys, common=common)
+            return word_index.search_words(connection, state, terms, reach, limit=limit, exclude=keys)
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
         with self._connections.read() as connection:
-            reach = resolve(connection, scope)
-            index = self._vector_index(connection)
+            state = read_state(connection)
+            reach = self._reach(connection, state, scope)
+            index = self._vector_index(connection, state)
             if reach is None or index is None:
                 return []
-            return index.search(
-                connection, vector, reach, limit=limit, exclude=memory_table.keys_of(connection, exclude)
-            )
+            keys = memory_table.keys_of(connection, exclude)
+            return index.search(connection, vector, reach, limit=limit, exclude=keys)
 
     def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:
         with self._connections.read() as connection:
@@ -151,33 +164,43 @@ class SqliteStore:
 
     def score_words(self, question: str, keys: Sequence[Key], *, common: float = 1.0) -> Mapping[Key, float]:
         with self._connections.read() as connection:
-            wanted = cast("Sequence[int]", keys)
-            scores = word_index.score_words(connection, question, wanted, common=common)
+            state = read_state(connection)
+            terms = self._terms(connection, state, question, common)
+            scores = word_index.score_words(connection, state, terms, cast("Sequence[int]", keys))
             return cast("Mapping[Key, float]", scores)
 
     def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._connections.read() as connection:
-            index = self._vector_index(connection)
+            index = self._vector_index(connection, read_state(connection))
             wanted = cast("Sequence[int]", keys)
             return cast("Mapping[Key, float]", index.score(connection, vector, wanted) if index else {})
 
     def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
         with self._connections.read() as connection:
-            index = self._vector_index(connection)
+            index = self._vector_index(connection, read_state(connection))
             wanted = cast("Sequence[int]", keys)
             return cast("Mapping[Key, Vector]", index.first_vectors(connection, wanted) if index else {})
 
-    def _vector_index(self, connection: apsw.Connection) -> VectorIndex | None:
-        """The index of the model now in use, made anew when that has changed."""
-        active = connection.execute(
-            "SELECT m.id, m.dimension FROM state JOIN models AS m ON m.id = state.active_model"
-        ).get
-        if active is None:
+    def _vector_index(self, connection: apsw.Connection, state: State) -> VectorIndex | None:
+        """The index of the model now in use, up to date; made anew when the model has changed."""
+        if state.model is None or state.dimension is None:
             return None
         index = self._index
-        if index is None or index.model != active[0]:
-            index = self._index = VectorIndex(*active)
+        if index is None or index.model != state.model:
+            index = self._index = VectorIndex(state.model, state.dimension)
+        index.refresh(connection, state.sequence)
         return index
+
+    def _reach(self, connection: apsw.Connection, state: State, scope: Scope) -> Reach | None:
+        """The scope in numbers; both legs of a recall ask for the same one."""
+        return self._reaches.get(scope, state.sequence, lambda: resolve(connection, scope))
+
+    def _terms(self, connection: apsw.Connection, state: State, question: str, common: float) -> word_index.Terms:
+        """The terms of a question; a recall asks for them when searching and when scoring."""
+        asked = (question[:MAX_QUERY_LENGTH], common)
+        return self._asked.get(
+            asked, state.sequence, lambda: word_index.terms_of(connection, state, question, common=common)
+        )
 
     # Cataloguing
 
@@ -190,7 +213,7 @@ class SqliteStore:
             return catalogue.projects(connection, profile)
 
     def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             return catalogue.move_session(connection, profile, session, project)
 
     def kept(self, name: str) -> str | None:
@@ -199,7 +222,7 @@ class SqliteStore:
             return value
 
     def keep(self, name: str, value: str | None) -> None:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             if value is None:
                 connection.execute("DELETE FROM kept WHERE name = ?", (name,))
             else:
@@ -221,7 +244,7 @@ class SqliteStore:
             return len(models.unembedded_keys(connection, model))
 
     def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             entries = catalogue.indexed(connection, cast("Iterable[int]", vectors))
             if not entries:
                 return
@@ -237,7 +260,7 @@ class SqliteStore:
             vector_blocks.add_vectors(connection, new, model=number, dimension=model.dimension)
 
     def switch_model(self, model: Model) -> bool:
-        with self._connections.write() as connection:
+        with self._write() as connection:
             return models.switch(connection, model)
 
     def check(self) -> list[str]:

@@ -55,6 +55,6 @@ def switch(connection: apsw.Connection, model: Model) -> bool:
     first, behind = number << MODEL_SHIFT, (number + 1) << MODEL_SHIFT
     connection.execute("DELETE FROM vectors WHERE slot < ? OR slot >= ?", (first, behind))
     connection.execute("DELETE FROM blocks WHERE model <> ?", (number,))
-    connection.execute("UPDATE state SET active_model = ?, sequence = sequence + 1", (number,))
+    connection.execute("UPDATE state SET active_model = ?", (number,))
     connection.execute("DELETE FROM models WHERE id <> ?", (number,))
     return True

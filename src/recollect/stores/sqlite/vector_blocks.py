@@ -18,6 +18,7 @@ import numpy.typing as npt
 from recollect.errors import Invalid
 from recollect.stores import Vector
 from recollect.stores.sqlite.scopes import Numbers
+from recollect.stores.sqlite.state import raise_sequence
 
 BLOCK = 1024
 MODEL_SHIFT = 40
@@ -119,7 +120,7 @@ def _rewrite(connection: apsw.Connection, changes: Mapping[int, Numbers | None])
 
 def write_records(connection: apsw.Connection, model: int, slots: Slots, records: Records) -> None:
     """Write records into their blocks, in place, and mark the blocks as changed."""
-    sequence = connection.execute("UPDATE state SET sequence = sequence + 1 RETURNING sequence").get
+    sequence = raise_sequence(connection)
     size = records.dtype.itemsize
     for block, run in _runs(slots):
         connection.execute(
@@ -150,11 +151,9 @@ def _runs(slots: Slots) -> list[tuple[int, slice]]:
     return [(int(slots[a] // BLOCK), slice(a, b)) for a, b in pairwise(edges) if b > a]
 
 
-def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[tuple[int, int, Any]]:
-    """Blocks of a model written after a sequence number: first slot, sequence, bytes."""
-    rows = connection.execute(
-        "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ?", (model, since)
-    )
+def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
+    """Blocks of a model written after a sequence number: first slot and bytes."""
+    rows = connection.execute("SELECT id * 1024, slots FROM blocks WHERE model = ? AND sequence > ?", (model, since))
     return list(rows)
 
 

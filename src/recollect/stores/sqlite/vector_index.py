@@ -33,7 +33,7 @@ RESCORED = 4_096
 """How many of the nearest by code are scored exactly, at the least; a 25th of the scope if that is more."""
 
 CACHED = 400_000
-"""Vectors kept in memory at the most (600 MB at 384 dimensions); others are read from the file each time."""
+"""Vectors kept in memory at the most (600 MB at 384 dimensions); when they are more, keeping starts anew."""
 
 Places = npt.NDArray[np.intp]
 
@@ -51,25 +51,24 @@ class VectorIndex:
         self._columns = _Columns(BLOCK, dimension)
         self._cache = _Cache(dimension)
 
-    def refresh(self, connection: apsw.Connection) -> None:
-        """Take in what was written since the last time, by whichever process."""
-        if connection.execute("SELECT sequence FROM state").get == self._sequence:
+    def refresh(self, connection: apsw.Connection, sequence: int) -> None:
+        """Take in what was written up to this sequence number, by whichever process."""
+        if sequence == self._sequence:
             return
         with self._refreshing:
-            for first, sequence, data in changed_blocks(connection, self.model, since=self._sequence):
+            for first, data in changed_blocks(connection, self.model, since=self._sequence):
                 at = first - self._base
                 if at + BLOCK > self._columns.capacity:
                     # Searches under way go on with the old arrays; these replace them for the next.
                     self._columns = self._columns.grown(max(at + BLOCK, 2 * self._columns.capacity))
                 self._columns.put(at, np.frombuffer(data, record_type(self.dimension)))
                 self._count = max(self._count, at + BLOCK)
-                self._sequence = max(self._sequence, sequence)
+            self._sequence = max(self._sequence, sequence)
 
     def search(
         self, connection: apsw.Connection, vector: Vector, reach: Reach, *, limit: int, exclude: frozenset[int]
     ) -> list[Found]:
         """The nearest memories in reach, best first."""
-        self.refresh(connection)
         count = self._count
         columns = self._columns
         places = np.flatnonzero(columns.within(reach, count))
@@ -78,13 +77,13 @@ class VectorIndex:
         if len(places) > EXACT:
             nearest = max(RESCORED, 30 * limit, len(places) // 25)
             places = columns.nearest(signs(vector[None, :])[0], places, count, nearest)
-        scores = self._cache.scores(connection, self._base, places, vector, count)
+        scores = self._cache.scores(connection, self._base, places, vector)
         return _best(columns.memory[places], scores, limit)
 
     def score(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
         """How near these memories are, by their nearest part."""
         owners, places = self._places(connection, keys)
-        scores = self._cache.scores(connection, self._base, places, vector, self._count)
+        scores = self._cache.scores(connection, self._base, places, vector)
         found: dict[int, float] = {}
         for key, score in zip(owners, scores.tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
@@ -100,7 +99,6 @@ class VectorIndex:
         return first
 
     def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
-        self.refresh(connection)
         pairs = [
             (key, slot - self._base)
             for key, slots in slots_of(connection, keys).items()
@@ -170,69 +168,70 @@ def _any_of(column: npt.NDArray[np.int32], numbers: tuple[int, ...]) -> npt.NDAr
 
 
 class _Cache:
-    """Vectors that searches have touched, as float32 rows by place."""
+    """Vectors that searches have touched, as float32 rows in the order in which they were first needed."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
         self._filling = threading.Lock()
-        self._rows: Vector = np.empty((0, dimension), np.float32)
-        self._there = np.zeros(0, np.bool_)
+        self._start_over()
 
-    def scores(
-        self, connection: apsw.Connection, base: int, places: Places, vector: Vector, count: int
-    ) -> npt.NDArray[np.float32]:
-        """The cosine of the vector with the rows at these places."""
-        if count > CACHED or not len(places):
-            return _cosines(self.rows(connection, base, places), vector)
-        rows = self._filled(connection, base, places)
-        # Reading everything in order beats gathering half of it.
-        return _cosines(rows[:count], vector)[places] if 2 * len(places) > count else _cosines(rows, vector, places)
+    def _start_over(self) -> None:
+        # A search under way keeps the old arrays. Row 0 is all zeros, for a vector that has just been removed.
+        self._rows: Vector = np.zeros((BLOCK, self._dimension), np.float32)
+        self._used = 1
+        self._row_of = np.full(BLOCK, -1, np.int32)
+
+    def scores(self, connection: apsw.Connection, base: int, places: Places, vector: Vector) -> npt.NDArray[np.float32]:
+        """The cosine of the vector with the vectors at these places."""
+        rows, numbers = self._filled(connection, base, places)
+        return _cosines(rows, vector, numbers)
 
     def rows(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
-        """The rows at these places; zeros where a vector has just been removed."""
-        if not len(places):
-            return np.zeros((0, self._dimension), np.float32)
-        if int(places.max()) < CACHED:
-            return self._filled(connection, base, places)[places]
-        rows = np.zeros((len(places), self._dimension), np.float32)
-        order = np.argsort(places)
-        slots, found = read_vectors(connection, places[order] + base, self._dimension)
-        rows[order[np.searchsorted(places[order], slots - base)]] = found
-        return rows
+        """The vectors at these places."""
+        rows, numbers = self._filled(connection, base, places)
+        return rows[numbers]
 
-    def _filled(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
-        """All rows, with at least these places filled."""
+    def _filled(self, connection: apsw.Connection, base: int, places: Places) -> tuple[Vector, npt.NDArray[np.int32]]:
+        """Rows, and which of them are the vectors at these places; those not yet here are read from the file."""
+        if not len(places):
+            return self._rows, np.zeros(0, np.int32)
         with self._filling:
             top = int(places.max()) + 1
-            if top > len(self._there):
-                self._make_room(max(top, min(2 * top, CACHED)))
-            missing = places[~self._there[places]]
+            if top > len(self._row_of):
+                more = np.full(max(top, 2 * len(self._row_of)) - len(self._row_of), -1, np.int32)
+                self._row_of = np.concatenate([self._row_of, more])
+            missing = places[self._row_of[places] < 0]
             if len(missing):
-                slots, found = read_vectors(connection, missing + base, self._dimension)
-                self._rows[missing] = 0.0
-                self._rows[slots - base] = found
-                self._there[slots - base] = True
-            return self._rows
+                self._read(connection, base, missing, places)
+            return self._rows, self._row_of[places]
 
-    def _make_room(self, size: int) -> None:
-        rows = np.zeros((size, self._dimension), np.float32)
-        there = np.zeros(size, np.bool_)
-        rows[: len(self._rows)] = self._rows
-        there[: len(self._there)] = self._there
-        self._rows, self._there = rows, there
+    def _read(self, connection: apsw.Connection, base: int, missing: Places, places: Places) -> None:
+        if self._used + len(missing) > max(CACHED, len(places) + 1):
+            size = len(self._row_of)
+            self._start_over()
+            self._row_of = np.full(size, -1, np.int32)
+            missing = places
+        slots, found = read_vectors(connection, missing + base, self._dimension)
+        last = self._used + len(found)
+        if last > len(self._rows):
+            larger = np.empty((max(last, 2 * len(self._rows)), self._dimension), np.float32)
+            larger[: self._used] = self._rows[: self._used]
+            self._rows = larger
+        self._rows[self._used : last] = found
+        self._row_of[missing] = 0
+        self._row_of[slots - base] = np.arange(self._used, last)
+        self._used = last
 
 
-def _cosines(rows: Vector, vector: Vector, places: Places | None = None) -> npt.NDArray[np.float32]:
-    """The products of the rows, or of those at some places, with the vector.
+def _cosines(rows: Vector, vector: Vector, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+    """The products of the rows of these numbers with the vector.
 
     A few rows at a time: what is gathered stays in the cache, and the library does not call in other threads, whose
     waiting for each other costs more than the sums as soon as the cores are busy (measured: 0.5 ms against 8).
     """
-    count = len(rows) if places is None else len(places)
-    products = np.empty(count, np.float32)
-    for at in range(0, count, 256):
-        some = rows[at : at + 256] if places is None else rows[places[at : at + 256]]
-        np.dot(some, vector, out=products[at : at + 256])
+    products = np.empty(len(numbers), np.float32)
+    for at in range(0, len(numbers), 256):
+        np.dot(rows[numbers[at : at + 256]], vector, out=products[at : at + 256])
     return products
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
 
 import apsw
 
 from recollect.stores import Found
 from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers, Reach
-from recollect.words import bm25, query_terms, rare_terms
+from recollect.stores.sqlite.state import State
+from recollect.words import BM25, query_terms, rare_terms
+
+ENTRIES = 3_000
+"""How many entries of the index a question may have scored in one go, at the least; a 50th of the store if more."""
 
 Entry = tuple[int, list[str], Numbers]
 """A memory's key, its terms and its scope."""
@@ -53,59 +58,77 @@ def _count(connection: apsw.Connection, documents: Iterable[list[str]], sign: in
     )
 
 
-def search_words(
-    connection: apsw.Connection, question: str, reach: Reach, *, limit: int, exclude: frozenset[int], common: float
-) -> list[Found]:
-    """The best memories in reach by BM25, best first."""
-    _, terms = _terms(connection, question, common)
-    if not terms:
-        return []
-    alone = connection.execute("SELECT count(*) = 1 FROM profiles").get
-    # Terms hold no quotes (see recollect.words), so quoting them makes any text a safe query.
-    match = "terms : (" + " OR ".join(f'"{term}"' for term in terms) + ")" + reach.match(alone=bool(alone))
-    rows = connection.execute(
-        "SELECT rowid, -bm25(words, 1.0, 0.0) FROM words WHERE words MATCH ? "
-        "ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?",
-        (match, limit + len(exclude)),
-    )
-    return [Found(key, score) for key, score in rows if key not in exclude][:limit]
+class Terms(NamedTuple):
+    """The terms of a question that are worth scoring, rarest first, and in how many memories each occurs."""
+
+    scored: list[str]
+    found_in: Mapping[str, int]
+
+    def searched(self, most: float) -> list[str]:
+        """The rarest of them, as far as their entries in the index add up to no more than this; one at least."""
+        entries = accumulate(self.found_in[term] for term in self.scored)
+        return [
+            term for at, (term, sum_) in enumerate(zip(self.scored, entries, strict=True)) if at == 0 or sum_ <= most
+        ]
 
 
-def score_words(
-    connection: apsw.Connection, question: str, keys: Sequence[int], *, common: float
-) -> Mapping[int, float]:
-    """The same score for memories that the search did not return, by the same formula."""
-    found_in, terms = _terms(connection, question, common)
-    if not terms or not keys:
-        return dict.fromkeys(keys, 0.0)
-    memories, total = connection.execute("SELECT memories, terms FROM state").get
-    rows = connection.execute(
-        "SELECT m.key, m.terms FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
-        (apsw.carray(array("q", keys)),),
-    )
-    return {
-        key: bm25(
-            terms,
-            document.split(),
-            found_in=found_in,
-            memories=memories,
-            mean_length=total / memories,
-            extra_length=SCOPE_TOKENS,
-        )
-        for key, document in rows
-    }
-
-
-def _terms(connection: apsw.Connection, question: str, common: float) -> tuple[dict[str, int], list[str]]:
-    """In how many memories each of the question's terms occurs, and the terms worth searching for."""
+def terms_of(connection: apsw.Connection, state: State, question: str, *, common: float) -> Terms:
+    """The terms of a question, as this store knows them."""
     asked = tuple(query_terms(question))
     if not asked:
-        return {}, []
+        return Terms([], {})
     found_in = dict(
         connection.execute(
             "SELECT t.term, t.memories FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
             (apsw.carray(asked),),
         )
     )
-    memories = connection.execute("SELECT memories FROM state").get
-    return found_in, rare_terms(asked, found_in, memories=memories, common=common)
+    return Terms(rare_terms(asked, found_in, memories=state.memories, common=common), found_in)
+
+
+def search_words(
+    connection: apsw.Connection, state: State, terms: Terms, reach: Reach, *, limit: int, exclude: frozenset[int]
+) -> list[Found]:
+    """The best memories in reach by BM25, best first.
+
+    A question of many common words would have FTS5 score a large part of the store. Then its rarest words search, and
+    all of them score what was found.
+    """
+    if not terms.scored:
+        return []
+    scope = reach.match(alone=state.profiles == 1)
+    wanted = limit + len(exclude)
+    # In a narrow scope only the counting of entries for the IDF is left, a seventh of the work.
+    most = max(ENTRIES, state.memories // 50) * (7 if reach.homes else 1)
+    searched = terms.searched(most)
+    if len(searched) < len(terms.scored):
+        found = _match(connection, searched, scope, limit=wanted + limit // 2)
+        if len(found) >= wanted:
+            scores = score_words(connection, state, terms, [key for key, _ in found])
+            found = sorted(((key, scores.get(key, 0.0)) for key, _ in found), key=lambda pair: (-pair[1], pair[0]))
+            return [Found(key, score) for key, score in found if key not in exclude][:limit]
+    found = _match(connection, terms.scored, scope, limit=wanted)
+    return [Found(key, score) for key, score in found if key not in exclude][:limit]
+
+
+def _match(connection: apsw.Connection, terms: Sequence[str], scope: str, *, limit: int) -> list[tuple[int, float]]:
+    # Terms hold no quotes (see recollect.words), so quoting them makes any text a safe query.
+    match = "terms : (" + " OR ".join(f'"{term}"' for term in terms) + ")" + scope
+    rows: list[Any] = connection.execute(
+        "SELECT rowid, -bm25(words, 1.0, 0.0) FROM words WHERE words MATCH ? "
+        "ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?",
+        (match, limit),
+    ).fetchall()
+    return rows
+
+
+def score_words(connection: apsw.Connection, state: State, terms: Terms, keys: Sequence[int]) -> Mapping[int, float]:
+    """The score of any memories, by the same formula as FTS5's."""
+    if not terms.scored or not keys:
+        return dict.fromkeys(keys, 0.0)
+    rows = connection.execute(
+        "SELECT m.key, m.terms FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
+        (apsw.carray(array("q", keys)),),
+    )
+    score = BM25(terms.scored, terms.found_in, memories=state.memories, mean_length=state.terms / state.memories)
+    return {key: score(document.split(), extra_length=SCOPE_TOKENS) for key, document in rows}
