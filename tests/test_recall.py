@@ -201,10 +201,11 @@ def test_each_leg_brings_more_than_the_limit_so_that_fusion_can_choose(open_engi
     engine = open_engine(Counting())
     engine.remember_many([{"text": f"apple {at}"} for at in range(120)])
 
-    answer = engine.recall("apple", limit=3)
+    def found(limit: int, **options) -> list[int]:
+        return [leg.found for leg in engine.recall("apple", limit=limit, **options).legs]
 
-    assert [leg.found for leg in answer.legs] == [50, 50]
-    assert [leg.found for leg in engine.recall("apple", limit=20).legs] == [100, 100]
+    assert (found(3), found(20)) == ([30, 30], [60, 60])
+    assert (found(3, tuning="classic-rrf"), found(20, tuning="classic-rrf")) == ([50, 50], [100, 100])
 
 
 def test_a_session_stands_for_its_project_unless_asked_otherwise(open_engine):

@@ -11,7 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.words import BM25, MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, index_terms, query_terms, rare_terms
+from recollect.words import BM25, MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, index_terms, rare_terms
+from recollect.words import query_terms as terms_asked_for
+
+
+def query_terms(text: str) -> list[str]:
+    return list(terms_asked_for(text))
 
 
 def bm25(terms, document, *, found_in, memories, mean_length, extra_length=0) -> float:

@@ -8,7 +8,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -126,7 +125,7 @@ class Engine:
         old = self.get(id)
         given = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *UPDATABLE)}
         new = to_memory(Draft(**{**given, **changes}), now=old.created)
-        new = replace(new, created=old.created, accessed=old.accessed, access_count=old.access_count)
+        new = new._replace(created=old.created, accessed=old.accessed, access_count=old.access_count)
         if new.indexed_text == old.indexed_text:
             return self._store.update(Record(new), model=None, keep_vectors=True)
         embedder = usable_embedder(self._store, self._reachable_embedder())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 if TYPE_CHECKING:
@@ -37,16 +38,19 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Plain | Hit):
+    if isinstance(value, Plain | Memory | Hit):
         return value.to_dict()
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value]
 
 
-@dataclass(frozen=True, slots=True)
-class Memory(Plain):
-    """One stored thing: something that happened, something known, or who somebody is."""
+class Memory(NamedTuple):
+    """One stored thing: something that happened, something known, or who somebody is.
+
+    A named tuple, as are `Reason` and `Hit`: a recall makes hundreds of them, and a frozen dataclass costs six times as
+    much. `memory._replace(...)` gives one with some fields changed.
+    """
 
     id: str
     text: str
@@ -58,7 +62,7 @@ class Memory(Plain):
     kind: Kind = "episodic"
     speaker: str | None = None
     importance: float = 0.5
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = MappingProxyType({})
     source: str | None = None
     occurred: datetime | None = None
     accessed: datetime | None = None
@@ -80,6 +84,10 @@ class Memory(Plain):
         if not self.speaker or self.text.startswith(f"{self.speaker}:"):
             return self.text
         return f"{self.speaker}: {self.text}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """This memory as plain values, with ISO 8601 times."""
+        return {name: _plain(value) for name, value in zip(self._fields, self, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ def _leg(searched: Searched, question: Question, store: Store, memories: Mapping
     others = [key for key in memories if key not in own]
     if question.tuning.fusion == "full" and others:
         if searched.vector is None:
-            elsewhere = store.score_words(question.text, others, common=question.tuning.common_words)
+            elsewhere = store.score_words(question.text, others)
         else:
             elsewhere = store.score_vectors(searched.vector, others)
     return Leg(

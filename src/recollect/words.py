@@ -152,9 +152,9 @@ def _without_apostrophes(chunk: str) -> list[str]:
 
 
 def rare_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, common: float) -> list[str]:
-    """The terms to search for: known ones, rarest first, without those in more than a share of all memories.
+    """The known terms, rarest first, without those in more than a share of all memories.
 
-    Common words cost most of the time of a search and tell little. The rarest known term always stays.
+    Common words cost most of the time of a search and find little. The rarest known term always stays.
     """
     known = sorted((term for term in terms if found_in.get(term, 0) > 0), key=lambda term: (found_in[term], term))
     most = max(common * memories, 10)

@@ -29,7 +29,10 @@ def memory(id: str, text: str | None = None, **fields: Any) -> Memory:
 
 def leg(name: str, *found: Memory | str | tuple[Memory | str, float], weight: float = 1.0, **fields: Any) -> Leg:
     """A leg that found these, best first; a memory without a score gets the next one of 1, 1/2, 1/3, …"""
-    pairs = [item if isinstance(item, tuple) else (item, 1 / place) for place, item in enumerate(found, 1)]
+    pairs = [
+        item if isinstance(item, tuple) and not isinstance(item, Memory) else (item, 1 / place)
+        for place, item in enumerate(found, 1)
+    ]
     return Leg(name, tuple(Candidate(_memory(item), score) for item, score in pairs), weight, **fields)
 
 

@@ -133,7 +133,7 @@ def test_pitfall_14_many_legs_are_fused_flat_so_that_a_first_place_counts_the_sa
 
 def renamed(given: Leg, names: dict[str, str]) -> Leg:
     """The same leg from a store that gives other ids."""
-    swapped = (pair._replace(memory=replace(pair.memory, id=names[pair.memory.id])) for pair in given.candidates)
+    swapped = (pair._replace(memory=pair.memory._replace(id=names[pair.memory.id])) for pair in given.candidates)
     return replace(given, candidates=tuple(swapped))
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from recollect.errors import Invalid
-from recollect.ranking import Tuning, parse_tuning
+from recollect.ranking import PRESETS, Tuning, parse_tuning
 
 
 @pytest.mark.parametrize("knob", ["semantic_weight", "keyword_weight"])
@@ -118,9 +118,14 @@ def test_every_knob_tells_what_it_does():
     assert [name for name, field in Tuning.model_fields.items() if not field.description] == []
 
 
+@pytest.mark.parametrize(("limit", "pool"), [(1, 30), (10, 30), (20, 60), (100, 300)])
+def test_each_leg_fetches_three_times_the_limit_and_at_least_thirty(limit: int, pool: int):
+    assert Tuning().pool(limit) == pool == max(3 * limit, 30)
+
+
 @pytest.mark.parametrize(("limit", "pool"), [(1, 50), (10, 50), (20, 100), (100, 500)])
-def test_each_leg_fetches_five_times_the_limit_and_at_least_fifty(limit: int, pool: int):
-    assert Tuning().pool(limit) == pool == max(5 * limit, 50)
+def test_where_absence_from_a_leg_counts_each_leg_fetches_five_times_the_limit(limit: int, pool: int):
+    assert PRESETS["classic-rrf"].pool(limit) == PRESETS["relative-score"].pool(limit) == pool
 
 
 def test_a_leg_never_fetches_less_than_three_times_the_limit():

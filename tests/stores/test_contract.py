@@ -319,7 +319,7 @@ def test_a_page_goes_on_behind_its_cursor_when_memories_come_and_go_meanwhile(st
 
 def test_an_update_changes_words_and_vectors_under_the_old_id(store: Store):
     store.add([record(1, "apples", vectors=rows(axis(0), axis(1)), session="a"), embedded(2)], model=MODEL)
-    new = replace(store.get([id_of(1)])[0], text="pears", kind="semantic", speaker="Eve", metadata={"n": 1})
+    new = store.get([id_of(1)])[0]._replace(text="pears", kind="semantic", speaker="Eve", metadata={"n": 1})
 
     updated = store.update(Record(new, rows(axis(2))), model=MODEL)
 
@@ -333,7 +333,7 @@ def test_an_update_changes_words_and_vectors_under_the_old_id(store: Store):
 
 def test_an_update_that_keeps_vectors_moves_them_with_the_memory(store: Store):
     store.add([record(1, vectors=rows(axis(0), axis(1)))], model=MODEL)
-    new = replace(store.get([id_of(1)])[0], kind="identity", project="p", importance=1.0)
+    new = store.get([id_of(1)])[0]._replace(kind="identity", project="p", importance=1.0)
 
     store.update(Record(new), model=None, keep_vectors=True)
 
@@ -357,7 +357,7 @@ def test_an_update_without_vectors_waits_to_be_embedded(store: Store):
 def test_updating_what_is_not_there_is_not_found(store: Store):
     for id in (id_of(1), "with\0nul"):
         with pytest.raises(NotFound, match="there is no memory"):
-            store.update(Record(replace(memory(1, project="new"), id=id)), model=None)
+            store.update(Record(memory(1, project="new")._replace(id=id)), model=None)
 
     assert (store.projects("default"), store.stats().profiles) == ([], 0)
 
@@ -717,7 +717,7 @@ def test_equal_scores_come_in_the_order_of_writing(store: Store):
     assert by_words(store, "tea", limit=2) == by_vector(store, axis(0), limit=2) == expected[:2]
 
 
-def test_terms_commoner_than_asked_for_are_left_out_unless_there_is_no_rarer_one(store: Store):
+def test_terms_commoner_than_asked_for_do_not_search_unless_there_is_no_rarer_one(store: Store):
     store.add([record(number, "tea and coffee" if number < 3 else "tea") for number in range(40)], model=None)
 
     assert len(by_words(store, "tea coffee", common=0.5)) == 3
@@ -725,19 +725,28 @@ def test_terms_commoner_than_asked_for_are_left_out_unless_there_is_no_rarer_one
     assert len(by_words(store, "tea", common=0.5)) == 40
 
 
-@pytest.mark.parametrize("common", [1.0, 0.3])
-def test_scores_by_words_are_those_of_the_search_and_0_where_nothing_matches(store: Store, common: float):
+def test_terms_that_do_not_search_still_score(store: Store):
+    texts = {1: "coffee with milk", 2: "coffee with tea"} | dict.fromkeys(range(3, 40), "tea")
+    store.add([record(number, text) for number, text in texts.items()], model=None)
+
+    assert by_words(store, "tea coffee", common=0.5) == [id_of(2), id_of(1)]
+
+
+def test_scores_by_words_are_those_of_the_search_and_0_where_nothing_matches(store: Store):
     texts = ["tea with milk", "green tea green cup", "milk", "coffee", "tea " * 30, "a cup"]
     store.add([record(number, f"{texts[number % 6]} note{number}") for number in range(36)], model=None)
     store.remove([id_of(0), id_of(7)])
     question = "green tea note8"
-    found = {one.key: one.score for one in store.search_words(question, HERE, limit=ALL, common=common)}
+    found = {one.key: one.score for one in store.search_words(question, HERE, limit=ALL)}
+    few = {one.key: one.score for one in store.search_words(question, HERE, limit=ALL, common=0.3)}
     everyone = [one.key for one in store.search_words(" ".join(texts), HERE, limit=ALL)]
 
-    scores = store.score_words(question, everyone, common=common)
+    scores = store.score_words(question, everyone)
 
     assert len(everyone) == 34
     assert scores == {key: pytest.approx(found.get(key, 0.0), abs=1e-6) for key in everyone}
+    assert 0 < len(few) < len(found)
+    assert few == {key: pytest.approx(scores[key], abs=1e-6) for key in few}
     assert store.score_words("!?", everyone) == dict.fromkeys(everyone, 0.0)
 
 
@@ -972,7 +981,7 @@ def step(dice: random.Random, number: int, known: list[str]) -> Callable[[Store]
     some = dice.sample(known, min(len(known), dice.randint(1, 3)))
     fresh = [any_record(dice, 10 * number + at) for at in range(dice.randint(1, 4))]
     model = dice.choice([MODEL, MODEL, MODEL, OTHER])
-    changed = replace(fresh[0], memory=replace(fresh[0].memory, id=dice.choice(known or ["nobody"])))
+    changed = replace(fresh[0], memory=fresh[0].memory._replace(id=dice.choice(known or ["nobody"])))
     session, target = dice.choice("abc"), dice.choice([None, "p", "q"])
     seed = dice.randrange(10**6)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from recollect.models import Hit, Memory
+from recollect.models import Hit
 from recollect.ranking.tuning import Tuning
 
 _DAY = 86400.0
@@ -53,32 +53,45 @@ def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hi
     best = max((hit.score for hit in hits), default=0.0)
     if tuning.quality == "off" or best <= 0:
         return list(hits)
-    adjust = _add_quality if tuning.quality == "add" else _multiply_quality
-    return [adjust(hit, best, tuning, now) for hit in hits]
+    adjust = _adding(best, tuning) if tuning.quality == "add" else _multiplying(tuning)
+    # Written out, because this runs for every candidate of every recall.
+    recency_share, importance_share = tuning.recency_share, tuning.importance_share
+    half_life = tuning.access_half_life_days * _DAY
+    adjusted = []
+    for hit in hits:
+        memory = hit.memory
+        idle = (now - (memory.accessed or memory.created)).total_seconds()
+        recency = 0.5 ** (idle / half_life) if idle > 0 else 1.0
+        adjusted.append(adjust(hit, recency_share * recency + importance_share * memory.importance))
+    return adjusted
 
 
-def _add_quality(hit: Hit, best: float, tuning: Tuning, now: datetime) -> Hit:
-    relevance = tuning.relevance_share * hit.score / best
-    extra = _quality_sum(hit.memory, tuning, now)
-    return hit.after("quality", relevance + extra, extra, "{:.3f} + {:.3f}", relevance, extra)
+def _adding(best: float, tuning: Tuning) -> Callable[[Hit, float], Hit]:
+    share = tuning.relevance_share / best
+
+    def adjust(hit: Hit, extra: float) -> Hit:
+        relevance = share * hit.score
+        return hit.after("quality", relevance + extra, extra, "{:.3f} + {:.3f}", relevance, extra)
+
+    return adjust
 
 
-def _multiply_quality(hit: Hit, _best: float, tuning: Tuning, now: datetime) -> Hit:
+def _multiplying(tuning: Tuning) -> Callable[[Hit, float], Hit]:
+    base = tuning.relevance_share
     shares = tuning.recency_share + tuning.importance_share
-    quality = _quality_sum(hit.memory, tuning, now) / shares if shares > 0 else 1.0
-    factor = tuning.relevance_share + (1.0 - tuning.relevance_share) * quality
-    return hit.after("quality", _times(hit.score, factor), quality, "× {:.3f} for quality {:.2f}", factor, quality)
 
+    def adjust(hit: Hit, extra: float) -> Hit:
+        quality = extra / shares if shares > 0 else 1.0
+        factor = base + (1.0 - base) * quality
+        score = _times(hit.score, factor)
+        return hit.after("quality", score, quality, "× {:.3f} for quality {:.2f}", factor, quality)
 
-def _quality_sum(memory: Memory, tuning: Tuning, now: datetime) -> float:
-    idle = days_between(memory.accessed or memory.created, now)
-    recency: float = 0.5 ** (idle / tuning.access_half_life_days)
-    return tuning.recency_share * recency + tuning.importance_share * memory.importance
+    return adjust
 
 
 def _times(score: float, factor: float) -> float:
     """The score times a factor. A negative score (z-score scaling has them) is divided: less is never more."""
-    return score * factor if score >= 0 else score / max(factor, 1e-6)
+    return score * factor if score >= 0 else score / max(factor, 1e-3)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:

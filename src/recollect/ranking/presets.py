@@ -5,7 +5,8 @@ from __future__ import annotations
 from recollect.errors import Invalid
 from recollect.ranking.tuning import Tuning
 
-_PLAIN = Tuning(semantic_weight=1.0, keyword_weight=1.0, quality="off")
+# Fusions that know a memory only by the legs that returned it need deep pools; full-score fusion does not.
+_PLAIN = Tuning(semantic_weight=1.0, keyword_weight=1.0, quality="off", pool_factor=5, pool_floor=50)
 
 PRESETS: dict[str, Tuning] = {
     "default": Tuning(),

@@ -28,6 +28,9 @@ def rank(legs: Sequence[Leg], tuning: Tuning, *, limit: int, now: datetime, vect
     hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
     picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
     picked, lowered = _drop_low(picked, tuning.score_floor)
+    if lowered:  # MMR's scores only fall, so whatever it would have picked next is below the floor too
+        lowered += [hit.after("floor", hit.score, None, "too like a higher hit to pass the floor") for hit in late]
+        late = []
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
     return Ranking(placed, (*behind, *lowered, *twins, *low))

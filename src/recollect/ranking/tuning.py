@@ -41,10 +41,10 @@ class Tuning(BaseModel):
     spread_depth: int = Field(
         100, ge=2, le=1000, description="Spread scaling takes the score at this depth of the search as zero."
     )
-    pool_factor: int = Field(5, ge=3, le=50, description="Each leg fetches this many times the limit before fusion.")
-    pool_floor: int = Field(50, ge=1, le=1000, description="Each leg fetches at least this many.")
+    pool_factor: int = Field(3, ge=3, le=50, description="Each leg fetches this many times the limit before fusion.")
+    pool_floor: int = Field(30, ge=1, le=1000, description="Each leg fetches at least this many.")
     common_words: float = Field(
-        0.1, gt=0, le=1, description="Words in more than this share of all memories are not searched, if rarer remain."
+        0.05, gt=0, le=1, description="Words in more than this share of all memories score but do not search."
     )
     semantic_floor: float = Field(
         0.0, ge=-1, le=1, description="A memory found by meaning must be at least this similar (cosine)."

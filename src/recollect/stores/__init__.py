@@ -83,7 +83,10 @@ class Searching(Protocol):
     def search_words(
         self, question: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
     ) -> list[Found]:
-        """The best by words, best first; any text is a safe question. Terms commoner than `common` are left out."""
+        """The best by words, best first; any text is a safe question.
+
+        Terms in more than the share `common` of all memories do not search, unless there is no rarer one; they score.
+        """
         ...
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
@@ -94,7 +97,7 @@ class Searching(Protocol):
         """The memories behind these keys that still exist."""
         ...
 
-    def score_words(self, question: str, keys: Sequence[Key], *, common: float = 1.0) -> Mapping[Key, float]:
+    def score_words(self, question: str, keys: Sequence[Key]) -> Mapping[Key, float]:
         """What `search_words` would score these, 0 where no word matches."""
         ...
 

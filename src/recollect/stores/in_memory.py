@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
@@ -58,7 +58,7 @@ class InMemoryStore:
                 if memory.session is not None:
                     session = (memory.profile, memory.session)
                     following = free[session] if session in free else self._following(session)
-                    memory = replace(memory, position=following if memory.position is None else memory.position)
+                    memory = memory._replace(position=following if memory.position is None else memory.position)
                     free[session] = max(following, (memory.position or 0) + 1)
                 new[memory.id] = _Entry(memory, self._rounded(record.vectors, model))
             # Nothing can fail from here on.
@@ -119,7 +119,7 @@ class InMemoryStore:
         with self._lock:
             for entry in (self._entries[self._keys[id]] for id in ids if id in self._keys):
                 used = max(entry.memory.accessed or at, at)
-                entry.memory = replace(entry.memory, accessed=used, access_count=entry.memory.access_count + 1)
+                entry.memory = entry.memory._replace(accessed=used, access_count=entry.memory.access_count + 1)
 
     def stats(self) -> Stats:
         with self._lock:
@@ -143,9 +143,9 @@ class InMemoryStore:
         self, question: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
     ) -> list[Found]:
         with self._lock:
-            score = self._word_score(question, common)
-            found = ((key, score(entry)) for key, entry in self._within(scope, exclude))
-            return _best((pair for pair in found if pair[1] > 0), limit)
+            searching, scoring = self._word_score(question, common), self._word_score(question, 1.0)
+            inside = [(key, entry) for key, entry in self._within(scope, exclude) if searching(entry) > 0]
+            return _best(((key, scoring(entry)) for key, entry in inside), limit)
 
     def _word_score(self, question: str, common: float) -> Callable[[_Entry], float]:
         documents = [entry.terms for entry in self._entries.values()]
@@ -153,7 +153,6 @@ class InMemoryStore:
         found_in = {term: sum(term in document for document in documents) for term in asked}
         terms = rare_terms(asked, found_in, memories=len(documents), common=common)
         total = sum(len(document) + SCOPE_TOKENS for document in documents)
-
         bm25 = BM25(terms, found_in, memories=len(documents), mean_length=total / max(len(documents), 1))
         return lambda entry: bm25(entry.terms, extra_length=SCOPE_TOKENS)
 
@@ -165,9 +164,9 @@ class InMemoryStore:
         with self._lock:
             return {key: self._entries[key].memory for key in keys if key in self._entries}
 
-    def score_words(self, question: str, keys: Sequence[Key], *, common: float = 1.0) -> Mapping[Key, float]:
+    def score_words(self, question: str, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._lock:
-            score = self._word_score(question, common)
+            score = self._word_score(question, 1.0)
             return {key: score(self._entries[key]) for key in keys if key in self._entries}
 
     def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
@@ -226,7 +225,7 @@ class InMemoryStore:
                 self._names.projects.add((profile, project))
             for entry in self._entries.values():
                 if (entry.memory.profile, entry.memory.session) == (profile, session):
-                    entry.memory = replace(entry.memory, project=project)
+                    entry.memory = entry.memory._replace(project=project)
             return self._session(profile, session)
 
     def kept(self, name: str) -> str | None:
@@ -312,11 +311,11 @@ class _Names:
         if memory.project is not None:
             self.projects.add((memory.profile, memory.project))
         if memory.session is None:
-            return replace(memory, position=None)
+            return memory._replace(position=None)
         home = self.sessions.setdefault((memory.profile, memory.session), memory.project)
         if memory.project not in (None, home):
             raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
-        return replace(memory, project=home)
+        return memory._replace(project=home)
 
     def reach(self, scope: Scope) -> Callable[[Memory], bool]:
         """Whether a memory is inside this scope."""
@@ -338,8 +337,7 @@ class _Names:
 
 def _as_kept(memory: Memory) -> Memory:
     """The memory as it would come back from a file: a copy, its times in UTC."""
-    return replace(
-        memory,
+    return memory._replace(
         created=memory.created.astimezone(UTC),
         occurred=memory.occurred and memory.occurred.astimezone(UTC),
         accessed=memory.accessed and memory.accessed.astimezone(UTC),

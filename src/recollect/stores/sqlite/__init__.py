@@ -162,10 +162,10 @@ class SqliteStore:
         with self._connections.read() as connection:
             return cast("Mapping[Key, Memory]", by_keys(connection, cast("Sequence[int]", keys)))
 
-    def score_words(self, question: str, keys: Sequence[Key], *, common: float = 1.0) -> Mapping[Key, float]:
+    def score_words(self, question: str, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._connections.read() as connection:
             state = read_state(connection)
-            terms = self._terms(connection, state, question, common)
+            terms = self._terms(connection, state, question, 1.0)
             scores = word_index.score_words(connection, state, terms, cast("Sequence[int]", keys))
             return cast("Mapping[Key, float]", scores)
 

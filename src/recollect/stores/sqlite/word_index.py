@@ -16,7 +16,7 @@ from recollect.stores.sqlite.state import State
 from recollect.words import BM25, query_terms, rare_terms
 
 ENTRIES = 3_000
-"""How many entries of the index a question may have scored in one go, at the least; a 50th of the store if more."""
+"""How many entries of the index a question may search, at the least; a 50th of the memories if that is more."""
 
 Entry = tuple[int, list[str], Numbers]
 """A memory's key, its terms and its scope."""
@@ -59,31 +59,30 @@ def _count(connection: apsw.Connection, documents: Iterable[list[str]], sign: in
 
 
 class Terms(NamedTuple):
-    """The terms of a question that are worth scoring, rarest first, and in how many memories each occurs."""
+    """The terms of a question, rarest first: those that search, all that score, in how many memories each occurs."""
 
+    searched: list[str]
     scored: list[str]
     found_in: Mapping[str, int]
-
-    def searched(self, most: float) -> list[str]:
-        """The rarest of them, as far as their entries in the index add up to no more than this; one at least."""
-        entries = accumulate(self.found_in[term] for term in self.scored)
-        return [
-            term for at, (term, sum_) in enumerate(zip(self.scored, entries, strict=True)) if at == 0 or sum_ <= most
-        ]
 
 
 def terms_of(connection: apsw.Connection, state: State, question: str, *, common: float) -> Terms:
     """The terms of a question, as this store knows them."""
-    asked = tuple(query_terms(question))
+    asked = query_terms(question)
     if not asked:
-        return Terms([], {})
+        return Terms([], [], {})
     found_in = dict(
         connection.execute(
             "SELECT t.term, t.memories FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
             (apsw.carray(asked),),
         )
     )
-    return Terms(rare_terms(asked, found_in, memories=state.memories, common=common), found_in)
+    scored = rare_terms(asked, found_in, memories=state.memories, common=1.0)
+    rare = rare_terms(scored, found_in, memories=state.memories, common=common)
+    sums = accumulate(found_in[term] for term in rare)
+    most = max(ENTRIES, state.memories // 50)
+    searched = [term for term, entries in zip(rare, sums, strict=True) if term == rare[0] or entries <= most]
+    return Terms(searched, scored, found_in)
 
 
 def search_words(
@@ -91,23 +90,19 @@ def search_words(
 ) -> list[Found]:
     """The best memories in reach by BM25, best first.
 
-    A question of many common words would have FTS5 score a large part of the store. Then its rarest words search, and
-    all of them score what was found.
+    Common words make FTS5 score a large part of the store and find nothing that rarer ones do not. So the rarer ones
+    search, and all of them score what was found.
     """
-    if not terms.scored:
+    if not terms.searched:
         return []
     scope = reach.match(alone=state.profiles == 1)
     wanted = limit + len(exclude)
-    # In a narrow scope only the counting of entries for the IDF is left, a seventh of the work.
-    most = max(ENTRIES, state.memories // 50) * (7 if reach.homes else 1)
-    searched = terms.searched(most)
-    if len(searched) < len(terms.scored):
-        found = _match(connection, searched, scope, limit=wanted + limit // 2)
-        if len(found) >= wanted:
-            scores = score_words(connection, state, terms, [key for key, _ in found])
-            found = sorted(((key, scores.get(key, 0.0)) for key, _ in found), key=lambda pair: (-pair[1], pair[0]))
-            return [Found(key, score) for key, score in found if key not in exclude][:limit]
-    found = _match(connection, terms.scored, scope, limit=wanted)
+    if len(terms.searched) == len(terms.scored):
+        found = _match(connection, terms.searched, scope, limit=wanted)
+    else:
+        keys = [key for key, _ in _match(connection, terms.searched, scope, limit=wanted + limit // 2)]
+        scores = score_words(connection, state, terms, keys)
+        found = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
     return [Found(key, score) for key, score in found if key not in exclude][:limit]
 
 
