@@ -41,9 +41,9 @@ class SqliteStore:
         self._connections.close()
 
     @contextmanager
-    def _write(self) -> Iterator[apsw.Connection]:
+    def _write(self, *, durable: bool = True) -> Iterator[apsw.Connection]:
         """A transaction of which every reader can see that it happened."""
-        with self._connections.write() as connection:
+        with self._connections.write(durable=durable) as connection:
             raise_sequence(connection)
             yield connection
 
@@ -123,7 +123,7 @@ class SqliteStore:
             return memory_table.remove(connection, memory_table.list_keys(connection, reach))
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
-        with self._write() as connection:
+        with self._write(durable=False) as connection:
             connection.executemany(
                 "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
                 "WHERE id = ?",

@@ -30,7 +30,6 @@ class Connections:
             Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._connect()
             # An acknowledged write survives a power cut too.
-            self._writer.execute("PRAGMA synchronous = FULL")
             # What is forgotten is overwritten, not only unlinked.
             self._writer.execute("PRAGMA secure_delete = ON").fetchall()
 
@@ -55,10 +54,14 @@ class Connections:
         return connection
 
     @contextmanager
-    def write(self) -> Iterator[apsw.Connection]:
-        """A transaction that is durable when the block ends, and undone if it raises."""
+    def write(self, *, durable: bool = True) -> Iterator[apsw.Connection]:
+        """A transaction that is durable when the block ends, and undone if it raises.
+
+        One that need not be durable survives a killed process all the same, but perhaps not a power cut.
+        """
         with self._writing, self._errors():
             self._check_open()
+            self._writer.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = NORMAL")
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
