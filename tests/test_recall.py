@@ -234,6 +234,7 @@ def test_a_session_stands_for_its_project_unless_asked_otherwise(open_engine):
     [
         "", "   ", '"', "'", "NOT", "a AND", "NEAR(", "*", "^", "terms:x", "a-b", "x/y", "don't", "🎉", "東京",
         "x" * 1_000_000, "a b " * 250_000, "\x00", "%", "{scope} : p1", "\u202e", "-", "(", ")",
+        "\ud800 half",
     ],
     ids=lambda question: repr(question[:12]),
 )  # fmt: skip
@@ -308,3 +309,26 @@ def test_a_session_is_not_moved_to_a_project_without_a_name(open_engine):
         with pytest.raises(Invalid, match="project"):
             engine.move_session("s", project=wrong)
     assert engine.projects() == []
+
+
+def test_the_turn_behind_the_one_that_was_found_comes_along(open_engine):
+    engine = open_engine(None)
+    asked = engine.remember("Which kettle shall we buy?", session="s", speaker="Ana")
+    answer = engine.remember("The blue enamel one.", session="s", speaker="Ben")
+    engine.remember_many([{"text": f"Unrelated remark number {at}", "session": f"t{at}"} for at in range(5)])
+
+    answered = engine.recall("kettle")
+
+    assert ids(answered) == [asked.id, answer.id]
+    assert answered.hits[1].why[-2].step == "context"
+    assert ids(engine.recall("kettle", tuning="classic-rrf")) == [asked.id]
+
+
+def test_context_brings_in_neither_recent_memories_nor_other_kinds(open_engine):
+    engine = open_engine(None)
+    asked = engine.remember("Which kettle shall we buy?", session="s")
+    answer = engine.remember("The blue enamel one.", session="s")
+    engine.remember("Ben always decides late.", session="s", kind="semantic")
+
+    assert ids(engine.recall("kettle", recent_ids=[answer.id])) == [asked.id]
+    assert ids(engine.recall("kettle", kinds=["episodic"])) == [asked.id, answer.id]

@@ -20,7 +20,8 @@ def query_terms(text: str) -> list[str]:
 
 
 def bm25(terms, document, *, found_in, memories, mean_length, extra_length=0) -> float:
-    return BM25(terms, found_in, memories=memories, mean_length=mean_length)(document, extra_length=extra_length)
+    score = BM25(terms, found_in, memories=memories, mean_length=mean_length, k1=1.2)
+    return score(document, extra_length=extra_length)
 
 
 # Index terms

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from recollect.aio import AsyncEngine
     from recollect.engine import Engine
     from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
-    from recollect.models import Hit, Memory, Model, Page, Project, Reason, Recall, Scope, Session, Stats
+    from recollect.models import Hit, Judgement, Memory, Model, Page, Project, Reason, Recall, Scope, Session, Stats
     from recollect.ranking import PRESETS, Tuning
     from recollect.remember import Draft
 
@@ -17,7 +17,19 @@ _HOMES = {
     "aio": ("AsyncEngine",),
     "engine": ("Engine",),
     "errors": ("Conflict", "Invalid", "MissingExtra", "NotFound", "RecollectError", "Unavailable"),
-    "models": ("Hit", "Memory", "Model", "Page", "Project", "Reason", "Recall", "Scope", "Session", "Stats"),
+    "models": (
+        "Hit",
+        "Judgement",
+        "Memory",
+        "Model",
+        "Page",
+        "Project",
+        "Reason",
+        "Recall",
+        "Scope",
+        "Session",
+        "Stats",
+    ),
     "ranking": ("PRESETS", "Tuning"),
     "remember": ("Draft",),
 }
@@ -30,6 +42,7 @@ __all__ = [
     "Engine",
     "Hit",
     "Invalid",
+    "Judgement",
     "Memory",
     "MissingExtra",
     "Model",

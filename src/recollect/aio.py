@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from recollect.engine import Engine
-from recollect.models import Memory, Page, Project, Recall, Scope, Session, Stats
+from recollect.models import Judgement, Memory, Page, Project, Recall, Scope, Session, Stats
 from recollect.remember import Draft
 
 
@@ -42,6 +42,15 @@ class AsyncEngine:
 
     async def recall(self, question: str, **options: Any) -> Recall:
         return await asyncio.to_thread(self.engine.recall, question, **options)
+
+    async def judge(self, question: str, **said: Any) -> Sequence[Judgement]:
+        return await asyncio.to_thread(self.engine.judge, question, **said)
+
+    async def judgements(self, **where: Any) -> Sequence[Judgement]:
+        return await asyncio.to_thread(self.engine.judgements, **where)
+
+    async def unjudge(self, *judgements: Judgement) -> int:
+        return await asyncio.to_thread(self.engine.unjudge, *judgements)
 
     async def get(self, id: str) -> Memory:
         return await asyncio.to_thread(self.engine.get, id)

@@ -7,18 +7,19 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from recollect.embedders import Embedder, open_embedder
 from recollect.errors import Invalid, NotFound, RecollectError, Unavailable
-from recollect.models import Kind, Memory, Model, Page, Project, Recall, Scope, Session, Stats
+from recollect.judge import to_judgements
+from recollect.models import Judgement, Kind, Memory, Model, Page, Project, Recall, Scope, Session, Stats
 from recollect.ranking import Tuning, parse_tuning, preset
-from recollect.recall import Question, recall
+from recollect.recall import Gathered, Question, gather, recall
 from recollect.reembed import reembed
 from recollect.remember import (
     Draft,
@@ -29,8 +30,10 @@ from recollect.remember import (
     to_time,
     usable_embedder,
 )
+from recollect.rerankers import OnnxReranker, Reranker
 from recollect.settings import Settings, load_settings
 from recollect.stores import Record, Store, Vector, open_store
+from recollect.stores.remembering import RememberingStore
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +48,7 @@ class Engine:
         store: Store,
         embedder: Embedder | Callable[[], Embedder | None] | None = None,
         *,
+        reranker: Reranker | None = None,
         settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -60,6 +64,8 @@ class Engine:
             self._open_embedder = embedder  # loading a model takes time: not before it is needed
         else:
             self._embedder = embedder
+        self._owns_reranker = reranker is None
+        self._reranker = reranker or OnnxReranker()  # loads its model when a recall first asks for it
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
         self._used: list[tuple[datetime, tuple[str, ...]]] = []
         self._tuned: tuple[str | None, Tuning] | None = None
@@ -100,6 +106,8 @@ class Engine:
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._embedder is not None and self._owns_embedder:
             self._embedder.close()
+        if self._owns_reranker:
+            self._reranker.close()
         self._store.close()
 
     # Remembering
@@ -159,16 +167,19 @@ class Engine:
         tuning: Tuning | Mapping[str, Any] | str | None = None,
         now: datetime | None = None,
         vector: Sequence[float] | None = None,
+        note_use: bool = True,
     ) -> Recall:
         """The memories that answer a question, best first, with why.
 
         `tuning` is for this recall alone: a whole one, some knobs, or the name of a preset. `recent_ids` are memories
-        the caller already has. `vector` is the question's own, for a caller that has it.
+        the caller already has. `vector` is the question's own, for a caller that has it. Use counts in later recalls;
+        `note_use=False` leaves no trace, for a recall that only measures.
         """
         scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
         at = to_time(now, "now") or self.now()
         asked = Question(
-            question,
+            # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
+            question if question.isascii() else question.encode(errors="replace").decode(),
             scope,
             self.tuned(tuning),
             limit,
@@ -176,14 +187,19 @@ class Engine:
             tuple(recent_ids),
             None if vector is None else self._unit(vector),
         )
-        answer = recall(asked, self._store, self.embedder, self._threads)
+        answer = recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
         if answer.degraded:
             log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
-        if answer.hits:
+        if answer.hits and note_use:
             self._used.append((at, tuple(hit.id for hit in answer.hits)))
             if len(self._used) >= 64:
                 self._threads.submit(self._note_use)
         return answer
+
+    def gathering(self, threads: Executor) -> Callable[[Question], Gathered]:
+        """Gives what a recall would rank, and makes no search twice: for whoever ranks a question in many ways."""
+        store = cast("Store", RememberingStore(self._store))  # a recall only searches
+        return lambda question: gather(question, store, self.embedder, threads)
 
     def _unit(self, vector: Sequence[float]) -> Vector:
         """A caller's vector, of length 1, if it can be compared with those in the store."""
@@ -235,6 +251,36 @@ class Engine:
         checked = parse_tuning(turned).model_dump(include=set(parse_tuning(turned).model_fields_set))
         self._store.keep("tuning", json.dumps(checked) if checked else None)
         return self.tuned()
+
+    # Judging
+
+    def judge(
+        self,
+        question: str,
+        *,
+        good: Iterable[str] | Mapping[str, int] = (),
+        bad: Iterable[str] = (),
+        project: str | None = None,
+        asked_at: datetime | str | None = None,
+        profile: str | None = None,
+    ) -> Sequence[Judgement]:
+        """What was said of memories, by their ids, as answers to a question; a later word takes an earlier one's place.
+
+        `good` may give each id a relevance from 1 to 3.
+        """
+        scope = self.scope(project=project, profile=profile)
+        at = to_time(asked_at, "asked_at")
+        said = to_judgements(self._store, question, scope, good=good, bad=bad, asked_at=at, now=self.now())
+        self._store.judge(said)
+        return said
+
+    def judgements(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Judgement]:
+        """What was judged, of everything or of one project, in the order in which it was first said."""
+        return self._store.judgements(profile or self._settings.profile, project=project)
+
+    def unjudge(self, *judgements: Judgement) -> int:
+        """How many of these judgements there were; they are gone."""
+        return self._store.unjudge(judgements)
 
     # Reading
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
@@ -126,6 +126,29 @@ class Leg:
     weight: float = 1.0
     depth_scores: tuple[float, ...] = ()
     elsewhere: Mapping[str, float] = field(default_factory=dict)
+
+
+class Context(NamedTuple):
+    """What stands around the candidates in their sessions.
+
+    `memories` are neighbours that no leg returned; they may enter the result. `neighbours` gives, for each memory that
+    has a session, the ids of the one before it and the one behind it.
+    """
+
+    memories: tuple[Memory, ...] = ()
+    neighbours: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({})
+
+
+class Period(NamedTuple):
+    """A stretch of time that a question is about, in the question's words.
+
+    `blur` is how far outside of it a memory is still near: hours for "yesterday", days for "three weeks ago".
+    """
+
+    start: datetime
+    end: datetime
+    text: str
+    blur: timedelta
 
 
 class Reason(NamedTuple):
@@ -254,6 +277,19 @@ class Project(Plain):
     profile: str
     sessions: int
     memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Plain):
+    """How relevant somebody found a memory, by its id, to a question: 0 is not, 1 to 3 more and more."""
+
+    question: str
+    memory: str
+    relevance: int
+    created: datetime
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,12 @@ from time import perf_counter
 
 from recollect.embedders import Embedder
 from recollect.errors import Unavailable
-from recollect.models import Candidate, Key, Leg, LegReport, Memory, Recall, Scope
-from recollect.ranking import Tuning, rank
+from recollect.models import Candidate, Context, Key, Leg, LegReport, Memory, Period, Ranking, Recall, Scope
+from recollect.neighbours import fetch_neighbours
+from recollect.ranking import Tuning, order, pick
+from recollect.rerankers import Reranker, rerank_best
 from recollect.stores import Found, Store, Vector
+from recollect.when import period
 
 EMBED_SECONDS = 5.0
 """How long a recall waits for its question's vector before it answers from words alone."""
@@ -36,6 +39,11 @@ class Question:
         """How many candidates each leg brings."""
         return self.tuning.pool(self.limit)
 
+    @property
+    def period(self) -> Period | None:
+        """The time that the question is about, where that counts."""
+        return period(self.text, now=self.now) if self.tuning.time_weight > 0 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Searched:
@@ -54,36 +62,74 @@ class Searched:
         return LegReport(self.name, self.weight, self.ran, candidates, sum(self.stages.values()), self.note)
 
 
-def recall(
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Everything that ranking looks at, and how the searches went."""
+
+    searches: tuple[Searched, ...]
+    legs: tuple[Leg, ...]
+    context: Context
+    vectors: Mapping[str, Vector]
+    stages: Mapping[str, float]
+
+
+def gather(
     question: Question,
     store: Store,
     embedder: Callable[[], Embedder | None],
     threads: Executor,
     *,
     embed_seconds: float = EMBED_SECONDS,
-) -> Recall:
-    """The hits for a question, with how each leg went and whether anything was missing."""
-    started = perf_counter()
+) -> Gathered:
+    """What the legs found for a question, with what stands around it; nothing is ranked yet."""
     searches = _search(question, store, embedder, threads, embed_seconds)
     watch = _Watch()
-    memories = store.fetch(_keys(searches, question.pool))
+    memories, context = _fetch(searches, question, store)
     watch.lap("fetch")
-    legs = [_leg(searched, question, store, memories) for searched in searches if searched.ran]
+    legs = tuple(_leg(searched, question, store, memories) for searched in searches if searched.ran)
     vectors = {}
     if question.tuning.diversity > 0:
         vectors = {memories[key].id: row for key, row in store.vectors(list(memories)).items()}
     watch.lap("score")
-    ranking = rank(legs, question.tuning, limit=question.limit, now=question.now, vectors=vectors)
+    searching = {name: ms for searched in searches for name, ms in searched.stages.items()}
+    return Gathered(searches, legs, context, vectors, searching | watch.laps)
+
+
+def ranked(found: Gathered, question: Question) -> Ranking:
+    """What was gathered for a question, best first; what is left to do is to rerank the best and to pick."""
+    return order(found.legs, question.tuning, now=question.now, context=found.context, period=question.period)
+
+
+def recall(
+    question: Question,
+    store: Store,
+    embedder: Callable[[], Embedder | None],
+    threads: Executor,
+    *,
+    reranker: Reranker | None = None,
+    embed_seconds: float = EMBED_SECONDS,
+) -> Recall:
+    """The hits for a question, with how each leg went and whether anything was missing."""
+    started = perf_counter()
+    found = gather(question, store, embedder, threads, embed_seconds=embed_seconds)
+    watch = _Watch()
+    ranking = ranked(found, question)
     watch.lap("rank")
-    reason = _missing(searches)
+    ranking, not_reranked = rerank_best(
+        ranking, question.text, question.tuning, reranker, threads, text_of=_text_to_read
+    )
+    watch.lap("rerank" if question.tuning.rerank else "rank")
+    ranking = pick(ranking, question.tuning, limit=question.limit, vectors=found.vectors)
+    watch.lap("rank")
+    missing = _missing(found.searches, not_reranked)
     return Recall(
         question=question.text,
         hits=ranking.hits,
-        legs=tuple(searched.report(min(len(searched.found), question.pool)) for searched in searches),
-        degraded="keyword-only" if reason else None,
-        degraded_reason=reason,
+        legs=tuple(searched.report(min(len(searched.found), question.pool)) for searched in found.searches),
+        degraded=", ".join(missing) or None,
+        degraded_reason="; ".join(missing.values()) or None,
         elapsed_ms=(perf_counter() - started) * 1000,
-        stages={name: ms for searched in searches for name, ms in searched.stages.items()} | watch.laps,
+        stages={**found.stages, **watch.laps},
         dropped=ranking.dropped,
     )
 
@@ -159,11 +205,35 @@ def _embed(text: str, store: Store, embedder: Embedder | None) -> Vector:
     return vector
 
 
-def _missing(searches: Sequence[Searched]) -> str | None:
-    """Why the search by meaning did not take part, if it should have."""
+def _text_to_read(memory: Memory) -> str:
+    """What the reranker sees of a memory."""
+    return memory.indexed_text
+
+
+def _missing(searches: Sequence[Searched], not_reranked: str | None) -> dict[str, str]:
+    """What did not take part though it should have, and why."""
     prefix = "unavailable: "
     notes = (searched.note for searched in searches if searched.note.startswith(prefix))
-    return next((note.removeprefix(prefix) for note in notes), None)
+    by_meaning = next((note.removeprefix(prefix) for note in notes), None)
+    lacks = {"keyword-only": by_meaning, "not-reranked": not_reranked}
+    return {what: why for what, why in lacks.items() if why}
+
+
+def _fetch(searches: Sequence[Searched], question: Question, store: Store) -> tuple[Mapping[Key, Memory], Context]:
+    """The candidates of all legs, with their neighbours where those count."""
+    memories = store.fetch(_keys(searches, question.pool))
+    tuning = question.tuning
+    if not memories or not (tuning.neighbour_weight or tuning.session_weight):
+        return memories, Context()
+    # Around the best of each leg: neighbours of the others seldom rise into the result, and cost as much.
+    nearest = max(2 * question.limit, 10) if question.limit > 0 else question.pool
+    return fetch_neighbours(
+        store,
+        memories,
+        around=_keys(searches, nearest),
+        exclude=question.recent_ids,
+        kinds=question.scope.kinds,
+    )
 
 
 def _keys(searches: Sequence[Searched], pool: int) -> list[Key]:
@@ -180,7 +250,7 @@ def _leg(searched: Searched, question: Question, store: Store, memories: Mapping
     others = [key for key in memories if key not in own]
     if question.tuning.fusion == "full" and others:
         if searched.vector is None:
-            elsewhere = store.score_words(question.text, others)
+            elsewhere = store.score_words(question.text, question.scope, others)
         else:
             elsewhere = store.score_vectors(searched.vector, others)
     return Leg(
@@ -201,5 +271,5 @@ class _Watch:
 
     def lap(self, name: str) -> None:
         now = perf_counter()
-        self.laps[name] = (now - self._last) * 1000
+        self.laps[name] = self.laps.get(name, 0.0) + (now - self._last) * 1000
         self._last = now

@@ -16,8 +16,8 @@ from functools import lru_cache
 
 import Stemmer
 
-K1, B = 1.2, 0.75
-"""BM25's saturation and length normalisation, as FTS5 has them."""
+K1, B = 0.6, 0.75
+"""BM25's saturation and length normalisation. A word said twice hardly tells more than once (see docs/ranking.md)."""
 
 MAX_TERM = 100
 MAX_QUERY_TERMS = 64
@@ -162,9 +162,19 @@ def rare_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: i
 
 
 class BM25:
-    """BM25 of documents for the terms of one question, larger is better; the formula of SQLite's FTS5."""
+    """BM25 of documents for the terms of one question, larger is better; with k1 = 1.2 the formula of SQLite's FTS5."""
 
-    def __init__(self, terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, mean_length: float) -> None:
+    def __init__(
+        self,
+        terms: Iterable[str],
+        found_in: Mapping[str, int],
+        *,
+        memories: int,
+        mean_length: float,
+        k1: float = K1,
+        b: float = B,
+    ) -> None:
+        self._k1, self._b = k1, b
         self._rarities = [(term, self._rarity(found_in.get(term, 0), memories)) for term in terms]
         self._mean_length = max(mean_length, 1e-9)
 
@@ -174,11 +184,11 @@ class BM25:
 
     def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
         """The score of a document's terms, 0 where none of the question's occurs."""
-        damping = K1 * (1 - B + B * (len(document) + extra_length) / self._mean_length)
+        damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
         score = 0.0
         there = set(document)
         for term, rarity in self._rarities:
             if term in there:
                 count = document.count(term)
-                score += rarity * count * (K1 + 1) / (count + damping)
+                score += rarity * count * (self._k1 + 1) / (count + damping)
         return score

@@ -78,6 +78,7 @@ def test_any_directory_with_a_model_and_a_tokenizer_will_do(tmp_path, bge):
     mine = open_embedder(EmbedderSettings(name=f"local:{tmp_path / 'mine'}", pooling="mean"))
 
     assert (mine.model.name, mine.model.revision) == ("mine", "mean")
+    assert mine.model.fingerprint != bge.model.fingerprint
     assert not np.allclose(mine.embed(["apples"]), bge.embed(["apples"]))
     mine.close()
 

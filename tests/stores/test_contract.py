@@ -446,7 +446,7 @@ def test_stats_count_what_the_store_holds(store: Store):
 
 def test_an_empty_store_answers_everything_with_nothing(store: Store):
     assert store.search_words("anything", HERE, limit=5) == store.search_vectors(vector(0), HERE, limit=5) == []
-    assert store.score_words("anything", []) == store.score_vectors(vector(0), []) == store.vectors([]) == {}
+    assert store.score_words("anything", HERE, []) == store.score_vectors(vector(0), []) == store.vectors([]) == {}
     assert (store.fetch([]), listed(store), store.model(), store.kept("x")) == ({}, [], None, None)
     assert (store.stats().memories, store.stats().unembedded) == (0, 0)
     assert store.unembedded(MODEL, limit=5) == {}
@@ -741,13 +741,13 @@ def test_scores_by_words_are_those_of_the_search_and_0_where_nothing_matches(sto
     few = {one.key: one.score for one in store.search_words(question, HERE, limit=ALL, common=0.3)}
     everyone = [one.key for one in store.search_words(" ".join(texts), HERE, limit=ALL)]
 
-    scores = store.score_words(question, everyone)
+    scores = store.score_words(question, HERE, everyone)
 
     assert len(everyone) == 34
     assert scores == {key: pytest.approx(found.get(key, 0.0), abs=1e-6) for key in everyone}
     assert 0 < len(few) < len(found)
     assert few == {key: pytest.approx(scores[key], abs=1e-6) for key in few}
-    assert store.score_words("!?", everyone) == dict.fromkeys(everyone, 0.0)
+    assert store.score_words("!?", HERE, everyone) == dict.fromkeys(everyone, 0.0)
 
 
 # Vectors

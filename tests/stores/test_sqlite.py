@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from recollect.errors import Invalid, Unavailable
-from recollect.models import Model, Scope
+from recollect.models import Judgement, Model, Scope
 from recollect.stores import Record, Vector
 from recollect.stores.sqlite import SqliteStore, migrations, vector_index
 from recollect.stores.sqlite.connections import Connections
@@ -27,6 +27,7 @@ from tests.stores.build import (
     ALL,
     HERE,
     MODEL,
+    NOW,
     by_vector,
     by_words,
     embedded,
@@ -261,7 +262,7 @@ def test_a_store_of_a_newer_version_is_refused_with_what_to_do_and_left_as_it_is
     with_version(path, 99)
     before = Path(path).read_bytes()
 
-    with pytest.raises(Invalid, match=r"newer Recollect \(schema 99, this one knows 1\).*pip install -U recollect"):
+    with pytest.raises(Invalid, match=r"newer Recollect \(schema 99, this one knows 2\).*pip install -U recollect"):
         SqliteStore(path)
 
     assert Path(path).read_bytes() == before
@@ -637,3 +638,18 @@ def test_check_names_what_does_not_agree(path: str, damage: str, sentence: str):
         store._connections._writer.execute(damage)
 
         assert any(sentence in line for line in store.check()), store.check()
+
+
+def test_a_store_of_schema_1_is_brought_up_to_date_with_all_its_memories(path: str, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
+        with opened(path) as old:
+            old.add([embedded(1), embedded(2)], model=MODEL)
+            before = everything(old)
+
+    with opened(path) as store:
+        assert everything(store) == before
+        store.judge([Judgement("where?", id_of(1), 2, NOW)])
+
+        assert [one.relevance for one in store.judgements("default")] == [2]
+        assert store.check() == []

@@ -16,7 +16,7 @@ from recollect.cli.show import safe
 
 COMMANDS = (
     "remember", "recall", "get", "list", "update", "forget", "sessions", "sessions move", "projects", "status",
-    "doctor", "reembed", "config", "config set", "config unset", "samples",
+    "doctor", "reembed", "config", "config set", "config unset", "samples", "judge", "tune",
 )  # fmt: skip
 
 

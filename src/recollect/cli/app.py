@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import catalogue, memories, recalling, upkeep
+from recollect.cli import catalogue, evaluating, judging, memories, recalling, tuning, upkeep
 from recollect.cli.options import Commands, Common
 
 app = typer.Typer(
@@ -58,3 +58,6 @@ app.command()(upkeep.doctor)
 app.command()(upkeep.reembed)
 app.add_typer(upkeep.config, name="config")
 app.command()(recalling.samples)
+app.command(name="eval")(evaluating.evaluate_set)
+app.command()(judging.judge)
+app.command()(tuning.tune)

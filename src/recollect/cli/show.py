@@ -45,6 +45,21 @@ def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.advance(task, done)
 
 
+def print_line(line: str, *, style: str = "") -> None:
+    """A line of text, taken as text."""
+    console.print(Text(safe(line), style=style))
+
+
+def figures(columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> None:
+    """A table of names and figures, each cell with its style, never narrowed: half a figure is a wrong one."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="right" if at else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(safe(cell), style=style) for cell, style in row))
+    Console(highlight=False, width=max(console.width, 160)).print(table, crop=False)
+
+
 def recall(answer: Recall, *, explain: bool) -> None:
     """Hits with their scores, and if asked for what led to them."""
     if answer.degraded:

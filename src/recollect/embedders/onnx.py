@@ -5,7 +5,6 @@ The default model comes inside a package of the registry; only its files are rea
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -16,12 +15,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from platformdirs import user_cache_path
 
 from recollect.embedders import Matrix
 from recollect.embedders.split import split_text
 from recollect.errors import Invalid, Unavailable
-from recollect.inference import MODEL_PACKAGE, load, open_session, packaged_model
+from recollect.inference import MODEL_PACKAGE, fingerprint, load, open_session, packaged_model
 from recollect.models import Model
 
 BGE_SMALL = "bge-small-en-v1.5-int8"
@@ -53,12 +51,14 @@ class OnnxEmbedder:
 
     @cached_property
     def model(self) -> Model:
-        return Model(self._name, self._pooling, len(self._run("dimension")), self.fingerprint)
+        # The same weights pooled in another way make other vectors, which must not be taken for these.
+        made_by = self.fingerprint if self._pooling == "cls" else f"{self._pooling}-{self.fingerprint}"
+        return Model(self._name, self._pooling, len(self._run("dimension")), made_by)
 
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of the model's weights."""
-        return _sha256(self._directory / "model.onnx")
+        return fingerprint(self._directory / "model.onnx")
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         if len(texts) <= 2:
@@ -123,22 +123,3 @@ def open_bge_small() -> OnnxEmbedder:
     if not embedder.fingerprint.startswith(BGE_SMALL_SHA256):
         raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
     return embedder
-
-
-def _sha256(path: Path) -> str:
-    """The SHA-256 of a file, worked out once for each version of it: reading 34 MB costs a tenth of a cold start."""
-    stat = path.stat()
-    seen = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ino}"
-    note = user_cache_path("recollect") / "fingerprints" / hashlib.sha256(seen.encode()).hexdigest()
-    try:
-        return note.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
-        pass
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(digest, encoding="ascii")
-    except OSError:
-        pass  # a read-only home only costs time
-    return digest

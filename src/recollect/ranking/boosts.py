@@ -1,15 +1,17 @@
-"""Steps that adjust fused scores by what is known of a memory: its source, its age, its quality."""
+"""Steps that adjust fused scores by what is known of a memory: its source, its time, its age, its quality."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from recollect.models import Hit
+from recollect.models import Hit, Period
 from recollect.ranking.tuning import Tuning
 
 _DAY = 86400.0
+_FAR = 0.01
 
 
 def by_source(hits: Sequence[Hit], weights: dict[str, float]) -> list[Hit]:
@@ -25,6 +27,30 @@ def _weigh(hit: Hit, weights: dict[str, float]) -> Hit:
         if fnmatchcase(source, pattern):
             return hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern)
     return hit
+
+
+def by_time(hits: Sequence[Hit], period: Period | None, tuning: Tuning) -> list[Hit]:
+    """Scores lifted by up to the time weight for memories that happened when the question asks about; none falls."""
+    if period is None or not tuning.time_weight:
+        return list(hits)
+    return [_lift(hit, period, tuning.time_weight) for hit in hits]
+
+
+def _lift(hit: Hit, period: Period, weight: float) -> Hit:
+    near = closeness(hit.memory.when, period)
+    if near < _FAR:
+        return hit
+    factor = 1.0 + weight * near
+    return hit.after("time", _times(hit.score, factor), near, "× {:.3f} for “{}”", factor, period.text)
+
+
+def closeness(when: datetime, period: Period) -> float:
+    """1 for a time within the period, falling smoothly to 0 outside of it: 0.61 at its blur, 0.14 at twice that."""
+    outside = max(period.start - when, when - period.end).total_seconds()
+    if outside <= 0:
+        return 1.0
+    blur = period.blur.total_seconds()
+    return math.exp(-0.5 * (outside / blur) ** 2) if blur > 0 else 0.0
 
 
 def by_age(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:

@@ -19,8 +19,8 @@ Share = tuple[float, str, tuple[float, ...]]
 NOTHING: Share = (0.0, "", ())
 
 
-def fuse(legs: Sequence[Leg], tuning: Tuning) -> list[Hit]:
-    """Every memory that a leg with weight found, once, best first.
+def fuse(legs: Sequence[Leg], tuning: Tuning, *, besides: Sequence[Memory] = ()) -> list[Hit]:
+    """Every memory that a leg with weight found, once, best first; and those besides, by their true scores alone.
 
     Equal scores keep the order in which the memories are first met, legs taken by name and each from its best.
     """
@@ -29,6 +29,8 @@ def fuse(legs: Sequence[Leg], tuning: Tuning) -> list[Hit]:
     for leg in legs:
         for candidate in leg.candidates:
             memories.setdefault(candidate.memory.id, candidate.memory)
+    for memory in besides:
+        memories.setdefault(memory.id, memory)
     reasons: dict[str, list[Reason]] = {id: [] for id in memories}
     totals = dict.fromkeys(memories, 0.0)
     for leg in legs:
@@ -86,7 +88,7 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     weight = leg.weight / sum(other.weight for other in legs)
     scores = leg.depth_scores or tuple(candidate.score for candidate in leg.candidates)
     scaling = tuning.semantic_scaling if leg.name == "semantic" else tuning.keyword_scaling
-    scale = fit(scaling, scores, spread_depth=tuning.spread_depth)
+    scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
     missing: Share = (absent, "not found", ()) if absent < 0 else NOTHING
     full = tuning.fusion == "full"

@@ -16,14 +16,14 @@ from recollect.errors import Invalid
 Scale = Callable[[float], float]
 
 
-def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> Scale:
+def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, spread_least: float = 0.0) -> Scale:
     """A scale of the given name, fitted to a leg's scores; without scores everything is 0."""
     if scaling not in _FITS:
         raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
     known = sorted((score for score in scores if math.isfinite(score)), reverse=True)
     if not known:
         return lambda _: 0.0
-    scale = _FITS[scaling](known, spread_depth)
+    scale = _spread(known, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](known)
     lowest, highest = known[-1], known[0]
 
     def finite(score: float) -> float:
@@ -70,30 +70,30 @@ def _moments(known: list[float]) -> tuple[float, float, float]:
     return fmean(parts), pstdev(parts), peak
 
 
-def _min_max(known: list[float], _: int) -> Scale:
+def _min_max(known: list[float]) -> Scale:
     return _between(known[-1], known[0])
 
 
-def _z_score(known: list[float], _: int) -> Scale:
+def _z_score(known: list[float]) -> Scale:
     mean, deviation, peak = _moments(known)
     if deviation <= 0:
         return lambda score: 0.0
     return lambda score: (score / peak - mean) / deviation
 
 
-def _sum(known: list[float], _: int) -> Scale:
+def _sum(known: list[float]) -> Scale:
     return _divide(math.fsum(score - known[-1] for score in known), minus=known[-1])
 
 
-def _max(known: list[float], _: int) -> Scale:
+def _max(known: list[float]) -> Scale:
     return _divide(max(abs(known[0]), abs(known[-1])))
 
 
-def _l2(known: list[float], _: int) -> Scale:
+def _l2(known: list[float]) -> Scale:
     return _divide(math.hypot(*known))
 
 
-def _distribution(known: list[float], _: int) -> Scale:
+def _distribution(known: list[float]) -> Scale:
     mean, deviation, peak = _moments(known)
     if deviation <= 0:
         return _between(known[-1], known[0])
@@ -101,11 +101,13 @@ def _distribution(known: list[float], _: int) -> Scale:
     return lambda score: within(score / peak)
 
 
-def _spread(known: list[float], depth: int) -> Scale:
-    return _between(known[min(depth, len(known)) - 1], known[0])
+def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Scale:
+    """From the score at some depth to the best. Where the best hardly stand out, they do not count as much."""
+    low = known[min(depth, len(known)) - 1]
+    return _between(low, max(known[0], low + least))
 
 
-_FITS: dict[str, Callable[[list[float], int], Scale]] = {
+_FITS: dict[str, Callable[[list[float]], Scale]] = {
     "min-max": _min_max,
     "z-score": _z_score,
     "sum": _sum,
@@ -113,6 +115,6 @@ _FITS: dict[str, Callable[[list[float], int], Scale]] = {
     "l2": _l2,
     "distribution": _distribution,
     "spread": _spread,
-    "saturate": lambda known, depth: saturate,
-    "none": lambda known, depth: lambda score: score,
+    "saturate": lambda known: saturate,
+    "none": lambda known: lambda score: score,
 }

@@ -6,7 +6,17 @@ from recollect.errors import Invalid
 from recollect.ranking.tuning import Tuning
 
 # Fusions that know a memory only by the legs that returned it need deep pools; full-score fusion does not.
-_PLAIN = Tuning(semantic_weight=1.0, keyword_weight=1.0, quality="off", pool_factor=5, pool_floor=50)
+_PLAIN = Tuning(
+    semantic_weight=1.0,
+    keyword_weight=1.0,
+    spread_least=0.0,
+    neighbour_weight=0.0,
+    session_weight=0.0,
+    time_weight=0.0,
+    quality="off",
+    pool_factor=5,
+    pool_floor=50,
+)
 
 PRESETS: dict[str, Tuning] = {
     "default": Tuning(),

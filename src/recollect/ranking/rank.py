@@ -9,23 +9,55 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from recollect.models import Hit, Leg, Ranking
-from recollect.ranking.boosts import by_age, by_quality, by_source
+from recollect.models import Context, Hit, Leg, Period, Ranking
+from recollect.ranking.boosts import by_age, by_quality, by_source, by_time
+from recollect.ranking.context import by_context
 from recollect.ranking.diversity import Vectors, diversify
 from recollect.ranking.duplicates import drop_duplicates
 from recollect.ranking.fusion import fuse
 from recollect.ranking.tuning import Tuning
 
+ALONE = Context()
 
-def rank(legs: Sequence[Leg], tuning: Tuning, *, limit: int, now: datetime, vectors: Vectors | None = None) -> Ranking:
+
+def rank(
+    legs: Sequence[Leg],
+    tuning: Tuning,
+    *,
+    limit: int,
+    now: datetime,
+    context: Context = ALONE,
+    period: Period | None = None,
+    vectors: Vectors | None = None,
+) -> Ranking:
     """The best `limit` memories of all legs (0 or less: all of them), best first, and what fell out where."""
-    hits = fuse([_above_floor(leg, tuning.semantic_floor) for leg in legs], tuning)
+    return pick(order(legs, tuning, now=now, context=context, period=period), tuning, limit=limit, vectors=vectors)
+
+
+def order(
+    legs: Sequence[Leg],
+    tuning: Tuning,
+    *,
+    now: datetime,
+    context: Context = ALONE,
+    period: Period | None = None,
+) -> Ranking:
+    """All memories of all legs that pass the floors, each text once, best first. The best may yet be reranked."""
+    hits = fuse([_above_floor(leg, tuning.semantic_floor) for leg in legs], tuning, besides=context.memories)
+    hits = by_context(hits, context, tuning)
+    hits = by_time(hits, period, tuning)
     hits = by_source(hits, tuning.source_weights)
     hits = by_age(hits, tuning, now=now)
     hits = by_quality(hits, tuning, now=now)
     hits.sort(key=lambda hit: -hit.score)
     hits, low = _drop_low(hits, tuning.score_floor)
     hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
+    return Ranking(tuple(hits), (*twins, *low))
+
+
+def pick(ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | None = None) -> Ranking:
+    """The best `limit` of hits in order (0 or less: all of them), at their places, and what fell out where."""
+    hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking can have lowered some
     picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
     picked, lowered = _drop_low(picked, tuning.score_floor)
     if lowered:  # MMR's scores only fall, so whatever it would have picked next is below the floor too
@@ -33,7 +65,7 @@ def rank(legs: Sequence[Leg], tuning: Tuning, *, limit: int, now: datetime, vect
         late = []
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
-    return Ranking(placed, (*behind, *lowered, *twins, *low))
+    return Ranking(placed, (*behind, *lowered, *low, *ranking.dropped))
 
 
 def _above_floor(leg: Leg, floor: float) -> Leg:

@@ -29,7 +29,7 @@ class Tuning(BaseModel):
         "scores (weighted), or by scaled scores in which every memory has its true score in every leg (full).",
     )
     semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the search by meaning; 0 does not run it.")
-    keyword_weight: float = Field(1.5, ge=0, le=5, description="Weight of the search by words; 0 does not run it.")
+    keyword_weight: float = Field(1.4, ge=0, le=5, description="Weight of the search by words; 0 does not run it.")
     rrf_k: float = Field(60, ge=1, le=1000, description="RRF's k: small favours first places, large favours agreement.")
     rank_base: int = Field(1, ge=0, le=1, description="The rank RRF gives to the first of a list: 1 or 0.")
     semantic_scaling: Scaling = Field(
@@ -40,6 +40,18 @@ class Tuning(BaseModel):
     )
     spread_depth: int = Field(
         100, ge=2, le=1000, description="Spread scaling takes the score at this depth of the search as zero."
+    )
+    spread_least: float = Field(
+        0.12, ge=0, le=1, description="Spread scaling takes the best as standing out by at least this much."
+    )
+    neighbour_weight: float = Field(
+        0.6, ge=0, le=2, description="How much of its better neighbour's score a memory of a conversation gains."
+    )
+    session_weight: float = Field(
+        0.5, ge=0, le=2, description="How much of its session's best score a memory of a conversation gains."
+    )
+    context_words: float = Field(
+        24, ge=1, le=1000, description="Up to this many words, memories lean fully on their neighbours."
     )
     pool_factor: int = Field(3, ge=3, le=50, description="Each leg fetches this many times the limit before fusion.")
     pool_floor: int = Field(30, ge=1, le=1000, description="Each leg fetches at least this many.")
@@ -53,6 +65,9 @@ class Tuning(BaseModel):
     source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,
         description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}.",
+    )
+    time_weight: float = Field(
+        0.5, ge=0, le=5, description="How much a memory gains that happened when the question asks about; 0 is off."
     )
     decay: bool = Field(False, description="Whether memories fade with age. Identity and evergreen ones never do.")
     half_life_days: float = Field(30, gt=0, le=36500, description="The age in days at which decay halves a score.")
@@ -72,6 +87,15 @@ class Tuning(BaseModel):
     diversity: float = Field(
         0.0, ge=0, le=1, description="MMR: 0 is off, 1 prefers only difference. Costs recall of many-part questions."
     )
+    rerank: int = Field(
+        0, ge=0, le=100, description="How many of the best hits a cross-encoder reads again; 0 does not load it."
+    )
+    rerank_weight: float = Field(
+        0.7, ge=0, le=1, description="The share of the cross-encoder in the score of a hit that it read."
+    )
+    rerank_seconds: float = Field(
+        2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder before it answers without it."
+    )
 
     def with_knobs(self, **knobs: Any) -> Tuning:
         """This tuning with some knobs turned, checked against their ranges."""
@@ -79,7 +103,8 @@ class Tuning(BaseModel):
 
     def pool(self, limit: int) -> int:
         """How many candidates each leg fetches for a result of this length; 0 or less means as many as allowed."""
-        return max(self.pool_factor * limit, self.pool_floor) if limit > 0 else max(1000, self.pool_floor)
+        wanted = self.pool_factor * limit if limit > 0 else 1000
+        return max(wanted, self.pool_floor, self.rerank)
 
 
 def parse_tuning(knobs: dict[str, Any]) -> Tuning:

@@ -1,7 +1,7 @@
 """Stores keep memories and retrieve candidates; they never rank.
 
-`open_store` knows them by their address. A store is four small abilities, each a Protocol of its own: keeping memories,
-searching, the catalogue of sessions and projects, and knowing which model made its vectors.
+`open_store` knows them by their address. A store is five small abilities, each a Protocol of its own: keeping memories,
+searching, the catalogue of sessions and projects, knowing which model made its vectors, and judgements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recollect.errors import Invalid
-from recollect.models import Key, Memory, Model, Page, Project, Scope, Session, Stats
+from recollect.models import Judgement, Key, Memory, Model, Page, Project, Scope, Session, Stats
 
 Vector = npt.NDArray[np.float32]
 
@@ -86,6 +86,7 @@ class Searching(Protocol):
         """The best by words, best first; any text is a safe question.
 
         Terms in more than the share `common` of all memories do not search, unless there is no rarer one; they score.
+        How much a term counts for goes by how rare it is in the scope.
         """
         ...
 
@@ -97,12 +98,19 @@ class Searching(Protocol):
         """The memories behind these keys that still exist."""
         ...
 
-    def score_words(self, question: str, keys: Sequence[Key]) -> Mapping[Key, float]:
-        """What `search_words` would score these, 0 where no word matches."""
+    def score_words(self, question: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
+        """What `search_words` would score these in this scope, 0 where no word matches."""
         ...
 
     def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
         """What `search_vectors` would score these; a memory without a vector is not in it."""
+        ...
+
+    def neighbours(self, keys: Sequence[Key]) -> Mapping[Key, tuple[Key | None, Key | None]]:
+        """What comes just before and just behind each of these in its session, by position.
+
+        Memories without a session are not in it.
+        """
         ...
 
     def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
@@ -158,8 +166,27 @@ class Modelling(Protocol):
         ...
 
 
-class Store(Keeping, Searching, Cataloguing, Modelling, Protocol):
-    """All four abilities, and the end of them."""
+class Judging(Protocol):
+    """What people said of memories. A judgement goes when its memory goes."""
+
+    def judge(self, judgements: Sequence[Judgement]) -> None:
+        """Keep these, all or none; one of the same profile, project, question and memory takes an earlier one's place.
+
+        `NotFound` if the profile has no such memory.
+        """
+        ...
+
+    def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
+        """The judgements of a profile, or those asked of one project, in the order in which they were first given."""
+        ...
+
+    def unjudge(self, judgements: Sequence[Judgement]) -> int:
+        """How many of these there were, by profile, project, question and memory; they are gone."""
+        ...
+
+
+class Store(Keeping, Searching, Cataloguing, Modelling, Judging, Protocol):
+    """All five abilities, and the end of them."""
 
     def check(self) -> list[str]:
         """What is wrong with the store, one sentence each; an empty list is a healthy store."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
 from recollect.errors import Conflict, Invalid, NotFound
-from recollect.models import KINDS, Key, Memory, Model, Page, Project, Scope, Session, Stats
+from recollect.models import KINDS, Judgement, Key, Memory, Model, Page, Project, Scope, Session, Stats
 from recollect.stores import Found, Record, Vector
 
 # These tokens are part of a row's length in the SQLite index, so of its BM25.
@@ -33,6 +33,7 @@ class InMemoryStore:
         self._keys: dict[str, Key] = {}
         self._next_key = 1
         self._kept: dict[str, str] = {}
+        self._judged: dict[_Judged, Judgement] = {}
         self._models: dict[str, Model] = {}
         self._active: str | None = None
 
@@ -109,6 +110,7 @@ class InMemoryStore:
             found = {id for id in ids if id in self._keys}
             for id in found:
                 del self._entries[self._keys.pop(id)]
+            self._judged = {at: one for at, one in self._judged.items() if one.memory not in found}
             return len(found)
 
     def remove_scope(self, scope: Scope) -> int:
@@ -143,17 +145,24 @@ class InMemoryStore:
         self, question: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
     ) -> list[Found]:
         with self._lock:
-            searching, scoring = self._word_score(question, common), self._word_score(question, 1.0)
-            inside = [(key, entry) for key, entry in self._within(scope, exclude) if searching(entry) > 0]
-            return _best(((key, scoring(entry)) for key, entry in inside), limit)
+            searched = set(self._rare_terms(question, common))
+            score = self._word_score(question, scope)
+            inside = [(key, entry) for key, entry in self._within(scope, exclude) if searched & set(entry.terms)]
+            return _best(((key, score(entry)) for key, entry in inside), limit)
 
-    def _word_score(self, question: str, common: float) -> Callable[[_Entry], float]:
-        documents = [entry.terms for entry in self._entries.values()]
+    def _rare_terms(self, question: str, common: float) -> list[str]:
+        documents = [set(entry.terms) for entry in self._entries.values()]
         asked = query_terms(question)
         found_in = {term: sum(term in document for document in documents) for term in asked}
-        terms = rare_terms(asked, found_in, memories=len(documents), common=common)
-        total = sum(len(document) + SCOPE_TOKENS for document in documents)
-        bm25 = BM25(terms, found_in, memories=len(documents), mean_length=total / max(len(documents), 1))
+        return rare_terms(asked, found_in, memories=len(documents), common=common)
+
+    def _word_score(self, question: str, scope: Scope) -> Callable[[_Entry], float]:
+        """BM25 by how common each term is in the scope; lengths by the mean of all."""
+        terms = self._rare_terms(question, 1.0)
+        inside = [set(entry.terms) for _, entry in self._within(scope)]
+        found_in = {term: sum(term in document for document in inside) for term in terms}
+        lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self._entries.values()]
+        bm25 = BM25(terms, found_in, memories=len(inside), mean_length=sum(lengths) / max(len(lengths), 1))
         return lambda entry: bm25(entry.terms, extra_length=SCOPE_TOKENS)
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
@@ -164,14 +173,26 @@ class InMemoryStore:
         with self._lock:
             return {key: self._entries[key].memory for key in keys if key in self._entries}
 
-    def score_words(self, question: str, keys: Sequence[Key]) -> Mapping[Key, float]:
+    def score_words(self, question: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._lock:
-            score = self._word_score(question, 1.0)
+            score = self._word_score(question, scope)
             return {key: score(self._entries[key]) for key in keys if key in self._entries}
 
     def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._lock:
             return {key: float((rows @ vector).max()) for key, rows in self._active_vectors(keys)}
+
+    def neighbours(self, keys: Sequence[Key]) -> Mapping[Key, tuple[Key | None, Key | None]]:
+        with self._lock:
+            sessions: dict[tuple[str, str | None], list[Key]] = {}
+            for key, entry in sorted(self._entries.items(), key=lambda item: item[1].memory.position or 0):
+                sessions.setdefault((entry.memory.profile, entry.memory.session), []).append(key)
+            found: dict[Key, tuple[Key | None, Key | None]] = {}
+            for (_, session), line in sessions.items():
+                for at, key in enumerate(line):
+                    if session is not None and key in keys:
+                        found[key] = (line[at - 1] if at else None, line[at + 1] if at + 1 < len(line) else None)
+            return found
 
     def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
         with self._lock:
@@ -272,6 +293,28 @@ class InMemoryStore:
                 entry.vectors = {model.fingerprint: entry.vectors[model.fingerprint]}
             return True
 
+    # Judging
+
+    def judge(self, judgements: Sequence[Judgement]) -> None:
+        with self._lock:
+            for one in judgements:
+                if not any(memory.profile == one.profile for memory in self.get([one.memory])):
+                    raise NotFound(f"there is no memory {one.memory} in profile '{one.profile}'; nothing was judged")
+            for one in judgements:
+                if one.project is not None:
+                    self._names.projects.add((one.profile, one.project))
+                asked_at = one.asked_at and one.asked_at.astimezone(UTC)
+                self._judged[_judged(one)] = replace(one, asked_at=asked_at, created=one.created.astimezone(UTC))
+
+    def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
+        with self._lock:
+            ours = (one for one in self._judged.values() if one.profile == profile)
+            return [one for one in ours if project in (None, one.project)]
+
+    def unjudge(self, judgements: Sequence[Judgement]) -> int:
+        with self._lock:
+            return sum(self._judged.pop(_judged(one), None) is not None for one in judgements)
+
     # The last of the methods: to a type checker `list` is this one from here on.
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
@@ -279,6 +322,14 @@ class InMemoryStore:
             inside = sorted((entry.memory for _, entry in self._within(scope)), key=lambda one: one.id, reverse=True)
         rest = [memory for memory in inside if cursor is None or memory.id < cursor]
         return Page(tuple(rest[:limit]), rest[limit - 1].id if len(rest) > limit else None)
+
+
+_Judged = tuple[str, str | None, str, str]
+
+
+def _judged(one: Judgement) -> _Judged:
+    """What there is one judgement for."""
+    return one.profile, one.project, one.question, one.memory
 
 
 @dataclass(slots=True)

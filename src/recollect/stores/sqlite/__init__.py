@@ -10,9 +10,9 @@ from typing import cast
 
 import apsw
 
-from recollect.models import Key, Memory, Model, Page, Project, Scope, Session, Stats
+from recollect.models import Judgement, Key, Memory, Model, Page, Project, Scope, Session, Stats
 from recollect.stores import Found, Record, Vector
-from recollect.stores.sqlite import catalogue, checks, memory_table, models, vector_blocks, word_index
+from recollect.stores.sqlite import catalogue, checks, judgement_table, memory_table, models, vector_blocks, word_index
 from recollect.stores.sqlite.connections import Connections
 from recollect.stores.sqlite.migrations import migrate
 from recollect.stores.sqlite.rows import by_keys, storable_ids, to_memory, to_micros
@@ -35,7 +35,7 @@ class SqliteStore:
             raise
         self._index: VectorIndex | None = None
         self._reaches: Lately[Scope, Reach | None] = Lately()
-        self._asked: Lately[tuple[str, float], word_index.Terms] = Lately()
+        self._asked: Lately[tuple[str, Scope], word_index.Terms] = Lately()
 
     def close(self) -> None:
         self._connections.close()
@@ -144,7 +144,7 @@ class SqliteStore:
             reach = self._reach(connection, state, scope)
             if reach is None:
                 return []
-            terms = self._terms(connection, state, question, common)
+            terms = self._terms(connection, state, question, scope, reach, common)
             keys = memory_table.keys_of(connection, exclude)
             return word_index.search_words(connection, state, terms, reach, limit=limit, exclude=keys)
 
@@ -162,10 +162,13 @@ class SqliteStore:
         with self._connections.read() as connection:
             return cast("Mapping[Key, Memory]", by_keys(connection, cast("Sequence[int]", keys)))
 
-    def score_words(self, question: str, keys: Sequence[Key]) -> Mapping[Key, float]:
+    def score_words(self, question: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._connections.read() as connection:
             state = read_state(connection)
-            terms = self._terms(connection, state, question, 1.0)
+            reach = self._reach(connection, state, scope)
+            if reach is None:
+                return dict.fromkeys(keys, 0.0)
+            terms = self._terms(connection, state, question, scope, reach, None)
             scores = word_index.score_words(connection, state, terms, cast("Sequence[int]", keys))
             return cast("Mapping[Key, float]", scores)
 
@@ -174,6 +177,11 @@ class SqliteStore:
             index = self._vector_index(connection, read_state(connection))
             wanted = cast("Sequence[int]", keys)
             return cast("Mapping[Key, float]", index.score(connection, vector, wanted) if index else {})
+
+    def neighbours(self, keys: Sequence[Key]) -> Mapping[Key, tuple[Key | None, Key | None]]:
+        with self._connections.read() as connection:
+            found = memory_table.neighbours(connection, cast("Sequence[int]", keys))
+            return cast("Mapping[Key, tuple[Key | None, Key | None]]", found)
 
     def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
         with self._connections.read() as connection:
@@ -195,11 +203,23 @@ class SqliteStore:
         """The scope in numbers; both legs of a recall ask for the same one."""
         return self._reaches.get(scope, state.sequence, lambda: resolve(connection, scope))
 
-    def _terms(self, connection: apsw.Connection, state: State, question: str, common: float) -> word_index.Terms:
-        """The terms of a question; a recall asks for them when searching and when scoring."""
-        asked = (question[:MAX_QUERY_LENGTH], common)
-        return self._asked.get(
-            asked, state.sequence, lambda: word_index.terms_of(connection, state, question, common=common)
+    def _terms(
+        self,
+        connection: apsw.Connection,
+        state: State,
+        question: str,
+        scope: Scope,
+        reach: Reach,
+        common: float | None,
+    ) -> word_index.Terms:
+        """The terms of a question; a recall asks for them when searching and, whichever searched, when scoring."""
+        asked = (question[:MAX_QUERY_LENGTH], scope)
+        if common is None:
+            known = self._asked.peek(asked, state.sequence)
+            if known is not None:
+                return known
+        return self._asked.put(
+            asked, state.sequence, word_index.terms_of(connection, state, question, reach, common=common or 1.0)
         )
 
     # Cataloguing
@@ -262,6 +282,20 @@ class SqliteStore:
     def switch_model(self, model: Model) -> bool:
         with self._write() as connection:
             return models.switch(connection, model)
+
+    # Judging
+
+    def judge(self, judgements: Sequence[Judgement]) -> None:
+        with self._write() as connection:
+            judgement_table.add(connection, judgements)
+
+    def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
+        with self._connections.read() as connection:
+            return judgement_table.listed(connection, profile, project)
+
+    def unjudge(self, judgements: Sequence[Judgement]) -> int:
+        with self._write() as connection:
+            return judgement_table.remove(connection, judgements)
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:

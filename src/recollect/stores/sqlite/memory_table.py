@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import apsw
 
 from recollect.errors import Conflict, NotFound
 from recollect.models import Memory
-from recollect.stores.sqlite import catalogue, vector_blocks, word_index
+from recollect.stores.sqlite import catalogue, judgement_table, vector_blocks, word_index
 from recollect.stores.sqlite.rows import storable_ids, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach
 
@@ -24,6 +25,17 @@ _LISTING = """
       AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
       AND (:cursor IS NULL OR id < :cursor)
     ORDER BY id DESC LIMIT :limit
+"""
+
+
+_NEIGHBOURS = """
+    SELECT m.key,
+      (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position
+       ORDER BY n.position DESC LIMIT 1),
+      (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position
+       ORDER BY n.position LIMIT 1)
+    FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
+    WHERE m.session IS NOT NULL
 """
 
 
@@ -76,11 +88,20 @@ def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> frozenset[int]:
     return frozenset(key for (key,) in found)
 
 
+def neighbours(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
+    """The memories just before and behind each of these in its session; none for one that has no session."""
+    if not keys:
+        return {}
+    rows = connection.execute(_NEIGHBOURS, (apsw.carray(array("q", keys)),))
+    return {key: (before, behind) for key, before, behind in rows}
+
+
 def remove(connection: apsw.Connection, keys: Sequence[int]) -> int:
-    """How many memories there were; they are gone with their words and vectors."""
+    """How many memories there were; they are gone with their words, vectors and judgements."""
     for at in range(0, len(keys), 1000):
         some = keys[at : at + 1000]
         word_index.remove_words(connection, catalogue.indexed(connection, some))
         vector_blocks.remove_vectors(connection, some)
+        judgement_table.remove_of(connection, some)
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
     return len(keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import apsw
@@ -80,6 +81,34 @@ def resolve(connection: apsw.Connection, scope: Scope) -> Reach | None:
         return Reach(profile, None if project is None else Homes(projects=(project,)), kinds)
     homes = _homes(connection, scope, profile, project)
     return None if homes is None else Reach(profile, homes, kinds)
+
+
+def count_memories(connection: apsw.Connection, reach: Reach) -> int:
+    """How many memories are in reach."""
+    # The planner uses both indexes where the OR has both sides, and each alone where one is empty.
+    statement = """
+        SELECT count(*) FROM memories WHERE profile = :profile
+          AND (:anywhere OR project IN (SELECT value FROM json_each(:projects))
+            OR session IN (SELECT value FROM json_each(:sessions)))
+          AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+    """
+    homes = reach.homes or Homes()
+    if reach.kinds is None and reach.homes is not None and not homes.projects:
+        statement = "SELECT count(*) FROM memories WHERE session IN (SELECT value FROM json_each(:sessions))"
+    elif reach.kinds is None and reach.homes is not None and not homes.sessions:
+        statement = """
+            SELECT count(*) FROM memories
+            WHERE profile = :profile AND project IN (SELECT value FROM json_each(:projects))
+        """
+    values = {
+        "profile": reach.profile,
+        "anywhere": reach.homes is None,
+        "projects": json.dumps(homes.projects),
+        "sessions": json.dumps(homes.sessions),
+        "kinds": None if reach.kinds is None else json.dumps(reach.kinds),
+    }
+    count: int = connection.execute(statement, values).get
+    return count
 
 
 def _homes(connection: apsw.Connection, scope: Scope, profile: int, within: int | None) -> Homes | None:

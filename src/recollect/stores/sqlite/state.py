@@ -24,7 +24,15 @@ class Lately(Generic[K, V]):
         found = self._known.get(key)
         if found is not None and found[0] == sequence:
             return found[1]
-        value = work_out()
+        return self.put(key, sequence, work_out())
+
+    def peek(self, key: K, sequence: int) -> V | None:
+        """The value of a key, if it is known and nothing was written since."""
+        found = self._known.get(key)
+        return found[1] if found is not None and found[0] == sequence else None
+
+    def put(self, key: K, sequence: int, value: V) -> V:
+        """Keep a value, and give it back."""
         if len(self._known) >= self.SIZE:
             self._known.clear()
         self._known[key] = (sequence, value)

@@ -6,17 +6,20 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
 
 from recollect.stores import Found
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers, Reach
+from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers, Reach, count_memories
 from recollect.stores.sqlite.state import State
 from recollect.words import BM25, query_terms, rare_terms
 
 ENTRIES = 3_000
 """How many entries of the index a question may search, at the least; a 50th of the memories if that is more."""
+
+COUNTED = 20_000
+"""Up to so many entries, a term is counted in a scope (a fifth of a millisecond each at the most)."""
 
 Entry = tuple[int, list[str], Numbers]
 """A memory's key, its terms and its scope."""
@@ -59,18 +62,23 @@ def _count(connection: apsw.Connection, documents: Iterable[list[str]], sign: in
 
 
 class Terms(NamedTuple):
-    """The terms of a question, rarest first: those that search, all that score, in how many memories each occurs."""
+    """The terms of a question, rarest first: those that search and all that score, and how common each is in reach."""
 
     searched: list[str]
     scored: list[str]
     found_in: Mapping[str, int]
+    memories: int
 
 
-def terms_of(connection: apsw.Connection, state: State, question: str, *, common: float) -> Terms:
-    """The terms of a question, as this store knows them."""
+def terms_of(connection: apsw.Connection, state: State, question: str, reach: Reach, *, common: float) -> Terms:
+    """The terms of a question, as this store knows them.
+
+    What is rare in the whole store may be common in reach (the names of two people in their own conversation), and then
+    tells nothing there. So scores go by counts in reach; which terms search goes by counts in the store.
+    """
     asked = query_terms(question)
     if not asked:
-        return Terms([], [], {})
+        return Terms([], [], {}, 0)
     found_in = dict(
         connection.execute(
             "SELECT t.term, t.memories FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
@@ -82,7 +90,23 @@ def terms_of(connection: apsw.Connection, state: State, question: str, *, common
     sums = accumulate(found_in[term] for term in rare)
     most = max(ENTRIES, state.memories // 50)
     searched = [term for term, entries in zip(rare, sums, strict=True) if term == rare[0] or entries <= most]
-    return Terms(searched, scored, found_in)
+    scope = reach.match(alone=state.profiles == 1)
+    if not scope:
+        return Terms(searched, scored, found_in, state.memories)
+    memories = count_memories(connection, reach)
+    share = memories / max(state.memories, 1)
+    inside = {
+        # Counting a very common term would take longer than the search; it is as common inside as outside, or nearly.
+        term: _count_matches(connection, term, scope) if found_in[term] <= COUNTED else round(found_in[term] * share)
+        for term in scored
+    }
+    return Terms(searched, scored, inside, memories)
+
+
+def _count_matches(connection: apsw.Connection, term: str, scope: str) -> int:
+    match = f'terms : "{term}"{scope}'
+    count: int = connection.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,)).get
+    return count
 
 
 def search_words(
@@ -91,39 +115,32 @@ def search_words(
     """The best memories in reach by BM25, best first.
 
     Common words make FTS5 score a large part of the store and find nothing that rarer ones do not. So the rarer ones
-    search, and all of them score what was found.
+    search, by FTS5's own BM25, and all of them score what was found, by ours.
     """
     if not terms.searched:
         return []
     scope = reach.match(alone=state.profiles == 1)
-    wanted = limit + len(exclude)
-    if len(terms.searched) == len(terms.scored):
-        found = _match(connection, terms.searched, scope, limit=wanted)
-    else:
-        keys = [key for key, _ in _match(connection, terms.searched, scope, limit=wanted + limit // 2)]
-        scores = score_words(connection, state, terms, keys)
-        found = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
-    return [Found(key, score) for key, score in found if key not in exclude][:limit]
+    keys = _match(connection, terms.searched, scope, limit=limit + len(exclude) + limit // 2)
+    scores = score_words(connection, state, terms, [key for key in keys if key not in exclude])
+    return [Found(key, score) for key, score in sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]]
 
 
-def _match(connection: apsw.Connection, terms: Sequence[str], scope: str, *, limit: int) -> list[tuple[int, float]]:
+def _match(connection: apsw.Connection, terms: Sequence[str], scope: str, *, limit: int) -> list[int]:
     # Terms hold no quotes (see recollect.words), so quoting them makes any text a safe query.
     match = "terms : (" + " OR ".join(f'"{term}"' for term in terms) + ")" + scope
-    rows: list[Any] = connection.execute(
-        "SELECT rowid, -bm25(words, 1.0, 0.0) FROM words WHERE words MATCH ? "
-        "ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?",
-        (match, limit),
-    ).fetchall()
-    return rows
+    rows = connection.execute(
+        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?", (match, limit)
+    )
+    return [key for (key,) in rows]
 
 
 def score_words(connection: apsw.Connection, state: State, terms: Terms, keys: Sequence[int]) -> Mapping[int, float]:
-    """The score of any memories, by the same formula as FTS5's."""
+    """The BM25 of any memories; 0 where no term of the question occurs."""
     if not terms.scored or not keys:
         return dict.fromkeys(keys, 0.0)
     rows = connection.execute(
         "SELECT m.key, m.terms FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
         (apsw.carray(array("q", keys)),),
     )
-    score = BM25(terms.scored, terms.found_in, memories=state.memories, mean_length=state.terms / state.memories)
+    score = BM25(terms.scored, terms.found_in, memories=terms.memories, mean_length=state.terms / state.memories)
     return {key: score(document.split(), extra_length=SCOPE_TOKENS) for key, document in rows}

@@ -1,0 +1,89 @@
+"""Which knobs tuning turns, and how far.
+
+`score_floor` is not among them: it only takes away from the end of a list, which no metric rewards. Neither is
+anything that measures a person's taste rather than what is found: decay, diversity, deduplication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from recollect.ranking import Tuning
+
+GRID: Mapping[str, Sequence[Any]] = {
+    "fusion": ("full", "relative", "rrf", "weighted"),
+    "semantic_weight": (0.0, 1.0),
+    "keyword_weight": (0.0, 0.3, 0.6, 1.0, 1.3, 1.8, 2.5, 4.0),
+    "rrf_k": (5.0, 20.0, 60.0, 120.0),
+    "semantic_scaling": ("spread", "min-max", "z-score", "max", "distribution"),
+    "keyword_scaling": ("max", "min-max", "z-score", "saturate", "spread"),
+    "spread_least": (0.0, 0.06, 0.13, 0.2, 0.3),
+    "neighbour_weight": (0.0, 0.3, 0.6, 1.0, 1.5),
+    "session_weight": (0.0, 0.25, 0.5, 0.8, 1.2),
+    "context_words": (12.0, 24.0, 40.0, 80.0),
+    "semantic_floor": (0.0, 0.2, 0.4, 0.6),
+    "quality": ("off", "multiply"),
+    "pool_floor": (20, 30, 45, 60),
+}
+"""Only the ratio of the weights matters, so the weight of meaning is 0 or 1."""
+
+_MATTERS: Mapping[str, Callable[[Tuning], bool]] = {
+    "rrf_k": lambda tuning: tuning.fusion == "rrf",
+    "semantic_scaling": lambda tuning: tuning.fusion in ("full", "relative") and tuning.semantic_weight > 0,
+    "keyword_scaling": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
+    "spread_least": lambda tuning: "spread" in (tuning.semantic_scaling, tuning.keyword_scaling),
+    "context_words": lambda tuning: tuning.neighbour_weight + tuning.session_weight > 0,
+    "semantic_floor": lambda tuning: tuning.semantic_weight > 0,
+}
+
+
+def matters(knob: str, tuning: Tuning) -> bool:
+    """Whether turning this knob could change anything, the others being as they are."""
+    return knob not in _MATTERS or _MATTERS[knob](tuning)
+
+
+def turned(tuning: Tuning, **knobs: Any) -> Tuning | None:
+    """The tuning with knobs turned; None where no leg would be left, or nothing changes."""
+    changed = tuning.with_knobs(**knobs)
+    alive = changed.semantic_weight > 0 or changed.keyword_weight > 0
+    return changed if alive and changed != tuning else None
+
+
+def values(knob: str, tuning: Tuning) -> list[Any]:
+    """The knob's values on the grid with its present one in its place among them."""
+    grid, now = GRID[knob], getattr(tuning, knob)
+    if isinstance(now, str):
+        return list(dict.fromkeys((*grid, now)))
+    return sorted({*grid, now})
+
+
+def steps(knob: str, tuning: Tuning) -> Iterator[Tuning]:
+    """The tunings a step away by this knob: any other name, or the next number on either side."""
+    grid, now = values(knob, tuning), getattr(tuning, knob)
+    at = grid.index(now)
+    near = (
+        [value for value in grid if value != now] if isinstance(now, str) else [*grid[at + 1 : at + 2], *grid[:at][-1:]]
+    )
+    for value in near:
+        step = turned(tuning, **{knob: value})
+        if step is not None:
+            yield step
+
+
+def with_grid_of(tuning: Tuning, other: Tuning) -> Tuning:
+    """The tuning with every knob that is searched as another one has it."""
+    return tuning.with_knobs(**{knob: getattr(other, knob) for knob in (*GRID, "rank_base", "pool_factor")})
+
+
+def shaken(tuning: Tuning, random: Random, *, knobs: int = 4) -> Tuning:
+    """The tuning with some knobs thrown anywhere on their grids."""
+    chosen = random.sample(sorted(GRID), knobs)
+    return turned(tuning, **{knob: random.choice(GRID[knob]) for knob in chosen}) or tuning
+
+
+def differences(before: Tuning, after: Tuning) -> dict[str, tuple[Any, Any]]:
+    """Each knob that differs, with what it was and what it is."""
+    old, new = before.model_dump(), after.model_dump()
+    return {knob: (old[knob], new[knob]) for knob in old if old[knob] != new[knob]}

@@ -1,0 +1,48 @@
+"""A memory of a conversation is judged with its neighbours and with the best of its session.
+
+A turn is short and leans on what was said around it: the answer to "which one?" holds none of the question's words. So
+a memory gains a share of its better neighbour's score, and a share of its session's best. Where memories are long
+they stand on their own: the neighbour's share falls with the square of their length, and long ones among them, which
+match a little of everything, gain less from their session. One that stands alone keeps its score, and so does a
+memory without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from recollect.models import Context, Hit, Memory
+from recollect.ranking.tuning import Tuning
+
+
+def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hit]:
+    """Scores with what neighbours and session add to them."""
+    if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
+        return list(hits)
+    placed = [hit for hit in hits if hit.id in context.neighbours]
+    typical = median(map(_words, (hit.memory for hit in placed))) if placed else 1.0
+    shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
+    scores = {hit.id: hit.score for hit in hits}
+    best: dict[str | None, float] = {}
+    for hit in placed:
+        best[hit.memory.session] = max(hit.score, best.get(hit.memory.session, 0.0))
+    weight = tuning.neighbour_weight * shortness
+    whole = 1.0 + tuning.session_weight
+
+    def judged(hit: Hit) -> Hit:
+        before, behind = context.neighbours[hit.id]
+        beside = max(scores.get(before or "", 0.0), scores.get(behind or "", 0.0), 0.0)
+        # Only where memories are long: among short ones, length says nothing.
+        length = min(1.0, typical / max(_words(hit.memory), 1)) ** (1.0 - shortness)
+        share = tuning.session_weight * length
+        session = best[hit.memory.session]
+        score = (hit.score + weight * beside + share * session) / whole
+        note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
+        return hit.after("context", score, beside, note, hit.score, weight, beside, share, session, whole)
+
+    return [judged(hit) if hit.id in context.neighbours else hit for hit in hits]
+
+
+def _words(memory: Memory) -> int:
+    return memory.text.count(" ") + 1

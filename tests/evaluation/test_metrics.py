@@ -1,0 +1,78 @@
+"""Each metric against arithmetic written out."""
+
+from __future__ import annotations
+
+import sys
+from math import log2
+
+import pytest
+
+from recollect.errors import MissingExtra
+from recollect.evaluation.judged import Question
+from recollect.evaluation.metrics import METRICS, measure
+
+
+def measured(relevance: dict[str, int], found: list[str]) -> dict[str, float]:
+    values = measure([Question("q", "?", relevance)], {"q": found})
+    return {name: float(of_questions[0]) for name, of_questions in values.items()}
+
+
+def test_one_of_two_found_at_the_second_place():
+    values = measured({"a": 1, "b": 1}, ["x", "a", "y"])
+
+    assert values == {
+        "any@1": 0,
+        "any@5": 1,
+        "any@10": 1,
+        "all@5": 0,
+        "R@5": 0.5,
+        "R@10": 0.5,
+        "nDCG@10": pytest.approx((1 / log2(3)) / (1 / log2(2) + 1 / log2(3))),
+        "MRR": 0.5,
+    }
+
+
+def test_both_found_but_one_behind_the_fifth_place():
+    values = measured({"a": 1, "b": 1}, ["a", "x1", "x2", "x3", "x4", "b"])
+
+    assert (values["any@1"], values["all@5"], values["R@5"], values["R@10"]) == (1, 0, 0.5, 1)
+
+
+def test_grades_count_in_ndcg_and_only_there():
+    values = measured({"a": 1, "b": 3}, ["a", "b"])
+
+    assert values["nDCG@10"] == pytest.approx((1 + 3 / log2(3)) / (3 + 1 / log2(3)))
+    assert (values["all@5"], values["MRR"]) == (1, 1)
+
+
+def test_all_at_five_is_out_of_reach_with_six_answers():
+    answers = [f"a{at}" for at in range(6)]
+
+    values = measured(dict.fromkeys(answers, 1), answers)
+
+    assert (values["all@5"], values["R@5"], values["R@10"]) == (0, pytest.approx(5 / 6), 1)
+
+
+def test_a_question_for_which_nothing_was_found_counts_as_nothing():
+    assert set(measured({"a": 1}, []).values()) == {0}
+
+
+def test_places_decide_and_not_the_names_of_documents():
+    for found in (["a", "z"], ["z", "a"]):
+        assert measured({found[0]: 1}, found)["any@1"] == 1
+
+
+def test_values_stand_in_the_order_of_the_questions():
+    questions = [Question(id, "?", {"a": 1}) for id in ("q2", "q10", "q1")]
+
+    values = measure(questions, {"q1": ["x", "a"], "q2": ["a"]})
+
+    assert list(values) == list(METRICS)
+    assert values["MRR"].tolist() == [1, 0, 0.5]
+
+
+def test_without_the_library_the_error_is_the_line_to_type(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+
+    with pytest.raises(MissingExtra, match=r"pip install 'recollect\[eval\]'"):
+        measure([Question("q", "?", {"a": 1})], {})

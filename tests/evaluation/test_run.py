@@ -1,0 +1,162 @@
+"""Evaluation takes the path of a user's recall, leaves no trace in the store, and compares like with like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from recollect.embedders import Embedder
+from recollect.engine import Engine
+from recollect.errors import Conflict, Invalid, Unavailable
+from recollect.evaluation import JudgedSet, evaluate, read_judged_set
+from recollect.evaluation.loading import load, open_loaded_engine
+from recollect.evaluation.run import ask, run, systems
+from recollect.ranking import PRESETS
+from recollect.settings import EmbedderSettings
+from tests.evaluation.build import write_set
+
+
+@pytest.fixture
+def judged(tmp_path) -> JudgedSet:
+    return read_judged_set(write_set(tmp_path / "tiny"))
+
+
+@pytest.fixture
+def loaded(engine: Engine, judged: JudgedSet) -> Engine:
+    load(engine, judged)
+    return engine
+
+
+def test_a_set_is_loaded_as_memories_with_sessions_and_positions(loaded: Engine):
+    page = loaded.list(loaded.scope(session="anna/1", only_session=True))
+
+    assert sorted((memory.position, memory.source, memory.project) for memory in page.memories) == [
+        (0, "beir:a1", "anna"),
+        (1, "beir:a2", "anna"),
+        (2, "beir:a3", "anna"),
+    ]
+    assert loaded.stats().vectors == 12
+
+
+def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: JudgedSet):
+    rows = run(loaded, judged, systems())
+
+    for row in rows:
+        for question in judged.questions:
+            hits = loaded.recall(
+                question.text, project=question.project, now=question.asked_at, tuning=row.tuning, note_use=False
+            ).hits
+            assert row.found[question.id] == tuple(str(hit.memory.source).removeprefix("beir:") for hit in hits)
+
+
+def test_a_question_is_answered_inside_its_own_project(loaded: Engine, judged: JudgedSet):
+    here, there = judged.questions[0], judged.questions[3]
+    assert here.text == there.text
+
+    assert ask(loaded, here, PRESETS["default"])[0] == "a1"
+    assert ask(loaded, there, PRESETS["default"])[0] == "c1"
+
+
+def test_evaluating_leaves_no_trace_of_use(open_engine: Callable[..., Engine], model: Embedder, judged: JudgedSet):
+    first = open_engine(model)
+    load(first, judged)
+    run(first, judged, systems(["default"]))
+    first.close()
+
+    memories = open_engine(model).list(limit=100).memories
+
+    assert {(memory.access_count, memory.accessed) for memory in memories} == {(0, None)}
+
+
+def test_rows_are_the_legs_and_every_preset_and_the_default_is_last():
+    names = [system.name for system in systems()]
+
+    assert names[:2] == ["keyword", "semantic"]
+    assert names[-1] == "default"
+    assert set(names) == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic"}
+    assert len(names) == len(set(names))
+
+
+def test_a_leg_may_be_named_as_its_preset_and_an_unknown_row_is_answered_with_the_known():
+    assert [system.name for system in systems(["keyword-only", "default", "keyword"])] == ["keyword", "default"]
+    with pytest.raises(Invalid, match="there is no preset 'nonsense' to evaluate; there are keyword, semantic"):
+        systems(["nonsense"])
+
+
+def test_metrics_of_a_row_are_those_of_its_questions(loaded: Engine, judged: JudgedSet):
+    (row,) = run(loaded, judged, systems(["default"]))
+    answered = [question.id for question in judged.questions if row.found[question.id][0] in question.relevance]
+
+    assert row.metrics()["any@1"] == pytest.approx(len(answered) / 6)
+    assert row.metrics([0])["any@1"] == 1
+    assert 0 < row.metrics()["p50_ms"] <= row.metrics()["p95_ms"]
+
+
+def test_an_answer_from_words_alone_is_no_measurement(open_engine: Callable[..., Engine], judged: JudgedSet):
+    engine = open_engine(None)
+    load(engine, judged)
+
+    with pytest.raises(Unavailable, match="keyword-only: no embedder"):
+        run(engine, judged, systems(["default"]))
+
+
+def test_without_an_embedder_only_the_row_of_words_is_measured(judged: JudgedSet):
+    done = evaluate(judged, embedder=EmbedderSettings(name="none"))
+
+    assert [row.name for row in done.rows] == ["keyword"]
+    assert done.to_dict()["model"] == "none"
+    with pytest.raises(Invalid, match="only the row 'keyword'"):
+        evaluate(judged, embedder=EmbedderSettings(name="none"), names=["default"])
+
+
+def test_a_baseline_that_is_named_is_run_and_compared_with(judged: JudgedSet):
+    done = evaluate(judged, names=["default"], baseline="keyword", by="category")
+
+    assert [row.name for row in done.rows] == ["default", "keyword"]
+    assert done.baseline == "keyword"
+    default, keyword = done.rows
+    assert keyword.p_value is None
+    assert default.p_value is not None
+    assert default.p_value.keys() == default.intervals.keys()
+    assert done.groups == {"what": 2, "when": 1, "where": 3}
+    means = sum(done.groups[name] * default.by[name]["MRR"] for name in done.groups) / 6
+    assert means == pytest.approx(default.metrics["MRR"])
+
+
+def test_without_its_baseline_a_row_is_compared_with_nothing(judged: JudgedSet):
+    done = evaluate(judged, names=["semantic"])
+
+    assert (done.baseline, done.rows[0].p_value) == (None, None)
+
+
+def test_a_kept_store_is_filled_once_and_goes_on_where_it_stopped(tmp_path, judged: JudgedSet, model: Embedder):
+    store = str(tmp_path / "kept.db")
+    with open_loaded_engine(judged, model, store=store) as engine:
+        lost = [memory.id for memory in engine.list().memories if memory.source in ("beir:c5", "beir:c6")]
+        engine.forget(*lost)
+        kept = {memory.id for memory in engine.list().memories}
+
+    with open_loaded_engine(judged, model, store=store) as engine:
+        now = {memory.id: memory.source for memory in engine.list().memories}
+
+    assert len(now) == 12
+    assert kept < now.keys()
+
+
+@pytest.mark.parametrize("profile", ["default", "somebody"])
+def test_a_store_with_other_memories_is_refused_and_left_as_it_was(
+    tmp_path, judged: JudgedSet, model: Embedder, profile: str
+):
+    store = str(tmp_path / "mine.db")
+    with Engine.open(store, embedder=model, profile=profile) as mine:
+        mine.remember("my own diary")
+
+    with (
+        pytest.raises(Conflict, match="1 memories that are not of this set"),
+        open_loaded_engine(judged, model, store=store),
+    ):
+        pass
+
+    with Engine.open(store, embedder=model, profile=profile) as mine:
+        assert mine.stats().memories == 1

@@ -1,0 +1,115 @@
+"""What every store promises of judgements, one suite over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.errors import NotFound
+from recollect.models import Judgement, Scope
+from recollect.stores import Store
+from tests.stores.build import NOW, id_of, record
+from tests.stores.test_contract import OPENERS
+
+
+@pytest.fixture(params=OPENERS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened = OPENERS[request.param](tmp_path)
+    opened.add([record(number, project="home") for number in (1, 2, 3)], model=None)
+    opened.add([record(9, profile="other")], model=None)
+    yield opened
+    assert opened.check() == []
+    opened.close()
+
+
+def said(question: str, number: int, relevance: int = 1, **fields: Any) -> Judgement:
+    return Judgement(question, id_of(number), relevance, fields.pop("created", NOW), **fields)
+
+
+def test_judgements_come_back_with_every_field_in_the_order_given(store: Store):
+    given = [
+        said("where?", 2, 3, project="home", asked_at=NOW - timedelta(days=1)),
+        said("where?", 1, 0, project="home"),
+        said('"; DROP TABLE judgements; --\0', 1, 2),
+    ]
+
+    store.judge(given[:1])
+    store.judge(given[1:])
+
+    assert store.judgements("default") == given
+
+
+def test_times_come_back_in_utc(store: Store):
+    east = NOW.astimezone(timezone(timedelta(hours=5)))
+
+    store.judge([said("where?", 1, asked_at=east, created=east)])
+
+    found = store.judgements("default")[0]
+    assert (found.asked_at, found.created) == (NOW, NOW)
+    assert found.created.utcoffset() == timedelta(0)
+
+
+def test_a_later_judgement_takes_the_place_of_an_earlier_one_of_the_same_question_and_memory(store: Store):
+    store.judge([said("where?", 1, 1), said("where?", 2, 1)])
+
+    store.judge([said("where?", 1, 0, created=NOW + timedelta(days=1))])
+
+    assert [(one.memory, one.relevance) for one in store.judgements("default")] == [(id_of(1), 0), (id_of(2), 1)]
+    assert store.judgements("default")[0].created == NOW + timedelta(days=1)
+
+
+def test_the_same_words_asked_of_a_project_are_another_question(store: Store):
+    store.judge([said("where?", 1, 1), said("where?", 1, 0, project="home")])
+
+    assert [one.project for one in store.judgements("default")] == [None, "home"]
+    assert [one.relevance for one in store.judgements("default", project="home")] == [0]
+    assert store.judgements("default", project="nowhere") == []
+
+
+def test_a_profile_sees_its_own_judgements_alone(store: Store):
+    store.judge([said("where?", 1), said("where?", 9, profile="other")])
+
+    assert [one.memory for one in store.judgements("default")] == [id_of(1)]
+    assert [one.memory for one in store.judgements("other")] == [id_of(9)]
+    assert store.judgements("nobody") == []
+
+
+@pytest.mark.parametrize("stranger", [said("where?", 4), said("where?", 9), replace(said("where?", 1), memory="a\0b")])
+def test_a_memory_that_the_profile_does_not_have_is_not_found_and_nothing_is_judged(store: Store, stranger: Judgement):
+    with pytest.raises(NotFound, match="there is no memory"):
+        store.judge([said("where?", 1), stranger])
+
+    assert store.judgements("default") == []
+
+
+def test_a_forgotten_memory_takes_its_judgements_with_it(store: Store):
+    store.judge([said("where?", number) for number in (1, 2, 3)])
+
+    store.remove([id_of(1)])
+    assert [one.memory for one in store.judgements("default")] == [id_of(2), id_of(3)]
+
+    store.remove_scope(Scope(project="home"))
+    assert store.judgements("default") == []
+
+
+def test_an_updated_memory_keeps_its_judgements(store: Store):
+    store.judge([said("where?", 1, 2)])
+
+    store.update(record(1, "something else", project="home"), model=None)
+
+    assert [(one.memory, one.relevance) for one in store.judgements("default")] == [(id_of(1), 2)]
+
+
+def test_judgements_can_be_taken_back_one_by_one(store: Store):
+    store.judge([said("where?", 1), said("where?", 1, project="home"), said("where?", 2), said("when?", 1)])
+
+    gone = store.unjudge([said("where?", 1, 0), said("where?", 3), said("where?", 2, project="nowhere")])
+
+    assert gone == 1
+    left = [(one.question, one.memory, one.project) for one in store.judgements("default")]
+    assert left == [("where?", id_of(1), "home"), ("where?", id_of(2), None), ("when?", id_of(1), None)]

@@ -1,0 +1,139 @@
+"""`recollect eval` as its user meets it: a table, JSON on standard output alone, a report, and a quick second run."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from recollect.cli.app import app
+from recollect.embedders.onnx import OnnxEmbedder
+from recollect.engine import Engine
+from recollect.evaluation.metrics import METRICS
+from recollect.ranking import PRESETS
+from tests.evaluation.build import QUESTION_LINES, write_set
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch) -> str:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return str(write_set(tmp_path / "tiny"))
+
+
+def run(*words: str, code: int = 0):
+    result = CliRunner().invoke(app, ["eval", *words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def test_the_command_has_help_that_says_what_it_does():
+    assert "a row for each way to rank" in " ".join(run("--help").stdout.split())
+
+
+def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
+    result = run(tiny, "--json", "--by", "category")
+    value = json.loads(result.stdout)
+
+    assert (value["set"], value["n"], value["model"]) == ("tiny", 6, "bge-small-en-v1.5-int8")
+    assert value["pool"] == {"memories": 12, "projects": 2, "sessions": 3, "median_words": 8.0, "searched": 6.0}
+    assert value["versions"].keys() == {"recollect", "python", "ir_measures"}
+    rows = {row["name"]: row for row in value["rows"]}
+    assert rows.keys() == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic"}
+    for row in rows.values():
+        assert row["metrics"].keys() == {*METRICS, "p50_ms", "p95_ms"}
+        assert row["by"].keys() == {"what", "when", "where"}
+        assert row["intervals"].keys() == set(METRICS)
+        for name in METRICS:
+            low, high = row["intervals"][name]
+            assert 0 <= low <= row["metrics"][name] <= high <= 1
+        assert (row["p_value"] is None) == (row["name"] == value["baseline"] == "classic-rrf")
+    assert rows["default"]["metrics"]["any@5"] == 1
+
+
+def test_a_person_sees_whole_figures_and_what_they_were_measured_on(tiny: str):
+    shown = run(tiny, "--preset", "keyword", "--preset", "default", "--by", "category").stdout
+
+    for expected in ("any@1", "nDCG@10", "p95 ms", "n = 6 questions over 12 memories in 2 projects", "median 8 words"):
+        assert expected in shown
+    for expected in ("bge-small-en-v1.5-int8 (384 d", "ir_measures", "95 % bootstrap intervals", "where (n = 3)"):
+        assert expected in shown
+    assert "…" not in shown
+    assert "100.0" in shown
+
+
+def test_a_second_run_embeds_nothing(tiny: str, monkeypatch):
+    asked: list[int] = []
+    embed = OnnxEmbedder.embed
+    monkeypatch.setattr(OnnxEmbedder, "embed", lambda self, texts: asked.append(len(texts)) or embed(self, texts))
+
+    run(tiny, "--preset", "default")
+    first = sum(asked)
+    run(tiny, "--preset", "default")
+
+    assert first == 12 + 5  # two of the six questions are the same
+    assert sum(asked) == first
+    run(tiny, "--preset", "default", "--no-cache")
+    assert sum(asked) == 2 * first
+
+
+def test_the_report_shows_the_questions_as_text(tiny: str, tmp_path):
+    attack = {**QUESTION_LINES[1], "text": "What food does <script>alert(1)</script> like?"}
+    folder = write_set(tmp_path / "attacked", queries=[QUESTION_LINES[0], attack])
+
+    run(str(folder), "--report", str(tmp_path / "page.html"))
+
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Recollect on attacked" in page
+    assert "<script" not in page
+
+
+def test_the_users_own_store_is_left_alone_and_a_named_one_is_kept(tiny: str, tmp_path):
+    run(tiny, "--preset", "keyword", "--embedder", "none")
+    assert not (tmp_path / "store.db").exists()
+
+    kept = str(tmp_path / "kept.db")
+    for _ in range(2):
+        run(tiny, "--preset", "keyword", "--embedder", "none", "--store", kept)
+
+    with Engine.open(kept, embedder="none") as engine:
+        assert engine.stats().memories == 12
+
+
+def test_only_the_first_questions_are_asked_if_that_is_wished(tiny: str):
+    value = json.loads(run(tiny, "--json", "--limit-questions", "2", "--preset", "default").stdout)
+
+    assert (value["n"], value["pool"]["memories"]) == (2, 12)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--preset", "nonsense"], "there is no preset 'nonsense'"),
+        (["--baseline", "nonsense"], "there is no preset 'nonsense'"),
+        (["--by", "colour"], "category or project"),
+        (["--limit-questions", "0"], "limit_questions"),
+        (["--report", "/nowhere/page.html"], "/nowhere/page.html"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_embedded(tiny: str, monkeypatch, words, says):
+    monkeypatch.setattr(OnnxEmbedder, "embed", lambda self, texts: pytest.fail("embedded"))
+
+    result = run(tiny, *words, code=2)
+
+    assert says in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_bad_set_is_named_by_file_and_line(tmp_path):
+    folder = write_set(tmp_path / "bad", corpus=["{"])
+
+    assert "corpus.jsonl, line 1: this is not JSON" in run(str(folder), code=2).stderr
+    assert "there is no folder" in run(str(tmp_path / "nowhere"), code=2).stderr
+
+
+def test_without_the_extra_the_error_is_the_line_to_type(tiny: str, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+
+    assert "pip install 'recollect[eval]'" in run(tiny, code=6).stderr

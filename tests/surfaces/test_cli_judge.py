@@ -1,0 +1,172 @@
+"""`recollect judge` and `recollect eval --mine`, as their user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from tests.surfaces.test_cli import json_of, remember, run
+
+WORDS = ("--embedder", "none")
+
+
+@pytest.fixture
+def ids() -> list[str]:
+    texts = ("The spare key is under the blue pot", "The red key opens the shed", "The cat likes tuna")
+    return [remember(text, "--project", "home") for text in texts]
+
+
+def judge(*words: str, **options):
+    return json_of(*WORDS, "judge", *words, **options)
+
+
+def listed(*words: str) -> list[tuple[str, str | None, str, int]]:
+    found = judge("--list", *words)["judgements"]
+    return [(one["question"], one["project"], one["text"], one["relevance"]) for one in found]
+
+
+def test_memories_are_judged_by_their_ids(ids):
+    key, shed, cat = ids
+
+    said = judge(
+        "--query", "where is the key?", "--good", f"{key}=3", "--good", shed, "--bad", cat, "--project", "home"
+    )
+
+    assert {one["memory"]: one["relevance"] for one in said["judged"]} == {key: 3, shed: 1, cat: 0}
+    assert sorted(relevance for *_, relevance in listed("--project", "home")) == [0, 1, 3]
+    assert listed("--project", "elsewhere") == []
+
+
+def test_a_later_judgement_replaces_an_earlier_one_and_may_be_taken_back(ids):
+    judge("--query", "what does the cat eat?", "--good", ids[2])
+    judge("--query", " what does the cat eat? ", "--bad", ids[2])
+
+    assert listed() == [("what does the cat eat?", None, "The cat likes tuna", 0)]
+    assert judge("--query", "what does the cat eat?", "--clear", ids[2]) == {"cleared": 1}
+    assert listed() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--good", "0190"), 2, "--query"),
+        (("--query", "q?", "--good", "0190"), 3, "no memory 0190"),
+        (("--query", "q?", "--good", "KEY=4"), 2, "1 to 3"),
+        (("--query", "q?", "--good", "KEY", "--bad", "KEY"), 2, "good and bad at once"),
+        (("--query", "q?", "--good", "KEY", "--project", "work"), 2, "not in project 'work'"),
+        (("--query", "q?", "--good", "KEY", "--asked-at", "yesterday"), 2, "not a time"),
+        (("--export", "nowhere"), 2, "nothing is judged yet"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_and_nothing_is_kept(ids, words, code, said):
+    result = run(*WORDS, "judge", *(word.replace("KEY", ids[0]) for word in words), code=code)
+
+    assert said in result.stderr
+    assert listed() == []
+
+
+def test_a_person_types_questions_and_the_numbers_of_hits(ids):
+    typed = "where is the spare key?\n7 x\n1 -2\n\nwhat does the cat like?\n1\nq\n"
+
+    result = run(*WORDS, "judge", "--project", "home", stdin=typed)
+
+    assert "1  The spare key is under the blue pot" in result.stderr
+    assert "type numbers from 1 to" in result.stderr
+    assert "3 judgements kept" in result.stdout
+    assert listed() == [
+        ("where is the spare key?", "home", "The spare key is under the blue pot", 1),
+        ("where is the spare key?", "home", "The red key opens the shed", 0),
+        ("what does the cat like?", "home", "The cat likes tuna", 1),
+    ]
+
+
+def test_a_question_given_is_the_only_one_asked_and_the_end_of_input_ends_it(ids):
+    assert len(judge("--query", "the cat?", stdin="1")["judged"]) == 1
+    assert judge("--query", "zebras?", stdin="")["judged"] == []
+
+
+def test_judging_is_not_use(ids):
+    run(*WORDS, "judge", stdin="the cat?\n1\n\n")
+
+    assert json_of("get", ids[2])["access_count"] == 0
+
+
+def test_a_forgotten_memory_is_no_longer_judged(ids):
+    judge("--query", "the cat?", "--good", ids[2])
+
+    run("forget", ids[2], "--yes")
+
+    assert listed() == []
+
+
+def judge_all(ids):
+    for question, id in (("where is the spare key?", ids[0]), ("what opens the shed?", ids[1]), ("the cat?", ids[2])):
+        judge("--query", question, "--good", id, "--project", "home")
+    judge("--query", "what is red?", "--bad", ids[0])
+
+
+def test_ones_own_judgements_are_measured_in_ones_own_store(ids):
+    judge_all(ids)
+
+    done = json_of(*WORDS, "eval", "--mine")
+
+    assert (done["set"], done["n"], done["model"]) == ("mine", 3, "none")
+    assert done["pool"]["memories"] == 3
+    assert [row["name"] for row in done["rows"]] == ["keyword"]
+    assert done["rows"][0]["metrics"]["any@1"] == 1.0
+    assert json_of("get", ids[0])["access_count"] == 0
+
+
+def test_a_tuning_that_is_kept_has_a_row_of_its_own(ids):
+    judge_all(ids)
+    run("config", "set", "--preset", "keyword-only", "rrf_k=33")
+
+    assert [row["name"] for row in json_of(*WORDS, "eval", "--mine")["rows"]] == ["keyword", "present"]
+
+
+def test_judgements_are_exported_as_a_set_that_eval_reads(ids, tmp_path):
+    judge_all(ids)
+    folder = tmp_path / "out"
+
+    assert judge("--export", str(folder)) == {"set": str(folder), "questions": 4}
+
+    done = json_of(*WORDS, "eval", str(folder))
+    assert (done["n"], done["pool"]["memories"], done["pool"]["projects"]) == (3, 3, 1)
+    assert done["rows"][0]["metrics"]["any@1"] == 1.0
+    lines = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    assert {line["_id"] for line in lines} == set(ids)
+    assert "holds a judged set already" in run(*WORDS, "judge", "--export", str(folder), code=4).stderr
+
+
+def test_a_project_is_exported_without_the_others(ids, tmp_path):
+    judge_all(ids)
+    remember("The plumber comes on Monday", "--project", "work")
+
+    judge("--export", str(tmp_path / "out"), "--project", "home")
+
+    assert len((tmp_path / "out" / "corpus.jsonl").read_text().splitlines()) == 3
+    assert len((tmp_path / "out" / "queries.jsonl").read_text().splitlines()) == 3
+
+
+def test_eval_wants_a_set_or_ones_own_and_something_judged():
+    assert "--mine" in run(*WORDS, "eval", code=2).stderr
+    assert "--mine" in run(*WORDS, "eval", "folder", "--mine", code=2).stderr
+    assert "recollect judge" in run(*WORDS, "eval", "--mine", code=2).stderr
+
+
+def test_at_a_real_terminal_questions_are_asked_for(ids):
+    ours, theirs = pty.openpty()
+    typed = b"where is the spare key?\n1\n\nq\n"
+    command = [sys.executable, "-c", "from recollect.cli import main; main()", *WORDS, "judge"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        os.write(ours, typed)
+        assert process.wait(30) == 0
+    os.close(ours)
+
+    assert listed() == [("where is the spare key?", None, "The spare key is under the blue pot", 1)]

@@ -1,0 +1,143 @@
+"""`recollect tune`, as its user meets it."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from recollect.embedders import disk_cache
+from recollect.engine import Engine
+from recollect.evaluation import loading
+from tests.evaluation.build import write_set
+from tests.evaluation.test_tune import NoisyEmbedder
+from tests.surfaces.test_cli import json_of, run
+
+CODES = [f"{letter}{number}{letter}" for letter in "qxzjkvw" for number in (17, 29, 43)]
+LEANING = ("keyword_weight=0", "neighbour_weight=0", "session_weight=0")
+
+
+@pytest.fixture(autouse=True)
+def _noise(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    """A model to which nothing is like anything, so that whoever leans on meaning finds little."""
+    monkeypatch.setattr("recollect.engine.open_embedder", lambda _: NoisyEmbedder())
+    monkeypatch.setattr(loading, "open_embedder", lambda _: NoisyEmbedder())
+    monkeypatch.setattr(disk_cache, "default_cache", lambda: tmp_path / "vectors.db")
+
+
+@pytest.fixture
+def judged_set(tmp_path) -> str:
+    corpus = [
+        {
+            "_id": code,
+            "text": f"Ticket {code} was closed after the usual checks.",
+            "metadata": {"project": f"p{at % 2}"},
+        }
+        for at, code in enumerate(CODES)
+    ]
+    queries = [
+        {"_id": f"of {code}", "text": f"What became of {code}?", "metadata": {"project": f"p{at % 2}"}}
+        for at, code in enumerate(CODES)
+    ]
+    qrels = "".join(f"of {code}\t{code}\t1\n" for code in CODES)
+    return str(write_set(tmp_path / "tickets", corpus=corpus, queries=queries, qrels=qrels))
+
+
+def tune(*words: str, **options):
+    return json_of("tune", *words, "--budget", "8", "--metric", "any@1", **options)
+
+
+def test_a_better_tuning_is_kept_where_that_is_asked_for(judged_set):
+    run("config", "set", *LEANING)
+
+    done = tune(judged_set, "--keep")
+
+    assert (done["verdict"], done["kept"], done["overruled"]) == ("better", True, [])
+    figures = done["held_out"]["any@1"]
+    assert figures["gain_interval"][0] > 0
+    assert figures["before"] < figures["after"] == 1.0
+    assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("tickets", 21, 2, "project")
+    now = json_of("config")["tuning"]
+    assert {knob: now[knob] for knob in done["knobs"]} == {name: knob["after"] for name, knob in done["knobs"].items()}
+    assert now["keyword_weight"] > 0
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--dry-run", "--keep")])
+def test_nothing_is_kept_unasked(judged_set, words):
+    run("config", "set", *LEANING)
+    before = json_of("config")["kept"]
+
+    done = tune(judged_set, *words)
+
+    assert (done["verdict"], done["kept"]) == ("better", False)
+    assert json_of("config")["kept"] == before
+
+
+def test_a_tuning_that_cannot_be_bettered_stands(judged_set):
+    run("config", "set", "--preset", "keyword-only")
+
+    result = run("tune", judged_set, "--budget", "4", "--metric", "any@1", "--keep")
+
+    assert "the present tuning stands" in result.stdout
+    assert "held out" in result.stdout
+    assert json_of("config")["tuning"]["semantic_weight"] == 0
+
+
+def test_a_person_is_shown_what_turned_and_that_it_is_not_kept(judged_set):
+    run("config", "set", *LEANING)
+
+    shown = run("tune", judged_set, "--budget", "8", "--metric", "any@1").stdout
+
+    assert "better on held-out questions in any@1" in shown
+    assert re.search(r"keyword_weight: 0\.0 → \d", shown)
+    assert "not kept" in shown
+
+
+def test_ones_own_judgements_are_tuned_on_in_ones_own_store():
+    with Engine.open() as engine:
+        drafts = [{"text": f"Ticket {code} was closed after the usual checks."} for code in CODES]
+        for code, memory in zip(CODES, engine.remember_many(drafts), strict=True):
+            engine.judge(f"What became of {code}?", good=[memory.id])
+        engine.keep_tuning({"keyword_weight": 0})
+
+    done = tune("--mine", "--keep")
+
+    assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("mine", 21, 5, "question")
+    assert (done["verdict"], done["kept"]) == ("better", True)
+    assert json_of("list")["memories"][0]["access_count"] == 0
+
+
+def test_a_knob_that_the_environment_sets_is_named(judged_set, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_TUNING_KEYWORD_WEIGHT", "0")
+
+    assert tune(judged_set, "--keep")["overruled"] == ["keyword_weight"]
+
+
+@pytest.mark.parametrize("name", ["response.svg", "response.html"])
+def test_the_response_is_drawn(judged_set, tmp_path, name):
+    tune(judged_set, "--plot", str(tmp_path / name))
+
+    drawn = (tmp_path / name).read_text()
+    svg = ET.fromstring(re.search(r"<svg.*</svg>", drawn, flags=re.DOTALL).group())
+    titles = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"keyword_weight", "fusion", "pool_floor"} <= set(titles)
+    assert "<script" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--mine"),
+        (("SET", "--mine"), "--mine"),
+        (("--mine",), "recollect judge"),
+        (("SET", "--metric", "accuracy"), "the metrics are"),
+        (("SET", "--plot", "plot.png"), ".html or .svg"),
+        (("SET", "--budget", "0"), "budget"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(judged_set, words, said):
+    result = run("--json", "tune", *(judged_set if word == "SET" else word for word in words), code=2)
+
+    assert said in json.loads(result.stderr)["error"]["message"]
