@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from shutil import which
 from typing import Any
 
 from rich.console import Console
@@ -215,9 +216,11 @@ def welcome(answer: Recall, *, added: int, memories: int, store: str | None, que
     console.print(Text(f"{loaded}; the store holds {memories}.\n", style="dim"))
     console.print(Text(answer.question, style="bold"))
     recall(answer, explain=True)
+    # As it was typed, if it is not on the path: the next lines are there to be copied.
+    program = "recollect" if which("recollect") else sys.argv[0]
     option = f" --store {store}" if store else ""
     console.print(Text("\nTry:", style="bold"))
     for question in questions[1:]:
-        console.print(Text(f"  recollect{option} recall '{question}' --explain"))
-    console.print(Text(f"  recollect{option} remember 'The plumber comes on Monday at nine' --project home"))
-    console.print(Text(f"  recollect{option} status"))
+        console.print(Text(f"  {program}{option} recall '{question}' --explain"))
+    console.print(Text(f"  {program}{option} remember 'The plumber comes on Monday at nine' --project home"))
+    console.print(Text(f"  {program}{option} status"))
