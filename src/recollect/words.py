@@ -176,6 +176,7 @@ class BM25:
     ) -> None:
         self._k1, self._b = k1, b
         self._rarities = [(term, self._rarity(found_in.get(term, 0), memories)) for term in terms]
+        self._terms = frozenset(term for term, _ in self._rarities)
         self._mean_length = max(mean_length, 1e-9)
 
     @staticmethod
@@ -184,9 +185,11 @@ class BM25:
 
     def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
         """The score of a document's terms, 0 where none of the question's occurs."""
+        there = self._terms.intersection(document)
+        if not there:
+            return 0.0
         damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
         score = 0.0
-        there = set(document)
         for term, rarity in self._rarities:
             if term in there:
                 count = document.count(term)

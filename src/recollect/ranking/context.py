@@ -33,9 +33,9 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     def judged(hit: Hit) -> Hit:
         before, behind = context.neighbours[hit.id]
         beside = max(scores.get(before or "", 0.0), scores.get(behind or "", 0.0), 0.0)
-        # Only where memories are long: among short ones, length says nothing.
-        length = min(1.0, typical / max(_words(hit.memory), 1)) ** (1.0 - shortness)
-        share = tuning.session_weight * length
+        share = tuning.session_weight
+        if shortness < 1.0:  # only where memories are long: among short ones, length says nothing
+            share *= min(1.0, typical / max(_words(hit.memory), 1)) ** (1.0 - shortness)
         session = best[hit.memory.session]
         score = (hit.score + weight * beside + share * session) / whole
         note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
