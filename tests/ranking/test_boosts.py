@@ -283,3 +283,9 @@ def test_quality_is_told():
     assert [(reason.step, reason.note) for reason in added.why] == [("quality", "0.800 + 0.200")]
     assert [(reason.step, reason.note) for reason in multiplied.why] == [("quality", "× 1.000 for quality 1.00")]
     assert added.why[0].change == pytest.approx(1.0 - 0.5)
+
+
+def test_a_best_score_that_is_all_but_0_makes_no_other_score_infinite():
+    added = by_quality([hit(memory("a"), 2.2e-311), hit(memory("b"), 0.0)], ADD, now=NOW)
+
+    assert all(0 <= found.score <= 1 for found in added)

@@ -93,7 +93,7 @@ def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hi
 
 
 def _adding(best: float, tuning: Tuning) -> Callable[[Hit, float], Hit]:
-    share = tuning.relevance_share / best
+    share = tuning.relevance_share / max(best, 1e-100)  # a best that is all but 0 must not make the others infinite
 
     def adjust(hit: Hit, extra: float) -> Hit:
         relevance = share * hit.score
