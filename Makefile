@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STORE ?= $(VENV)/sample.db
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts pytest bench clean
+.PHONY: help install run test check format lint types contracts pytest bench heldout clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,10 @@ $(VENV)/.bench: $(STAMP)
 
 bench: $(VENV)/.bench ## Measure against LanceDB (BENCH='--sizes 10000 100000 1000000')
 	$(BIN)/python -m bench $(BENCH)
+
+SETS ?=
+heldout: install ## Are the default knobs more than a fit? Chosen on half of SETS='DIR DIR', measured on the rest
+	$(BIN)/python -m bench.held_out $(SETS)
 
 clean: ## Remove what was installed and cached
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

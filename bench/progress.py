@@ -19,11 +19,15 @@ class Progress:
         self._console = Console(stderr=True)
         self._started = perf_counter()
 
+    def say(self, line: str) -> None:
+        """A line about how far it is."""
+        print(f"{perf_counter() - self._started:7.1f} s  {line}", file=sys.stderr, flush=True)
+
     @contextmanager
     def task(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """A piece of work; what it yields is called with how much more is done."""
         if not self._console.is_terminal:
-            print(f"{perf_counter() - self._started:7.1f} s  {name}", file=sys.stderr, flush=True)
+            self.say(name)
             yield lambda done: None
             return
         columns = (

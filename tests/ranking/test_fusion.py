@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from recollect.ranking.fusion import fuse
+from recollect.ranking.fusion import fuse, standing_out
 from recollect.ranking.tuning import Tuning
 from tests.ranking.build import FUSIONS, ids, leg, memory, plain, scores
 
@@ -281,6 +281,36 @@ def test_a_standout_score_wins_when_scores_are_fused_and_agreement_when_ranks_ar
     assert 2 / 62 > 1 / 61
     assert ids(fuse([semantic, keyword], plain(fusion="weighted")))[0] == "standout"
     assert ids(fuse([semantic, keyword], plain(fusion="rrf")))[0] == "agreed"
+
+
+def ten(best: float, others: float) -> list[tuple[str, float]]:
+    return [("best", best), *((f"other{n}", others) for n in range(9))]
+
+
+@pytest.mark.parametrize(("others", "trust"), [(2.0, 1.0), (6.0, 1.0), (8.0, 0.5), (10.0, 0.0)])
+def test_words_count_by_how_far_their_best_match_is_ahead_of_the_tenth(others: float, trust: float):
+    legs = [leg("keyword", *ten(10.0, others)), leg("semantic", "close")]
+
+    fused = scores(fuse(legs, plain(fusion="full", standout_least=0.4)))
+
+    assert fused["best"] == pytest.approx(0.5 * trust)  # of the two legs' weights, half
+
+
+def test_words_that_fewer_than_ten_memories_have_stand_out():
+    legs = [leg("keyword", *ten(10.0, 10.0)[:9]), leg("semantic", "close")]
+
+    assert scores(fuse(legs, plain(fusion="full", standout_least=0.4)))["best"] == pytest.approx(0.5)
+
+
+def test_words_alone_have_no_other_search_to_stand_back_for():
+    assert scores(fuse([leg("keyword", *ten(10.0, 10.0))], plain(fusion="full")))["best"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, 0.0, -1.0])
+def test_how_far_words_stand_out_is_a_number_whatever_the_scores(score: float):
+    trust = standing_out([score] * 12, 0.4)
+
+    assert 0.0 <= trust <= 1.0
 
 
 def test_the_memory_of_a_hit_is_the_one_the_leg_returned():

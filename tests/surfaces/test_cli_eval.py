@@ -63,6 +63,16 @@ def test_a_person_sees_whole_figures_and_what_they_were_measured_on(tiny: str):
     assert "100.0" in shown
 
 
+def test_knobs_that_are_set_make_a_row_of_their_own(tiny: str):
+    value = json.loads(run(tiny, "--json", "--preset", "default", "--set", "score_floor=10").stdout)
+
+    assert [(row["name"], row["metrics"]["any@5"]) for row in value["rows"]] == [("default", 1), ("score_floor=10", 0)]
+
+
+def test_a_knob_that_is_not_there_is_named(tiny: str):
+    assert "there is no knob 'rerankk'" in run(tiny, "--set", "rerankk=30", code=2).output
+
+
 def test_a_second_run_embeds_nothing(tiny: str, monkeypatch):
     asked: list[int] = []
     embed = OnnxEmbedder.embed

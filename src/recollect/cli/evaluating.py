@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recollect.cli.options import common, emit
+from recollect.cli.recalling import parse_knobs
 from recollect.errors import Invalid
 from recollect.settings import load_settings
 
 if TYPE_CHECKING:
     from recollect.evaluation import Evaluation
     from recollect.evaluation.result import By
+    from recollect.evaluation.run import System
 
 MILLISECONDS = ("p50_ms", "p95_ms")
 UNSURE = ("any@5", "any@10", "all@5", "nDCG@10", "MRR")
@@ -29,6 +31,10 @@ def evaluate_set(
     by: Annotated[str | None, typer.Option(help="Also by part of the questions: category or project.")] = None,
     preset: Annotated[
         list[str] | None, typer.Option(help="Only this row: keyword, semantic or a preset; may be repeated.")
+    ] = None,
+    set_knobs: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Add a row: the default with this knob turned, such as rerank=30; repeatable."),
     ] = None,
     limit_questions: Annotated[int | None, typer.Option(help="Ask only the first so many questions.")] = None,
     baseline: Annotated[
@@ -49,7 +55,13 @@ def evaluate_set(
 
     library()  # whether it is there is known before anything is read
     page = _writable(report)
-    options: dict[str, Any] = {"names": preset or (), "baseline": baseline, "by": _by(by), "progress": progress}
+    options: dict[str, Any] = {
+        "names": preset or (),
+        "besides": _turned(set_knobs),
+        "baseline": baseline,
+        "by": _by(by),
+        "progress": progress,
+    }
     if check_set(folder, mine=mine) is None:
         with common(ctx).engine() as engine:
             done = evaluate_mine(engine, limit_questions=limit_questions, **options)
@@ -74,6 +86,14 @@ def check_set(folder: str | None, *, mine: bool) -> str | None:
     if mine == (folder is not None):
         raise Invalid("name a folder with a judged set, or say --mine for your own judgements")
     return folder
+
+
+def _turned(pairs: list[str] | None) -> list[System]:
+    """The default with knobs turned, as a row of its own."""
+    from recollect.evaluation.run import System
+    from recollect.ranking import PRESETS
+
+    return [System(" ".join(pairs), PRESETS["default"].with_knobs(**parse_knobs(pairs)))] if pairs else []
 
 
 def _named_store(ctx: typer.Context) -> str | None:

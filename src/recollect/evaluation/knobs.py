@@ -20,10 +20,12 @@ GRID: Mapping[str, Sequence[Any]] = {
     "semantic_scaling": ("spread", "min-max", "z-score", "max", "distribution"),
     "keyword_scaling": ("max", "min-max", "z-score", "saturate", "spread"),
     "spread_least": (0.0, 0.06, 0.13, 0.2, 0.3),
-    "neighbour_weight": (0.0, 0.3, 0.6, 1.0, 1.5),
-    "session_weight": (0.0, 0.25, 0.5, 0.8, 1.2),
-    "context_words": (12.0, 24.0, 40.0, 80.0),
+    "standout_least": (0.0, 0.2, 0.4, 0.6),
+    "neighbour_weight": (0.0, 0.2, 0.4, 0.7, 1.0, 1.5),
+    "session_weight": (0.0, 0.25, 0.5, 0.7, 1.0, 1.4),
+    "context_words": (14.0, 28.0, 42.0, 80.0),
     "semantic_floor": (0.0, 0.2, 0.4, 0.6),
+    "time_weight": (0.0, 0.25, 0.5, 1.0),
     "quality": ("off", "multiply"),
     "pool_floor": (20, 30, 45, 60),
 }
@@ -34,6 +36,7 @@ _MATTERS: Mapping[str, Callable[[Tuning], bool]] = {
     "semantic_scaling": lambda tuning: tuning.fusion in ("full", "relative") and tuning.semantic_weight > 0,
     "keyword_scaling": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
     "spread_least": lambda tuning: "spread" in (tuning.semantic_scaling, tuning.keyword_scaling),
+    "standout_least": lambda tuning: tuning.fusion in ("full", "relative"),
     "context_words": lambda tuning: tuning.neighbour_weight + tuning.session_weight > 0,
     "semantic_floor": lambda tuning: tuning.semantic_weight > 0,
 }

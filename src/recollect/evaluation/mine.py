@@ -100,6 +100,7 @@ def evaluate_mine(
     engine: Engine,
     *,
     names: Sequence[str] = (),
+    besides: Sequence[System] = (),
     baseline: str | None = None,
     limit_questions: int | None = None,
     by: By | None = None,
@@ -110,7 +111,7 @@ def evaluate_mine(
     judged = own_set(engine)
     judged = judged if limit_questions is None else judged.first(limit_questions)
     embedder = engine.embedder()
-    chosen = runnable(systems([*names, *([baseline] if baseline and names else [])]), embedder)
+    chosen = runnable([*systems([*names, *([baseline] if baseline and names else [])]), *besides], embedder)
     present = System(PRESENT, engine.tuned())
     if not names and present.tuning != systems(["default"])[0].tuning:
         chosen = [*chosen, *([present] if embedder is not None or present.tuning.semantic_weight == 0 else [])]

@@ -29,7 +29,7 @@ Rank = Callable[[Question, Tuning], tuple[Memory, ...]]
 
 def ranking_again(engine: Engine, *, now: datetime) -> Rank:
     """Ranks questions as a recall would, without reranking. `Unavailable` where one of its searches did not run."""
-    gather = engine.gathering(_Inline())
+    gather = engine.gathering(INLINE)
 
     def rank(question: Question, tuning: Tuning) -> tuple[Memory, ...]:
         scope = engine.scope(project=question.project)
@@ -54,3 +54,6 @@ class _Inline(Executor):
         except Exception as error:
             future.set_exception(error)
         return future
+
+
+INLINE = _Inline()

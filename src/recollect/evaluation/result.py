@@ -108,17 +108,18 @@ def evaluate(
     cache: Path | None = None,
     store: str | None = None,
     names: Sequence[str] = (),
+    besides: Sequence[System] = (),
     baseline: str | None = None,
     by: By | None = None,
     progress: Progress = no_progress,
 ) -> Evaluation:
-    """How well each system finds what a judged set asks for.
+    """How well each system finds what a judged set asks for: those named (or all), and any besides.
 
     The set is loaded into a store of its own, kept only if it is named. `cache` is a file of vectors for runs to come.
     A baseline that is asked for is run even if it is not among the names.
     """
     library()
-    chosen = systems([*names, *([baseline] if baseline and names else [])])
+    chosen = [*systems([*names, *([baseline] if baseline and names else [])]), *besides]
     compared = systems([baseline or BASELINE])[0].name
     settings = embedder or EmbedderSettings()
     with open_measuring_embedder(settings, cache=cache, questions=len(judged.questions)) as opened:

@@ -7,6 +7,7 @@ differ only in how a share is worked out. The order in which the legs are given 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import nlargest
 from math import isfinite
 
 from recollect.models import Candidate, Hit, Leg, Memory, Reason
@@ -15,6 +16,9 @@ from recollect.ranking.tuning import Tuning
 
 Share = tuple[float, str, tuple[float, ...]]
 """What a leg adds to a memory's score, and the arithmetic: a template and its figures."""
+
+STANDOUT_PLACE = 10
+"""A leg stands out by how far its best is ahead of this place."""
 
 NOTHING: Share = (0.0, "", ())
 
@@ -89,6 +93,8 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
     scores = leg.depth_scores or tuple(candidate.score for candidate in leg.candidates)
     scaling = tuning.semantic_scaling if leg.name == "semantic" else tuning.keyword_scaling
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
+    if leg.name == "keyword" and len(legs) > 1:  # alone, it has no other leg to stand back for
+        weight *= standing_out(scores, tuning.standout_least)
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
     missing: Share = (absent, "not found", ()) if absent < 0 else NOTHING
     full = tuning.fusion == "full"
@@ -100,6 +106,18 @@ def _scaled(leg: Leg, legs: Sequence[Leg], tuning: Tuning) -> Method:
         return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
 
     return share
+
+
+def standing_out(scores: Sequence[float], least: float) -> float:
+    """How far a leg can be trusted by its own scores: 1 where its best is well ahead of its tenth, 0 where all are one.
+
+    Ten memories that match alike tell little of which is meant. A leg that found fewer stands out: its words are rare.
+    """
+    known = [score for score in scores if isfinite(score)]
+    if least <= 0 or len(known) < STANDOUT_PLACE:
+        return 1.0
+    best, *_, tenth = nlargest(STANDOUT_PLACE, known)
+    return min(1.0, (1.0 - tenth / best) / least) if best > 0 else 1.0
 
 
 def _weighted(leg: Leg, legs: Sequence[Leg], _tuning: Tuning) -> Method:

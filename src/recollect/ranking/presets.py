@@ -10,6 +10,7 @@ _PLAIN = Tuning(
     semantic_weight=1.0,
     keyword_weight=1.0,
     spread_least=0.0,
+    standout_least=0.0,
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,

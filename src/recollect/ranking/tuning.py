@@ -44,14 +44,20 @@ class Tuning(BaseModel):
     spread_least: float = Field(
         0.12, ge=0, le=1, description="Spread scaling takes the best as standing out by at least this much."
     )
+    standout_least: float = Field(
+        0.4,
+        ge=0,
+        le=1,
+        description="Words count in full (relative, full) where their best match is this share ahead of their tenth.",
+    )
     neighbour_weight: float = Field(
-        0.6, ge=0, le=2, description="How much of its better neighbour's score a memory of a conversation gains."
+        0.4, ge=0, le=2, description="How much of its better neighbour's score a memory of a conversation gains."
     )
     session_weight: float = Field(
-        0.5, ge=0, le=2, description="How much of its session's best score a memory of a conversation gains."
+        0.7, ge=0, le=2, description="How much of its session's best score a memory of a conversation gains."
     )
     context_words: float = Field(
-        24, ge=1, le=1000, description="Up to this many words, memories lean fully on their neighbours."
+        28, ge=1, le=1000, description="Up to this many words, memories lean fully on their neighbours."
     )
     pool_factor: int = Field(3, ge=3, le=50, description="Each leg fetches this many times the limit before fusion.")
     pool_floor: int = Field(30, ge=1, le=1000, description="Each leg fetches at least this many.")
