@@ -21,7 +21,7 @@ import pytest
 from recollect.errors import Invalid, Unavailable
 from recollect.models import Judgement, Model, Scope
 from recollect.stores import Record, Vector
-from recollect.stores.sqlite import SqliteStore, migrations, vector_index
+from recollect.stores.sqlite import SqliteStore, migrations, vector_index, word_index
 from recollect.stores.sqlite.connections import Connections
 from tests.stores.build import (
     ALL,
@@ -556,6 +556,26 @@ def test_vectors_that_do_not_fit_into_memory_give_the_same_results(large_path: s
         assert found == cached[:-2]
         assert scores == pytest.approx(cached[-2], abs=1e-6)
         assert first == cached[-1]
+
+
+@pytest.mark.parametrize("limit", [2, 40])
+@pytest.mark.parametrize("scope", [HERE, Scope(project="p"), Scope(kinds=("episodic",))])
+def test_words_find_and_score_alike_whether_memories_are_looked_at_one_by_one_or_left_to_the_index(
+    path: str, monkeypatch: pytest.MonkeyPatch, scope: Scope, limit: int
+):
+    said = ["tea", "tea milk", "tea tea honey", "milk honey cup", "cup saucer spoon", "garden"]
+    with opened(path) as store:
+        homes = [{"project": "p"}, {"project": "q"}, {}]
+        store.add([record(at, said[at % 6], **homes[at % 3 - at % 2]) for at in range(1, 60)], model=None)
+
+        def asked(few: int):
+            monkeypatch.setattr(word_index, "FEW", few)
+            question = "tea with honey and a spoon"
+            found = store.search_words(question, scope, limit=limit, exclude=[id_of(3)])
+            return found, store.score_words(question, scope, list(range(1, 60)))
+
+        assert asked(few=1000) == asked(few=10) == asked(few=0)
+        assert asked(few=1000)[0]
 
 
 # Forgetting

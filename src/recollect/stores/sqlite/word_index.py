@@ -21,6 +21,9 @@ ENTRIES = 3_000
 COUNTED = 20_000
 """Up to so many entries, a term is counted in a scope (a fifth of a millisecond each at the most)."""
 
+FEW = 100
+"""Up to so many memories that hold a searched term are looked at one by one; more are left to FTS5."""
+
 Entry = tuple[int, list[str], Numbers]
 """A memory's key, its terms and its scope."""
 
@@ -62,12 +65,16 @@ def _count(connection: apsw.Connection, documents: Iterable[list[str]], sign: in
 
 
 class Terms(NamedTuple):
-    """The terms of a question, rarest first: those that search and all that score, and how common each is in reach."""
+    """The terms of a question, rarest first: those that search and all that score, and how common each is in reach.
+
+    `holders` are all memories in reach that hold a searched term, where these are few.
+    """
 
     searched: list[str]
     scored: list[str]
     found_in: Mapping[str, int]
     memories: int
+    holders: Sequence[int] | None = None
 
 
 def terms_of(connection: apsw.Connection, state: State, question: str, reach: Reach, *, common: float) -> Terms:
@@ -77,36 +84,59 @@ def terms_of(connection: apsw.Connection, state: State, question: str, reach: Re
     tells nothing there. So scores go by counts in reach; which terms search goes by counts in the store.
     """
     asked = query_terms(question)
-    if not asked:
-        return Terms([], [], {}, 0)
-    found_in = dict(
-        connection.execute(
-            "SELECT t.term, t.memories FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
-            (apsw.carray(asked),),
-        )
-    )
+    found_in = _found_in(connection, asked) if asked else {}
     scored = rare_terms(asked, found_in, memories=state.memories, common=1.0)
+    if not scored:
+        return Terms([], [], {}, 0)
     rare = rare_terms(scored, found_in, memories=state.memories, common=common)
     sums = accumulate(found_in[term] for term in rare)
     most = max(ENTRIES, state.memories // 50)
     searched = [term for term, entries in zip(rare, sums, strict=True) if term == rare[0] or entries <= most]
     scope = reach.match(alone=state.profiles == 1)
-    if not scope:
-        return Terms(searched, scored, found_in, state.memories)
-    memories = count_memories(connection, reach)
+    memories = count_memories(connection, reach) if scope else state.memories
     share = memories / max(state.memories, 1)
-    inside = {
-        # Counting a very common term would take longer than the search; it is as common inside as outside, or nearly.
-        term: _count_matches(connection, term, scope) if found_in[term] <= COUNTED else round(found_in[term] * share)
-        for term in scored
-    }
-    return Terms(searched, scored, inside, memories)
+    expected = share * sum(found_in[term] for term in searched)
+    holders = _holders(connection, searched, scope) if expected <= FEW else None
+
+    def count(term: str) -> int:
+        if found_in[term] > COUNTED:
+            # Counting it would take longer than the search; it is as common inside as outside, or nearly.
+            return round(found_in[term] * share)
+        if holders is not None and term in searched:
+            return sum(term in document for document in holders.values())
+        return _count_matches(connection, term, scope)
+
+    inside = {term: count(term) for term in scored} if scope else found_in
+    return Terms(searched, scored, inside, memories, None if holders is None else list(holders))
+
+
+def _found_in(connection: apsw.Connection, terms: tuple[str, ...]) -> dict[str, int]:
+    """How many memories of the store hold each of these terms, where any does."""
+    rows = connection.execute(
+        "SELECT t.term, t.memories FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
+        (apsw.carray(terms),),
+    )
+    return dict(rows)
+
+
+def _holders(connection: apsw.Connection, terms: Sequence[str], scope: str) -> dict[int, list[str]] | None:
+    """The memories in scope that hold any of these terms, with all the terms of each; None if they are not few."""
+    rows = connection.execute(
+        "SELECT m.key, m.terms FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?",
+        (_any_of(terms, scope), FEW + 1),
+    )
+    found = {key: document.split() for key, document in rows}
+    return found if len(found) <= FEW else None
 
 
 def _count_matches(connection: apsw.Connection, term: str, scope: str) -> int:
-    match = f'terms : "{term}"{scope}'
-    count: int = connection.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,)).get
+    count: int = connection.execute("SELECT count(*) FROM words WHERE words MATCH ?", (_any_of([term], scope),)).get
     return count
+
+
+def _any_of(terms: Sequence[str], scope: str) -> str:
+    # Terms hold no quotes (see recollect.words), so quoting them makes any text a safe query.
+    return "terms : (" + " OR ".join(f'"{term}"' for term in terms) + ")" + scope
 
 
 def search_words(
@@ -115,21 +145,23 @@ def search_words(
     """The best memories in reach by BM25, best first.
 
     Common words make FTS5 score a large part of the store and find nothing that rarer ones do not. So the rarer ones
-    search, by FTS5's own BM25, and all of them score what was found, by ours.
+    search, by FTS5's own BM25 unless they find few memories, and all of them score what was found, by ours.
     """
     if not terms.searched:
         return []
     scope = reach.match(alone=state.profiles == 1)
-    keys = _match(connection, terms.searched, scope, limit=limit + len(exclude) + limit // 2)
+    most = limit + len(exclude) + limit // 2
+    keys = terms.holders
+    if keys is None or len(keys) > most:
+        keys = _match(connection, terms.searched, scope, limit=most)
     scores = score_words(connection, state, terms, [key for key in keys if key not in exclude])
     return [Found(key, score) for key, score in sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:limit]]
 
 
 def _match(connection: apsw.Connection, terms: Sequence[str], scope: str, *, limit: int) -> list[int]:
-    # Terms hold no quotes (see recollect.words), so quoting them makes any text a safe query.
-    match = "terms : (" + " OR ".join(f'"{term}"' for term in terms) + ")" + scope
     rows = connection.execute(
-        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?", (match, limit)
+        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?",
+        (_any_of(terms, scope), limit),
     )
     return [key for (key,) in rows]
 
