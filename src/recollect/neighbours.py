@@ -36,15 +36,16 @@ def _beside(
     known: Mapping[Key, Memory], beside: Mapping[Key, tuple[Key | None, Key | None]]
 ) -> dict[str, tuple[str | None, str | None]]:
     """For every memory that has a session, the ids before and behind it; those not asked for go by their positions."""
+    ids: dict[Key | None, str] = {key: memory.id for key, memory in known.items()}
     places = {(memory.session, memory.position): memory.id for memory in known.values()}
     pairs: dict[str, tuple[str | None, str | None]] = {}
     for key, memory in known.items():
         if memory.session is None:
             continue
         if key in beside:
-            before, behind = (known[other].id if other in known else None for other in beside[key])
+            before, behind = beside[key]
+            pairs[memory.id] = ids.get(before), ids.get(behind)
         else:
             at = memory.position or 0
-            before, behind = places.get((memory.session, at - 1)), places.get((memory.session, at + 1))
-        pairs[memory.id] = (before, behind)
+            pairs[memory.id] = places.get((memory.session, at - 1)), places.get((memory.session, at + 1))
     return pairs

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from recollect.models import Context, Hit, Memory
+from recollect.models import Context, Hit
 from recollect.ranking.tuning import Tuning
 
 
@@ -20,29 +20,28 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     """Scores with what neighbours and session add to them."""
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return list(hits)
-    placed = [hit for hit in hits if hit.id in context.neighbours]
-    typical = median(map(_words, (hit.memory for hit in placed))) if placed else 1.0
+    placed = [hit for hit in hits if hit.memory.id in context.neighbours]
+    words = {hit.memory.id: hit.memory.text.count(" ") + 1 for hit in placed}
+    typical = median(words.values()) if words else 1.0
     shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
-    scores = {hit.id: hit.score for hit in hits}
+    scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}
     best: dict[str | None, float] = {}
     for hit in placed:
         best[hit.memory.session] = max(hit.score, best.get(hit.memory.session, 0.0))
     weight = tuning.neighbour_weight * shortness
     whole = 1.0 + tuning.session_weight
-
-    def judged(hit: Hit) -> Hit:
-        before, behind = context.neighbours[hit.id]
-        beside = max(scores.get(before or "", 0.0), scores.get(behind or "", 0.0), 0.0)
+    note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
+    judged = []
+    for hit in hits:
+        pair = context.neighbours.get(hit.memory.id)
+        if pair is None:
+            judged.append(hit)
+            continue
+        beside = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
         share = tuning.session_weight
         if shortness < 1.0:  # only where memories are long: among short ones, length says nothing
-            share *= min(1.0, typical / max(_words(hit.memory), 1)) ** (1.0 - shortness)
+            share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
         session = best[hit.memory.session]
         score = (hit.score + weight * beside + share * session) / whole
-        note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
-        return hit.after("context", score, beside, note, hit.score, weight, beside, share, session, whole)
-
-    return [judged(hit) if hit.id in context.neighbours else hit for hit in hits]
-
-
-def _words(memory: Memory) -> int:
-    return memory.text.count(" ") + 1
+        judged.append(hit.after("context", score, beside, note, hit.score, weight, beside, share, session, whole))
+    return judged
