@@ -9,8 +9,11 @@ from types import TracebackType
 from typing import Any
 
 from recollect.engine import Engine
-from recollect.models import Judgement, Memory, Page, Project, Recall, Scope, Session, Stats
+from recollect.models import Judgement, Memory, Page, Profile, Project, Recall, Scope, Session, Stats
+from recollect.ranking import Tuning
 from recollect.remember import Draft
+from recollect.tokens import Token
+from recollect.tuning_log import Change
 
 
 class AsyncEngine:
@@ -37,8 +40,10 @@ class AsyncEngine:
     async def remember(self, text: str, **fields: Any) -> Memory:
         return await asyncio.to_thread(self.engine.remember, text, **fields)
 
-    async def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> Sequence[Memory]:
-        return await asyncio.to_thread(self.engine.remember_many, drafts)
+    async def remember_many(
+        self, drafts: Iterable[Draft | Mapping[str, Any]], *, once: str | None = None
+    ) -> Sequence[Memory]:
+        return await asyncio.to_thread(self.engine.remember_many, drafts, once=once)
 
     async def recall(self, question: str, **options: Any) -> Recall:
         return await asyncio.to_thread(self.engine.recall, question, **options)
@@ -78,6 +83,30 @@ class AsyncEngine:
 
     async def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         return await asyncio.to_thread(self.engine.move_session, session, project=project, profile=profile)
+
+    async def profiles(self) -> Sequence[Profile]:
+        return await asyncio.to_thread(self.engine.profiles)
+
+    async def keep_tuning(self, knobs: Mapping[str, Any], *, by: str = "") -> Tuning:
+        return await asyncio.to_thread(self.engine.keep_tuning, knobs, by=by)
+
+    async def tuning_history(self) -> Sequence[Change]:
+        return await asyncio.to_thread(self.engine.tuning_history)
+
+    async def undo_tuning(self, id: int | None = None, *, by: str = "") -> Tuning:
+        return await asyncio.to_thread(self.engine.undo_tuning, id, by=by)
+
+    async def create_token(self, **options: Any) -> tuple[Token, str]:
+        return await asyncio.to_thread(self.engine.create_token, **options)
+
+    async def token(self, secret: str) -> Token | None:
+        return await asyncio.to_thread(self.engine.token, secret)
+
+    async def tokens(self) -> Sequence[Token]:
+        return await asyncio.to_thread(self.engine.tokens)
+
+    async def revoke_token(self, id: str) -> Token:
+        return await asyncio.to_thread(self.engine.revoke_token, id)
 
     async def reembed(self, **options: Any) -> int:
         return await asyncio.to_thread(self.engine.reembed, **options)

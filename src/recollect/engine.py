@@ -14,17 +14,19 @@ from typing import Any, cast
 
 import numpy as np
 
+from recollect import tuning_log
 from recollect.embedders import Embedder, open_embedder
 from recollect.errors import Invalid, NotFound, RecollectError, Unavailable
 from recollect.judge import to_judgements
-from recollect.models import Judgement, Kind, Memory, Model, Page, Project, Recall, Scope, Session, Stats
-from recollect.ranking import Tuning, parse_tuning, preset
+from recollect.models import Judgement, Kind, Memory, Model, Page, Profile, Project, Recall, Scope, Session, Stats
+from recollect.ranking import Tuning, preset
 from recollect.recall import Gathered, Question, gather, recall
 from recollect.reembed import reembed
 from recollect.remember import (
     Draft,
     check_name,
     embed_memories,
+    fingerprint,
     store_memories,
     to_memory,
     to_time,
@@ -32,8 +34,10 @@ from recollect.remember import (
 )
 from recollect.rerankers import OnnxReranker, Reranker
 from recollect.settings import Settings, load_settings
-from recollect.stores import Record, Store, Vector, open_store
+from recollect.stores import Once, Record, Store, Vector, open_store
 from recollect.stores.remembering import RememberingStore
+from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
+from recollect.tuning_log import Change
 
 log = logging.getLogger(__name__)
 
@@ -116,11 +120,19 @@ class Engine:
         """The memory as stored. Fields are those of `Draft`: project, session, kind, speaker, importance, …"""
         return self.remember_many([Draft(text, **{"profile": self._settings.profile, **fields})])[0]
 
-    def remember_many(self, drafts: Iterable[Draft | Mapping[str, Any]]) -> Sequence[Memory]:
-        """The memories as stored: all of them, or none if one is not valid."""
+    def remember_many(
+        self, drafts: Iterable[Draft | Mapping[str, Any]], *, once: str | None = None
+    ) -> Sequence[Memory]:
+        """The memories as stored: all of them, or none if one is not valid.
+
+        `once` names this write: sent again under the same name within a day, it gives the same memories and stores
+        nothing.
+        """
         now = self.now()
-        memories = [to_memory(self._draft(draft), now=now) for draft in drafts]
-        return store_memories(self._store, self._reachable_embedder(), memories) if memories else []
+        given = [self._draft(draft) for draft in drafts]
+        memories = [to_memory(draft, now=now) for draft in given]
+        named = None if once is None else Once(once, fingerprint(given), now)
+        return store_memories(self._store, self._reachable_embedder(), memories, once=named) if memories else []
 
     def _draft(self, draft: Draft | Mapping[str, Any]) -> Draft:
         return draft if isinstance(draft, Draft) else Draft.from_dict(draft, profile=self._settings.profile)
@@ -242,14 +254,20 @@ class Engine:
 
     def kept_tuning(self) -> dict[str, Any]:
         """The knobs that are kept in the store."""
-        kept: dict[str, Any] = json.loads(self._store.kept("tuning") or "{}")
-        return kept
+        return tuning_log.kept_knobs(self._store)
 
-    def keep_tuning(self, knobs: Mapping[str, Any]) -> Tuning:
+    def keep_tuning(self, knobs: Mapping[str, Any], *, by: str = "") -> Tuning:
         """The tuning in force from now on, for every process on this store; None takes a knob back."""
-        turned = {name: value for name, value in {**self.kept_tuning(), **knobs}.items() if value is not None}
-        checked = parse_tuning(turned).model_dump(include=set(parse_tuning(turned).model_fields_set))
-        self._store.keep("tuning", json.dumps(checked) if checked else None)
+        tuning_log.turn(self._store, knobs, by=by, now=self.now())
+        return self.tuned()
+
+    def tuning_history(self) -> Sequence[Change]:
+        """How the knobs that are kept were changed, newest first."""
+        return tuning_log.history(self._store)
+
+    def undo_tuning(self, id: int | None = None, *, by: str = "") -> Tuning:
+        """The tuning in force after a change is taken back, the last one if none is named."""
+        tuning_log.undo(self._store, id, by=by, now=self.now())
         return self.tuned()
 
     # Judging
@@ -314,6 +332,30 @@ class Engine:
         check_name("project", project)
         return self._store.move_session(profile or self._settings.profile, session, project=project)
 
+    def profiles(self) -> Sequence[Profile]:
+        """Everybody who has memories here."""
+        return self._store.profiles()
+
+    # Letting others in
+
+    def create_token(self, *, profile: str | None = None, access: Access = "read", note: str = "") -> tuple[Token, str]:
+        """A new token for a profile, and its secret, which cannot be shown again."""
+        check_name("profile", profile)
+        named = profile or self._settings.profile
+        return create_token(self._store, profile=named, access=access, note=note, now=self.now())
+
+    def token(self, secret: str) -> Token | None:
+        """The token with this secret, if there is one."""
+        return find_token(self._store, secret)
+
+    def tokens(self) -> Sequence[Token]:
+        """Every token that was made and not taken back."""
+        return list_tokens(self._store)
+
+    def revoke_token(self, id: str) -> Token:
+        """The token that was taken back."""
+        return revoke_token(self._store, id)
+
     # Looking after the store
 
     def reembed(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
@@ -345,6 +387,11 @@ class Engine:
     def address(self) -> str:
         """Where the store is."""
         return self._settings.store
+
+    @property
+    def settings(self) -> Settings:
+        """What was chosen before the store was opened."""
+        return self._settings
 
     @property
     def embedder_name(self) -> str:

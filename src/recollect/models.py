@@ -285,6 +285,16 @@ class Project(Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class Profile(Plain):
+    """Whose memories: the wall that no recall sees across."""
+
+    name: str
+    projects: int
+    sessions: int
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement(Plain):
     """How relevant somebody found a memory, by its id, to a question: 0 is not, 1 to 3 more and more."""
 

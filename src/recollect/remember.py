@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from recollect.embedders import Embedder
 from recollect.errors import Invalid, Unavailable
 from recollect.models import DEFAULT_PROFILE, KINDS, Kind, Memory
 from recollect.ranking.duplicates import normalised
-from recollect.stores import Record, Store
+from recollect.stores import Once, Record, Store
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 500
@@ -82,14 +82,22 @@ def content_hash(text: str) -> str:
     return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
 
 
-def store_memories(store: Store, embedder: Embedder | None, memories: Sequence[Memory]) -> list[Memory]:
+def fingerprint(drafts: Sequence[Draft]) -> str:
+    """The same for drafts that say the same, so that a write that is sent again can be told from another one."""
+    written = json.dumps([asdict(draft) for draft in drafts], sort_keys=True, default=str)
+    return hashlib.sha256(written.encode(errors="replace")).hexdigest()
+
+
+def store_memories(
+    store: Store, embedder: Embedder | None, memories: Sequence[Memory], *, once: Once | None = None
+) -> list[Memory]:
     """The memories as stored, all or none. Without a usable embedder they are stored all the same, for later."""
     usable = usable_embedder(store, embedder)
     vectors = embed_memories(usable, memories) if usable else None
     if vectors is None or usable is None:
-        return store.add([Record(memory) for memory in memories], model=None)
+        return store.add([Record(memory) for memory in memories], model=None, once=once)
     records = [Record(memory, rows) for memory, rows in zip(memories, vectors, strict=True)]
-    return store.add(records, model=usable.model)
+    return store.add(records, model=usable.model, once=once)
 
 
 def usable_embedder(store: Store, embedder: Embedder | None) -> Embedder | None:

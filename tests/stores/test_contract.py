@@ -935,13 +935,13 @@ def test_threads_may_write_and_search_at_once(store: Store):
 
 
 def test_a_setting_is_kept_changed_and_forgotten(store: Store):
-    store.keep("tuning", '{"rrf_k": 10}')
-    store.keep("other", "ü")
-    store.keep("tuning", "{}")
+    store.keep({"tuning": '{"rrf_k": 10}'})
+    store.keep({"other": "ü"})
+    store.keep({"tuning": "{}"})
     assert (store.kept("tuning"), store.kept("other")) == ("{}", "ü")
 
-    store.keep("tuning", None)
-    store.keep("tuning", None)
+    store.keep({"tuning": None})
+    store.keep({"tuning": None})
 
     assert (store.kept("tuning"), store.kept("other")) == (None, "ü")
 

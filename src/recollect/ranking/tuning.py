@@ -122,9 +122,13 @@ def parse_tuning(knobs: dict[str, Any]) -> Tuning:
 
 
 def _spelled(knobs: dict[str, Any]) -> dict[str, Any]:
-    """Knobs under their Python names: `keywordWeight` and `keyword-weight` mean `keyword_weight`."""
-    camel = {to_camel(name): name for name in Tuning.model_fields}
-    return {camel.get(name, name.replace("-", "_")): value for name, value in knobs.items()}
+    return {spelled_knob(name): value for name, value in knobs.items()}
+
+
+def spelled_knob(name: str) -> str:
+    """A knob's Python name: `keywordWeight` and `keyword-weight` mean `keyword_weight`."""
+    camel = {to_camel(known): known for known in Tuning.model_fields}
+    return camel.get(name, name.replace("-", "_"))
 
 
 def _sentence(problem: Any) -> str:

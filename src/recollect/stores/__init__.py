@@ -1,21 +1,21 @@
 """Stores keep memories and retrieve candidates; they never rank.
 
-`open_store` knows them by their address. A store is five small abilities, each a Protocol of its own: keeping memories,
-searching, the catalogue of sessions and projects, knowing which model made its vectors, and judgements.
+`open_store` knows them by their address. A store is six small abilities, each a Protocol of its own: keeping memories,
+searching, the catalogue of sessions and projects, short notes, knowing which model made its vectors, and judgements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from recollect.errors import Invalid
-from recollect.models import Judgement, Key, Memory, Model, Page, Project, Scope, Session, Stats
+from recollect.errors import Conflict, Invalid
+from recollect.models import Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
 
 Vector = npt.NDArray[np.float32]
 
@@ -28,6 +28,26 @@ class Record:
     vectors: Vector | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A write that names itself, so that it can be sent again without being carried out again."""
+
+    name: str
+    fingerprint: str
+    at: datetime
+
+    @property
+    def forget_before(self) -> datetime:
+        """What was written earlier than this may be forgotten: nobody sends it again."""
+        return self.at - timedelta(days=1)
+
+
+def check_same(once: Once, fingerprint: str) -> None:
+    """`Conflict` if another request already has this name."""
+    if once.fingerprint != fingerprint:
+        raise Conflict("this idempotency key was used for another request; take a new one")
+
+
 class Found(NamedTuple):
     """What a search found: the store's own key, and a score of which larger is better."""
 
@@ -38,10 +58,11 @@ class Found(NamedTuple):
 class Keeping(Protocol):
     """Memories in and out. A method returns when its change is durable; one that fails has changed nothing."""
 
-    def add(self, records: Sequence[Record], *, model: Model | None) -> list[Memory]:
+    def add(self, records: Sequence[Record], *, model: Model | None, once: Once | None = None) -> list[Memory]:
         """The memories as stored: in their session's project, at the next free position where none was given.
 
-        All are written or none. `Conflict` if an id exists, or a session belongs to another project.
+        All are written or none. `Conflict` if an id exists, or a session belongs to another project. A write that was
+        made before under the same name is not made again: it gives what is left of the memories it wrote then.
         """
         ...
 
@@ -133,12 +154,24 @@ class Cataloguing(Protocol):
         """The session in its new project, or in none, with all its memories."""
         ...
 
-    def kept(self, name: str) -> str | None:
-        """A setting kept in the store."""
+    def profiles(self) -> list[Profile]:
+        """Everybody who has memories here, by name."""
         ...
 
-    def keep(self, name: str, value: str | None) -> None:
-        """Keep a setting for every process that uses this store; None forgets it."""
+
+class Noting(Protocol):
+    """Short texts under names, for every process that uses the store: settings, tokens."""
+
+    def kept(self, name: str) -> str | None:
+        """What is kept under a name."""
+        ...
+
+    def kept_under(self, prefix: str) -> dict[str, str]:
+        """Everything whose name begins so, by name."""
+        ...
+
+    def keep(self, changes: Mapping[str, str | None], *, expecting: Mapping[str, str | None] | None = None) -> bool:
+        """Whether all these were kept: not one if anything is other than expected. None forgets what is there."""
         ...
 
 
@@ -185,8 +218,8 @@ class Judging(Protocol):
         ...
 
 
-class Store(Keeping, Searching, Cataloguing, Modelling, Judging, Protocol):
-    """All five abilities, and the end of them."""
+class Store(Keeping, Searching, Cataloguing, Noting, Modelling, Judging, Protocol):
+    """All six abilities, and the end of them."""
 
     def check(self) -> list[str]:
         """What is wrong with the store, one sentence each; an empty list is a healthy store."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,8 +16,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from recollect.errors import Conflict, Invalid, NotFound
-from recollect.models import KINDS, Judgement, Key, Memory, Model, Page, Project, Scope, Session, Stats
-from recollect.stores import Found, Record, Vector
+from recollect.models import KINDS, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
+from recollect.stores import Found, Once, Record, Vector, check_same
 
 # These tokens are part of a row's length in the SQLite index, so of its BM25.
 from recollect.stores.sqlite.scopes import SCOPE_TOKENS
@@ -33,6 +34,7 @@ class InMemoryStore:
         self._keys: dict[str, Key] = {}
         self._next_key = 1
         self._kept: dict[str, str] = {}
+        self._made: dict[str, tuple[Once, list[str]]] = {}
         self._judged: dict[_Judged, Judgement] = {}
         self._models: dict[str, Model] = {}
         self._active: str | None = None
@@ -46,8 +48,12 @@ class InMemoryStore:
 
     # Keeping
 
-    def add(self, records: Sequence[Record], *, model: Model | None) -> list[Memory]:
+    def add(self, records: Sequence[Record], *, model: Model | None, once: Once | None = None) -> list[Memory]:
         with self._lock:
+            if once and once.name in self._made:
+                earlier, ids = self._made[once.name]
+                check_same(once, earlier.fingerprint)
+                return self.get(ids)
             names = self._names.copy()
             new: dict[str, _Entry] = {}
             free: dict[tuple[str, str], int] = {}
@@ -63,6 +69,9 @@ class InMemoryStore:
                     free[session] = max(following, (memory.position or 0) + 1)
                 new[memory.id] = _Entry(memory, self._rounded(record.vectors, model))
             # Nothing can fail from here on.
+            if once:
+                self._made = {name: made for name, made in self._made.items() if made[0].at >= once.forget_before}
+                self._made[once.name] = (once, [record.memory.id for record in records])
             self._names = names
             for id, entry in new.items():
                 self._keys[id] = self._next_key
@@ -249,15 +258,33 @@ class InMemoryStore:
                     entry.memory = entry.memory._replace(project=project)
             return self._session(profile, session)
 
+    def profiles(self) -> list[Profile]:
+        with self._lock:
+            counts = Counter(entry.memory.profile for entry in self._entries.values())
+            return [
+                Profile(name, len(self.projects(name)), len(self.sessions(name)), counts[name])
+                for name in sorted(counts)
+            ]
+
+    # Noting
+
     def kept(self, name: str) -> str | None:
         with self._lock:
             return self._kept.get(name)
 
-    def keep(self, name: str, value: str | None) -> None:
+    def kept_under(self, prefix: str) -> dict[str, str]:
         with self._lock:
-            self._kept.pop(name, None)
-            if value is not None:
-                self._kept[name] = value
+            return {name: self._kept[name] for name in sorted(self._kept) if name.startswith(prefix)}
+
+    def keep(self, changes: Mapping[str, str | None], *, expecting: Mapping[str, str | None] | None = None) -> bool:
+        with self._lock:
+            if any(self._kept.get(name) != value for name, value in (expecting or {}).items()):
+                return False
+            for name, value in changes.items():
+                self._kept.pop(name, None)
+                if value is not None:
+                    self._kept[name] = value
+            return True
 
     # Modelling
 

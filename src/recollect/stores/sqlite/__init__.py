@@ -10,12 +10,22 @@ from typing import cast
 
 import apsw
 
-from recollect.models import Judgement, Key, Memory, Model, Page, Project, Scope, Session, Stats
-from recollect.stores import Found, Record, Vector
-from recollect.stores.sqlite import catalogue, checks, judgement_table, memory_table, models, vector_blocks, word_index
+from recollect.models import Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
+from recollect.stores import Found, Once, Record, Vector
+from recollect.stores.sqlite import (
+    catalogue,
+    checks,
+    judgement_table,
+    memory_table,
+    models,
+    notes,
+    requests,
+    vector_blocks,
+    word_index,
+)
 from recollect.stores.sqlite.connections import Connections
 from recollect.stores.sqlite.migrations import migrate
-from recollect.stores.sqlite.rows import by_keys, storable_ids, to_memory, to_micros
+from recollect.stores.sqlite.rows import by_keys, storable_ids, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
 from recollect.stores.sqlite.state import Lately, State, raise_sequence, read_state
 from recollect.stores.sqlite.vector_index import VectorIndex
@@ -49,12 +59,15 @@ class SqliteStore:
 
     # Keeping
 
-    def add(self, records: Sequence[Record], *, model: Model | None) -> list[Memory]:
+    def add(self, records: Sequence[Record], *, model: Model | None, once: Once | None = None) -> list[Memory]:
         if not records:
             return []
         # Terms are the slowest part and need no lock.
         terms = [index_terms(record.memory.indexed_text) for record in records]
         with self._write() as connection:
+            ids = requests.made_before(connection, once) if once else None
+            if ids is not None:
+                return memory_table.by_ids(connection, ids)
             memory_table.refuse_known(connection, [record.memory.id for record in records])
             registrar = Registrar(connection)
             key: int = connection.execute(
@@ -71,6 +84,8 @@ class SqliteStore:
                 connection, [(key, terms[at], numbers) for at, (key, numbers, _) in enumerate(entries)]
             )
             self._add_vectors(connection, entries, model)
+            if once:
+                requests.note(connection, once, [record.memory.id for record in records])
             found = by_keys(connection, range(key, key + len(records)))
         return [found[key + at] for at in range(len(records))]
 
@@ -83,15 +98,8 @@ class SqliteStore:
             vector_blocks.add_vectors(connection, embedded, model=number, dimension=model.dimension)
 
     def get(self, ids: Sequence[str]) -> list[Memory]:
-        wanted = storable_ids(ids)
-        if not wanted:
-            return []
         with self._connections.read() as connection:
-            rows = connection.execute(
-                "SELECT m.* FROM memory_rows AS m WHERE m.id IN carray(?)", (apsw.carray(wanted),)
-            )
-            found = {row[1]: to_memory(row) for row in rows}
-        return [found[id] for id in ids if id in found]
+            return memory_table.by_ids(connection, ids)
 
     def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
         memory = record.memory
@@ -236,17 +244,23 @@ class SqliteStore:
         with self._write() as connection:
             return catalogue.move_session(connection, profile, session, project)
 
+    def profiles(self) -> list[Profile]:
+        with self._connections.read() as connection:
+            return catalogue.profiles(connection)
+
+    # Noting
+
     def kept(self, name: str) -> str | None:
         with self._connections.read() as connection:
-            value: str | None = connection.execute("SELECT value FROM kept WHERE name = ?", (name,)).get
-            return value
+            return notes.kept(connection, name)
 
-    def keep(self, name: str, value: str | None) -> None:
+    def kept_under(self, prefix: str) -> dict[str, str]:
+        with self._connections.read() as connection:
+            return notes.kept_under(connection, prefix)
+
+    def keep(self, changes: Mapping[str, str | None], *, expecting: Mapping[str, str | None] | None = None) -> bool:
         with self._write() as connection:
-            if value is None:
-                connection.execute("DELETE FROM kept WHERE name = ?", (name,))
-            else:
-                connection.execute("INSERT OR REPLACE INTO kept VALUES (?, ?)", (name, value))
+            return notes.keep(connection, changes, expecting or {})
 
     # Modelling
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import apsw
 
 from recollect.errors import NotFound
-from recollect.models import KINDS, Model, Project, Session, Stats
+from recollect.models import KINDS, Model, Profile, Project, Session, Stats
 from recollect.stores.sqlite import vector_blocks, word_index
 from recollect.stores.sqlite.rows import from_micros
 from recollect.stores.sqlite.scopes import Numbers, Registrar
@@ -49,6 +49,19 @@ def projects(connection: apsw.Connection, profile: str) -> list[Project]:
         (profile,),
     )
     return [Project(*row) for row in rows]
+
+
+def profiles(connection: apsw.Connection) -> list[Profile]:
+    """Everybody who has memories here."""
+    rows = connection.execute(
+        """
+        SELECT p.name, (SELECT count(*) FROM projects AS r WHERE r.profile = p.id),
+               (SELECT count(*) FROM sessions AS s WHERE s.profile = p.id),
+               (SELECT count(*) FROM memories AS m WHERE m.profile = p.id) AS memories
+        FROM profiles AS p WHERE memories > 0 ORDER BY p.name
+        """
+    )
+    return [Profile(*row) for row in rows]
 
 
 def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:

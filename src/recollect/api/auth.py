@@ -1,0 +1,112 @@
+"""Who is calling, and what they may do.
+
+On loopback, without a token, it is whoever runs the service. A token binds its bearer to one profile. Off loopback
+every request needs one, and so it does everywhere if the settings say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+
+from recollect.confined import Confined
+from recollect.engine import Engine
+from recollect.settings import ServerSettings
+from recollect.tokens import ACCESSES, Access
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who was let in. A profile of None is whoever runs the service, who may name any."""
+
+    name: str
+    profile: str | None
+    access: Access
+
+    def may(self, access: Access) -> bool:
+        """Whether this is allowed: each access includes those before it."""
+        return ACCESSES.index(access) <= ACCESSES.index(self.access)
+
+
+OWNER = Caller("owner", None, "admin")
+
+bearer = HTTPBearer(auto_error=False, description="A token from `recollect token create`; not needed on loopback.")
+
+
+def needs_token(settings: ServerSettings) -> bool:
+    """Whether everybody needs a token."""
+    return settings.require_token or settings.host not in LOOPBACK
+
+
+def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Caller:
+    """Who comes with this token, or with none."""
+    if secret is None:
+        if needs_token(settings):
+            raise HTTPException(
+                401,
+                "a token is needed: send it as 'Authorization: Bearer …'; make one with: recollect token create",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        return OWNER
+    token = engine.token(secret)
+    if token is None:
+        raise HTTPException(
+            401, "this token is not known, or was taken back", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+        )
+    return Caller(f"token {token.id}", token.profile, token.access)
+
+
+def caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None) -> Caller:
+    """Who is calling; 401 if they may not come in at all."""
+    return identify(request.app.state.engine, request.app.state.settings.server, given.credentials if given else None)
+
+
+def allowed(who: Caller, access: Access) -> None:
+    """403 if this caller may not do such a thing."""
+    if not who.may(access):
+        raise HTTPException(403, f"this token may {who.access}; this needs a token that may {access}")
+
+
+def inside(request: Request, who: Caller, asked: str | None) -> Confined:
+    """The engine, confined to the caller's profile; whoever runs the service may name one."""
+    engine: Engine = request.app.state.engine
+    if who.profile is not None and asked not in (None, who.profile):
+        raise HTTPException(403, f"this token is for profile '{who.profile}' alone")
+    return Confined(engine, who.profile or asked or engine.settings.profile)
+
+
+Known = Annotated[Caller, Depends(caller)]
+Profile = Annotated[
+    str | None,
+    Header(alias="X-Profile", description="Whose memories; without it the token's, or the service's own."),
+]
+
+
+def reading(request: Request, who: Known, profile: Profile = None) -> Confined:
+    """What this caller may read."""
+    allowed(who, "read")
+    return inside(request, who, profile)
+
+
+def writing(request: Request, who: Known, profile: Profile = None) -> Confined:
+    """What this caller may change."""
+    allowed(who, "write")
+    return inside(request, who, profile)
+
+
+def administering(request: Request, who: Known) -> Engine:
+    """The whole engine, for those who may change settings."""
+    allowed(who, "admin")
+    engine: Engine = request.app.state.engine
+    return engine
+
+
+Reading = Annotated[Confined, Depends(reading)]
+Writing = Annotated[Confined, Depends(writing)]
+Administering = Annotated[Engine, Depends(administering)]
