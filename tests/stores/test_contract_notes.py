@@ -1,0 +1,108 @@
+"""What every store promises of notes, of writes that name themselves, and of profiles: one suite over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import Conflict
+from recollect.models import Profile, Scope
+from recollect.stores import Once, Store
+from tests.stores.build import NOW, id_of, record
+from tests.stores.test_contract import OPENERS
+
+
+@pytest.fixture(params=OPENERS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened = OPENERS[request.param](tmp_path)
+    yield opened
+    assert opened.check() == []
+    opened.close()
+
+
+def test_notes_are_found_by_how_their_names_begin(store: Store):
+    store.keep({"token/b": "2", "token/a": "1", "token": "no", "tokenless": "no", "to%en/": "no"})
+
+    assert list(store.kept_under("token/").items()) == [("token/a", "1"), ("token/b", "2")]
+    assert store.kept_under("t_ken/") == store.kept_under("%") == {}
+
+
+def test_notes_are_kept_together_or_not_at_all(store: Store):
+    store.keep({"a": "1", "b": "1"})
+
+    assert not store.keep({"a": "2", "b": "2"}, expecting={"a": "1", "b": "another"})
+    assert not store.keep({"c": "2"}, expecting={"a": None})
+    assert (store.kept("a"), store.kept("b"), store.kept("c")) == ("1", "1", None)
+
+    assert store.keep({"a": "2", "b": None, "c": "2"}, expecting={"a": "1", "c": None})
+    assert (store.kept("a"), store.kept("b"), store.kept("c")) == ("2", None, "2")
+
+
+def test_of_many_who_expect_the_same_only_one_keeps_a_note(store: Store):
+    with ThreadPoolExecutor(8) as threads:
+        kept = list(threads.map(lambda n: store.keep({"a": str(n)}, expecting={"a": None}), range(8)))
+
+    assert kept.count(True) == 1
+    assert store.kept("a") == str(kept.index(True))
+
+
+def test_a_write_that_is_sent_again_gives_what_it_wrote_and_writes_nothing(store: Store):
+    once = Once("me/key", "print", NOW)
+    first = store.add([record(1, session="s"), record(2, session="s")], model=None, once=once)
+
+    again = store.add([record(3, session="s"), record(4, session="s")], model=None, once=once)
+
+    assert again == first
+    assert store.stats().memories == 2
+    store.remove([id_of(1)])
+    assert store.add([record(5)], model=None, once=once) == first[1:]
+
+
+def test_a_name_that_was_used_for_another_write_is_refused(store: Store):
+    store.add([record(1)], model=None, once=Once("key", "print", NOW))
+
+    with pytest.raises(Conflict, match="another request"):
+        store.add([record(2)], model=None, once=Once("key", "other print", NOW))
+    assert store.stats().memories == 1
+
+
+def test_a_write_that_failed_has_not_used_its_name(store: Store):
+    store.add([record(1)], model=None)
+    once = Once("key", "print", NOW)
+
+    with pytest.raises(Conflict, match=id_of(1)):
+        store.add([record(2), record(1)], model=None, once=once)
+
+    assert [memory.id for memory in store.add([record(2)], model=None, once=once)] == [id_of(2)]
+
+
+def test_the_name_of_a_write_is_free_again_after_a_day(store: Store):
+    store.add([record(1)], model=None, once=Once("key", "print", NOW))
+    later = NOW + timedelta(days=1, seconds=1)
+    store.add([record(2)], model=None, once=Once("another", "print", later))
+
+    store.add([record(3)], model=None, once=Once("key", "other print", later))
+
+    assert store.stats().memories == 3
+
+
+def test_of_many_who_send_the_same_write_only_one_writes(store: Store):
+    once = Once("key", "print", NOW)
+
+    with ThreadPoolExecutor(8) as threads:
+        written = list(threads.map(lambda n: store.add([record(n)], model=None, once=once), range(8)))
+
+    assert store.stats().memories == 1
+    assert all(memories == written[0] for memories in written)
+
+
+def test_profiles_are_those_who_have_memories_with_how_much(store: Store):
+    store.add([record(1, project="p", session="s"), record(2), record(3, profile="ana", session="x")], model=None)
+    store.add([record(4, profile="gone")], model=None)
+    store.remove_scope(Scope("gone"))
+
+    assert store.profiles() == [Profile("ana", 0, 1, 1), Profile("default", 1, 1, 2)]

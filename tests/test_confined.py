@@ -1,0 +1,103 @@
+"""The wall: nothing of another profile, and nothing outside of a project where one is drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.confined import Confined
+from recollect.errors import Invalid, NotFound
+from recollect.models import Profile
+
+
+@pytest.fixture
+def engine(open_engine):
+    """An engine in which Ana and Bo both remember tea, Ana in two projects."""
+    engine = open_engine()
+    engine.remember("tea at home", profile="ana", project="home", session="h")
+    engine.remember("tea at work", profile="ana", project="work", session="w")
+    engine.remember(
+        "tea is secret", profile="bo", project="home", session="h", id="01900000-0000-7000-8000-0000000000b0"
+    )
+    return engine
+
+
+BOS = "01900000-0000-7000-8000-0000000000b0"
+
+
+def texts(found) -> list[str]:
+    return sorted(memory.text for memory in found)
+
+
+def test_one_profile_recalls_lists_and_counts_its_own_alone(engine):
+    ana = Confined(engine, "ana")
+
+    assert texts(hit.memory for hit in ana.recall("tea secret").hits) == ["tea at home", "tea at work"]
+    assert texts(ana.list().memories) == ["tea at home", "tea at work"]
+    assert [session.memories for session in ana.sessions()] == [1, 1]
+    assert [project.name for project in ana.projects()] == ["home", "work"]
+    assert ana.counted() == Profile("ana", 2, 2, 2)
+    assert Confined(engine, "nobody").counted() == Profile("nobody", 0, 0, 0)
+
+
+def test_another_ones_memory_is_as_if_it_were_not_there(engine):
+    ana = Confined(engine, "ana")
+    for touch in (ana.get, lambda id: ana.update(id, text="mine"), lambda id: ana.judge("tea?", good=[id])):
+        with pytest.raises(NotFound, match=f"^there is no memory {BOS}$"):
+            touch(BOS)
+
+    assert ana.forget(BOS) == 0
+    assert engine.get(BOS).text == "tea is secret"
+
+
+def test_what_is_remembered_goes_into_the_own_profile_whatever_is_said(engine):
+    ana = Confined(engine, "ana")
+
+    stored = ana.remember([{"text": "more tea"}])[0]
+
+    assert stored.profile == "ana"
+    with pytest.raises(NotFound, match="no profile 'bo'"):
+        ana.remember([{"text": "fine"}, {"text": "planted", "profile": "bo"}])
+    assert len(ana.list().memories) == 3
+
+
+def test_the_same_key_of_two_profiles_is_two_writes(engine):
+    ana, bo = Confined(engine, "ana"), Confined(engine, "bo")
+
+    first = ana.remember([{"text": "more"}], once="key")
+    again = ana.remember([{"text": "more"}], once="key")
+    other = bo.remember([{"text": "more"}], once="key")
+
+    assert first == again
+    assert other[0].id != first[0].id
+
+
+def test_inside_a_project_nothing_else_of_the_profile_is_there(engine):
+    home = Confined(engine, "ana", project="home")
+    work = Confined(engine, "ana").list(project="work").memories[0]
+
+    assert texts(hit.memory for hit in home.recall("tea").hits) == ["tea at home"]
+    assert home.recall("tea", session="w").hits == ()
+    assert texts(home.list().memories) == ["tea at home"]
+    assert home.list(session="w", only_session=True).memories == ()
+    assert [project.name for project in home.projects()] == ["home"]
+    assert [session.name for session in home.sessions()] == ["h"]
+    assert home.remember([{"text": "new"}])[0].project == "home"
+    assert home.forget(work.id) == 0
+    with pytest.raises(NotFound):
+        home.get(work.id)
+    for wander in (lambda: home.recall("tea", project="work"), lambda: home.list(project="work")):
+        with pytest.raises(NotFound, match="no project 'work' for this caller"):
+            wander()
+    with pytest.raises(Invalid, match="cannot leave"):
+        home.move_session("h", project="work")
+
+
+def test_judgements_are_those_of_the_profile(engine):
+    ana, bo = Confined(engine, "ana"), Confined(engine, "bo")
+    said = bo.judge("tea?", good=[BOS])
+
+    assert ana.judgements() == []
+    with pytest.raises(NotFound):
+        ana.unjudge(*said)
+    assert bo.judgements() == list(said)
+    assert bo.unjudge(*said) == 1
