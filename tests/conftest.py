@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,8 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test reads the user's settings or writes into the user's store."""
-    for name in ("STORE", "PROFILE", "EMBEDDER", "EMBEDDER_MODEL", "EMBEDDER_API_KEY", "CONFIG"):
-        monkeypatch.delenv(f"RECOLLECT_{name}", raising=False)
+    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("RECOLLECT_STORE", str(tmp_path / "store.db"))

@@ -8,6 +8,8 @@ from recollect.confined import Confined
 from recollect.errors import Invalid, NotFound
 from recollect.models import Profile
 
+BOS = "01900000-0000-7000-8000-0000000000b0"
+
 
 @pytest.fixture
 def engine(open_engine):
@@ -15,13 +17,8 @@ def engine(open_engine):
     engine = open_engine()
     engine.remember("tea at home", profile="ana", project="home", session="h")
     engine.remember("tea at work", profile="ana", project="work", session="w")
-    engine.remember(
-        "tea is secret", profile="bo", project="home", session="h", id="01900000-0000-7000-8000-0000000000b0"
-    )
+    engine.remember("tea is secret", profile="bo", project="home", session="h", id=BOS)
     return engine
-
-
-BOS = "01900000-0000-7000-8000-0000000000b0"
 
 
 def texts(found) -> list[str]:
@@ -41,7 +38,7 @@ def test_one_profile_recalls_lists_and_counts_its_own_alone(engine):
 
 def test_another_ones_memory_is_as_if_it_were_not_there(engine):
     ana = Confined(engine, "ana")
-    for touch in (ana.get, lambda id: ana.update(id, text="mine"), lambda id: ana.judge("tea?", good=[id])):
+    for touch in (ana.get, lambda one: ana.update(one, text="mine"), lambda one: ana.judge("tea?", good=[one])):
         with pytest.raises(NotFound, match=f"^there is no memory {BOS}$"):
             touch(BOS)
 
