@@ -47,6 +47,7 @@ def options(
 
 app.command()(memories.remember)
 app.command()(recalling.recall)
+app.command()(recalling.explain)
 app.command()(memories.get)
 app.command(name="list")(memories.list_memories)
 app.command()(memories.update)
