@@ -157,8 +157,8 @@ def _cut_off(case: _Case, hit: Hit) -> Explanation:
         return case.explained(outcome="diversity", sentence=sentence, **seen)
     more = _relevance(last) - hit.score
     sentence = (
-        f"It was found, but it is number {hit.rank} with a score of {hit.score:.3f} ({in_words(hit)}), and {limit} were "
-        f"asked for. The last hit has {_relevance(last):.3f}, {more:.3f} more{_mostly(last, hit)}."
+        f"It was found, but it is number {hit.rank} with a score of {hit.score:.3f} ({in_words(hit)}), and "
+        f"{limit} were asked for. The last hit has {_relevance(last):.3f}, {more:.3f} more{_mostly(last, hit)}."
     )
     return case.explained(outcome="behind", sentence=sentence, **seen)
 
