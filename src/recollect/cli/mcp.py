@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
-from typing import Annotated
+from io import TextIOWrapper
+from typing import Annotated, TextIO
 
 import typer
 
@@ -34,13 +36,22 @@ def serve(ctx: typer.Context, project: Project = None, session: Session = None, 
         if project or session or read_only:
             raise Invalid("put --project, --session and --read-only behind 'config'")
         return
+    wire = _take_output()  # before the imports, which may print
     try:
-        from recollect.mcp_server import serve_stdio
         from recollect.mcp_server.place import settle
+        from recollect.mcp_server.stdio import serve_stdio
     except ImportError as error:
         raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine() as engine:
-        serve_stdio(lambda: settle(engine, project=project, session=session, read_only=read_only), read_only=read_only)
+        place = settle(engine, project=project, session=session, read_only=read_only)
+        serve_stdio(place, wire, read_only=read_only)
+
+
+def _take_output() -> TextIO:
+    """The standard output for the protocol alone; for the rest of the process the old one is standard error."""
+    wire = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what is in the old one's buffer goes there too, whenever it is flushed
+    return TextIOWrapper(wire, encoding="utf-8")
 
 
 @mcp.command()

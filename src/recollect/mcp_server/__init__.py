@@ -5,6 +5,6 @@ so a model cannot wander. Memory text is data: it goes out as JSON, and only as 
 """
 
 from recollect.mcp_server.place import Place
-from recollect.mcp_server.server import build_server, serve_stdio
+from recollect.mcp_server.server import build_server
 
-__all__ = ["Place", "build_server", "serve_stdio"]
+__all__ = ["Place", "build_server"]

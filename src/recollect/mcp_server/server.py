@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import anyio
 import anyio.to_thread
 from mcp.server import MCPServer, ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError, UnexpectedToolError
@@ -52,14 +50,6 @@ def build_server(
     _add_resources(server)
     _add_prompt(server)
     return server
-
-
-def serve_stdio(open_place: Callable[[], Place], *, read_only: bool = False) -> None:
-    """Serve one client over standard input and output, until it hangs up. Nothing else is written to its output."""
-    with redirect_stdout(sys.stderr):
-        place = open_place()
-        server = build_server(lambda _: place, read_only=read_only, lifespan=_quietly)
-    anyio.run(server.run_stdio_async)
 
 
 class _Server(MCPServer[Any]):
@@ -180,17 +170,6 @@ async def _read(work: Callable[[Place], str]) -> str:
         raise ResourceNotFoundError(str(error)) from error
     except RecollectError as error:
         raise ResourceError(str(error)) from error
-
-
-@asynccontextmanager
-async def _quietly(_: Any) -> AsyncIterator[dict[str, Any]]:
-    """While it serves, what libraries print goes to standard error, and so does what they printed before."""
-    earlier = sys.stdout
-    with redirect_stdout(sys.stderr):
-        try:
-            yield {}
-        finally:
-            earlier.flush()  # the transport still holds the descriptor: this cannot reach the client
 
 
 class _logging_left_alone:  # noqa: N801 - it reads as the statement it is
