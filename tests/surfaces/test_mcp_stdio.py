@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -157,6 +158,20 @@ def test_a_wrong_start_says_why_on_standard_error_and_nothing_on_standard_output
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "there is no store 'mongo://'" in ended.stderr
+
+
+def test_it_ends_at_an_interrupt_while_it_waits_for_its_client(tmp_path: Path):
+    command = [*program(), "mcp", "--store", str(tmp_path / "i.db"), "--embedder", "none"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        process.stdout.readline()  # it is up
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(timeout=20) == 130
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -6,6 +6,8 @@ starts this has taken the output away from everybody else, as the wire to the cl
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, redirect_stdout
@@ -26,10 +28,20 @@ def serve_stdio(place: Place, wire: TextIO, *, read_only: bool = False) -> None:
         sys.stdout = wire  # the transport asks for it once, when it starts
         await server.run_stdio_async()
 
+    signal.signal(signal.SIGINT, _hang_up)
     try:
         anyio.run(serve)
     finally:
         sys.stdout = earlier
+
+
+def _hang_up(*_: object) -> None:
+    """End at once. The thread that waits for the client's next word would keep everything else waiting, too.
+
+    What was stored is stored, and a write that was not done yet is not done at all.
+    """
+    print("stopped", file=sys.stderr)
+    os._exit(130)
 
 
 @asynccontextmanager
