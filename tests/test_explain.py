@@ -196,6 +196,40 @@ def test_an_empty_question_searches_nothing_and_says_so(engine: Engine):
     assert "the question is empty" in engine.explain(" ", id).sentence
 
 
+KNOBS: list[dict[str, Any]] = [
+    {},
+    {"fusion": "rrf"},
+    {"diversity": 0.6},
+    {"score_floor": 0.4},
+    {"semantic_floor": 0.7},
+    {"pool_floor": 3, "neighbour_weight": 0, "session_weight": 0},
+    {"semantic_weight": 0},
+    {"diversity": 0.5, "score_floor": 0.3, "pool_floor": 4},
+]
+
+
+@pytest.mark.parametrize("knobs", KNOBS, ids=str)
+def test_every_memory_is_explained_as_the_recall_treated_it(engine: Engine, knobs: dict[str, Any]):
+    words = ("red", "blue", "green")
+    texts = [f"at{3 * at} {words[at % 3]} {words[at % 2]}" for at in range(24)]
+    ids = remember(engine, *texts, texts[0], session="talk")
+    asked: dict[str, Any] = {"limit": 4, "tuning": knobs, "recent_ids": [ids[2]]}
+
+    answer = engine.recall("at10 red", **asked)
+
+    for id in ids:
+        seen = engine.explain("at10 red", id, **asked)
+        hits = [hit for hit in answer.hits if hit.id == id]
+        dropped = [hit for hit in answer.dropped if hit.id == id]
+        assert [seen.hit] == (hits or dropped or [None])
+        assert (seen.outcome == "hit") == bool(hits)
+        assert (seen.outcome == "recent") == (id == ids[2])
+        assert (seen.outcome in ("behind", "diversity")) == any(hit.rank for hit in dropped)
+        assert (seen.outcome == "duplicate") == (bool(dropped) and dropped[0].why[-1].step == "duplicate")
+        if seen.outcome == "not_found":
+            assert all(one.rank is None or one.rank > one.found for one in seen.standings)
+
+
 def test_explaining_leaves_no_trace_of_use(engine: Engine):
     (id,) = remember(engine, "at0 the key")
     engine.explain("at0 key", id)

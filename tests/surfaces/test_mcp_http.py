@@ -204,6 +204,9 @@ def test_the_application_can_be_started_again_and_says_so_while_it_is_down(engin
 
 def test_a_body_that_is_too_large_is_refused(engine: Engine):
     with browser(engine, max_body=2000) as client:
-        answer = client.post("/mcp", json={**LIST, "params": {"filler": "x" * 3000}})
+        told = client.post("/mcp", json={**LIST, "params": {"filler": "x" * 3000}})
+        pieces = (b" " * 100 for _ in range(30))
+        untold = client.post("/mcp", content=pieces, headers={"Content-Type": "application/json"})
 
-    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    for answer in (told, untold):
+        assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
