@@ -7,7 +7,20 @@ if TYPE_CHECKING:
     from recollect.aio import AsyncEngine
     from recollect.engine import Engine
     from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
-    from recollect.models import Hit, Judgement, Memory, Model, Page, Project, Reason, Recall, Scope, Session, Stats
+    from recollect.models import (
+        Explanation,
+        Hit,
+        Judgement,
+        Memory,
+        Model,
+        Page,
+        Project,
+        Reason,
+        Recall,
+        Scope,
+        Session,
+        Stats,
+    )
     from recollect.ranking import PRESETS, Tuning
     from recollect.remember import Draft
 
@@ -18,6 +31,7 @@ _HOMES = {
     "engine": ("Engine",),
     "errors": ("Conflict", "Invalid", "MissingExtra", "NotFound", "RecollectError", "Unavailable"),
     "models": (
+        "Explanation",
         "Hit",
         "Judgement",
         "Memory",
@@ -40,6 +54,7 @@ __all__ = [
     "Conflict",
     "Draft",
     "Engine",
+    "Explanation",
     "Hit",
     "Invalid",
     "Judgement",

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from recollect.engine import Engine
-from recollect.models import Judgement, Memory, Page, Profile, Project, Recall, Scope, Session, Stats
+from recollect.models import Explanation, Judgement, Memory, Page, Profile, Project, Recall, Scope, Session, Stats
 from recollect.ranking import Tuning
 from recollect.remember import Draft
 from recollect.tokens import Token
@@ -47,6 +47,9 @@ class AsyncEngine:
 
     async def recall(self, question: str, **options: Any) -> Recall:
         return await asyncio.to_thread(self.engine.recall, question, **options)
+
+    async def explain(self, question: str, id: str, **options: Any) -> Explanation:
+        return await asyncio.to_thread(self.engine.explain, question, id, **options)
 
     async def judge(self, question: str, **said: Any) -> Sequence[Judgement]:
         return await asyncio.to_thread(self.engine.judge, question, **said)

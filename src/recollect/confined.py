@@ -12,7 +12,7 @@ from typing import Any
 
 from recollect.engine import Engine
 from recollect.errors import Invalid, NotFound
-from recollect.models import Judgement, Kind, Memory, Page, Profile, Project, Recall, Session
+from recollect.models import Explanation, Judgement, Kind, Memory, Page, Profile, Project, Recall, Session
 from recollect.ranking import Tuning
 from recollect.remember import check_name
 
@@ -62,6 +62,36 @@ class Confined:
             tuning=tuning,
             now=now,
             note_use=note_use,
+        )
+
+    def explain(
+        self,
+        question: str,
+        id: str,
+        *,
+        limit: int = 10,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        recent_ids: Sequence[str] = (),
+        tuning: Tuning | Mapping[str, Any] | str | None = None,
+        now: datetime | None = None,
+    ) -> Explanation:
+        """Why a memory ranks where it does for a question, or why it does not appear."""
+        self.get(id)
+        return self.engine.explain(
+            question,
+            id,
+            limit=limit,
+            project=self._home(project),
+            session=session,
+            only_session=only_session,
+            kinds=kinds,
+            profile=self.profile,
+            recent_ids=recent_ids,
+            tuning=tuning,
+            now=now,
         )
 
     def get(self, id: str) -> Memory:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import UTC, datetime
+from time import perf_counter
 from types import TracebackType
 from typing import Any, cast
 
@@ -17,10 +18,24 @@ import numpy as np
 from recollect import tuning_log
 from recollect.embedders import Embedder, open_embedder
 from recollect.errors import Invalid, NotFound, RecollectError, Unavailable
+from recollect.explain import explain
 from recollect.judge import to_judgements
-from recollect.models import Judgement, Kind, Memory, Model, Page, Profile, Project, Recall, Scope, Session, Stats
+from recollect.models import (
+    Explanation,
+    Judgement,
+    Kind,
+    Memory,
+    Model,
+    Page,
+    Profile,
+    Project,
+    Recall,
+    Scope,
+    Session,
+    Stats,
+)
 from recollect.ranking import Tuning, preset
-from recollect.recall import Gathered, Question, gather, recall
+from recollect.recall import Gathered, Question, answer, gather, recall
 from recollect.reembed import reembed
 from recollect.remember import (
     Draft,
@@ -188,25 +203,69 @@ class Engine:
         `note_use=False` leaves no trace, for a recall that only measures.
         """
         scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
-        at = to_time(now, "now") or self.now()
-        asked = Question(
+        asked = self._question(
+            question, scope, limit=limit, recent_ids=recent_ids, tuning=tuning, now=now, vector=vector
+        )
+        given = recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
+        if given.degraded:
+            log.warning("recall is %s: %s", given.degraded, given.degraded_reason)
+        if given.hits and note_use:
+            self._used.append((asked.now, tuple(hit.id for hit in given.hits)))
+            if len(self._used) >= 64:
+                self._threads.submit(self._note_use)
+        return given
+
+    def explain(
+        self,
+        question: str,
+        id: str,
+        *,
+        limit: int = 10,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
+        recent_ids: Sequence[str] = (),
+        tuning: Tuning | Mapping[str, Any] | str | None = None,
+        now: datetime | None = None,
+        vector: Sequence[float] | None = None,
+    ) -> Explanation:
+        """Why a memory ranks where it does for a question, or why it does not appear; asked as a recall is.
+
+        It is the recall itself that is looked at, made for this and leaving no trace.
+        """
+        memory = self.get(id)
+        scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
+        asked = self._question(
+            question, scope, limit=limit, recent_ids=recent_ids, tuning=tuning, now=now, vector=vector
+        )
+        started = perf_counter()
+        found = gather(asked, self._store, self.embedder, self._threads)
+        given = answer(found, asked, self._threads, reranker=self._reranker, started=started)
+        return explain(memory, asked, found, given, self._store)
+
+    def _question(
+        self,
+        text: str,
+        scope: Scope,
+        *,
+        limit: int,
+        recent_ids: Sequence[str],
+        tuning: Tuning | Mapping[str, Any] | str | None,
+        now: datetime | None,
+        vector: Sequence[float] | None,
+    ) -> Question:
+        return Question(
             # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
-            question if question.isascii() else question.encode(errors="replace").decode(),
+            text if text.isascii() else text.encode(errors="replace").decode(),
             scope,
             self.tuned(tuning),
             limit,
-            at,
+            to_time(now, "now") or self.now(),
             tuple(recent_ids),
             None if vector is None else self._unit(vector),
         )
-        answer = recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
-        if answer.degraded:
-            log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
-        if answer.hits and note_use:
-            self._used.append((at, tuple(hit.id for hit in answer.hits)))
-            if len(self._used) >= 64:
-                self._threads.submit(self._note_use)
-        return answer
 
     def gathering(self, threads: Executor) -> Callable[[Question], Gathered]:
         """Gives what a recall would rank, and makes no search twice: for whoever ranks a question in many ways."""

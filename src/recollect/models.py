@@ -250,6 +250,48 @@ class Recall(Plain):
 
 
 @dataclass(frozen=True, slots=True)
+class Standing(Plain):
+    """How one leg of a recall sees a memory, whether it brought it or not.
+
+    `score` is the leg's own score of it and `rank` its place among all memories asked of, None where the leg cannot
+    find it at all; `found` is how many candidates the leg brought, and `last` what the last of them scored.
+    """
+
+    leg: str
+    ran: bool
+    score: float | None = None
+    rank: int | None = None
+    found: int = 0
+    last: float | None = None
+    note: str = ""
+
+
+Outcome = Literal["hit", "behind", "diversity", "duplicate", "floor", "recent", "outside", "not_found"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Plain):
+    """Why a memory ranked where it did for a question, or why it did not appear.
+
+    `hit` is the memory as it was ranked, where it was; `above` and `below` stand just before and behind it. `part` is
+    what of the scope it is outside of, and `same_as` the id of the hit that says the same.
+    """
+
+    question: str
+    memory: Memory
+    outcome: Outcome
+    sentence: str
+    standings: tuple[Standing, ...] = ()
+    hit: Hit | None = None
+    above: Hit | None = None
+    below: Hit | None = None
+    part: str | None = None
+    same_as: str | None = None
+    degraded: str | None = None
+    degraded_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Model(Plain):
     """Which embedding model made a vector. Vectors of different models are never compared."""
 

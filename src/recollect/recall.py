@@ -112,6 +112,13 @@ def recall(
     """The hits for a question, with how each leg went and whether anything was missing."""
     started = perf_counter()
     found = gather(question, store, embedder, threads, embed_seconds=embed_seconds)
+    return answer(found, question, threads, reranker=reranker, started=started)
+
+
+def answer(
+    found: Gathered, question: Question, threads: Executor, *, reranker: Reranker | None, started: float
+) -> Recall:
+    """What was gathered for a question as the answer to it. Whoever wants to look behind a recall keeps both."""
     watch = _Watch()
     ranking = ranked(found, question)
     watch.lap("rank")

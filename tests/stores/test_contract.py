@@ -1041,3 +1041,15 @@ def test_after_each_of_many_random_changes_a_store_shows_what_the_store_in_memor
     assert replace(real_store.stats(), bytes=0) == twin.stats()
     assert real_store.check() == []
     assert twin.stats().memories > 20
+
+
+# Keys
+
+
+def test_a_key_found_by_id_leads_to_the_same_memory_and_an_unknown_id_to_none(store: Store):
+    store.add([record(1), record(2)], model=None)
+
+    keys = store.keys([id_of(2), id_of(9), "\ud800"])
+
+    assert list(keys) == [id_of(2)]
+    assert store.fetch(list(keys.values()))[keys[id_of(2)]].id == id_of(2)

@@ -15,8 +15,8 @@ from recollect.cli.app import app
 from recollect.cli.show import safe
 
 COMMANDS = (
-    "remember", "recall", "get", "list", "update", "forget", "sessions", "sessions move", "projects", "status",
-    "doctor", "reembed", "config", "config set", "config unset", "samples", "judge", "tune",
+    "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
+    "status", "doctor", "reembed", "config", "config set", "config unset", "samples", "judge", "tune",
 )  # fmt: skip
 
 
@@ -256,3 +256,16 @@ def test_a_closed_pipe_is_no_traceback(tmp_path):
     process.wait(30)
 
     assert "Traceback" not in complaint
+
+
+def test_explain_says_why_a_memory_did_not_appear_and_gives_the_figures_as_json():
+    remember("The spare key is under the blue pot")
+    id = remember("The attic is dusty", "--project", "home")
+
+    text = run("--embedder", "none", "explain", "spare key", id).stdout
+    outside = json_of("--embedder", "none", "explain", "spare key", id, "--project", "work")
+
+    assert "The attic is dusty" in text
+    assert "no word of the question occurs in it" in text
+    assert (outside["outcome"], outside["part"]) == ("outside", "project")
+    assert run("explain", "spare key", "nothing", code=3).stderr.startswith("error: there is no memory")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
 from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 import recollect
 from recollect.api.doors import Doors, TooLarge
+from recollect.api.mcp_mount import HEADERS, McpMount
 from recollect.api.problems import add_problems, problem
 from recollect.engine import Engine
 from recollect.settings import Settings
@@ -22,6 +27,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         version=recollect.__version__,
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
+        lifespan=_lifespan,
     )
     app.state.engine = engine
     app.state.settings = settings
@@ -32,10 +38,19 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             CORSMiddleware,
             allow_origins=list(settings.server.origins),
             allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", *HEADERS],
         )
     app.add_middleware(Doors, settings=settings.server)
+    app.state.mcp = McpMount(engine, settings.server)
+    app.router.routes.append(Route("/mcp", app.state.mcp, methods=["POST"], include_in_schema=False))
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(app.state.mcp.run())
+        yield
 
 
 def _operation(route: APIRoute) -> str:

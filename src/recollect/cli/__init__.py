@@ -9,7 +9,7 @@ from typing import NoReturn
 
 def main() -> None:
     """Run the program."""
-    if "recall" in sys.argv:
+    if "recall" in sys.argv or "explain" in sys.argv:
         _load_model_meanwhile()
     # pydantic would look through every installed package for plugins: a thirtieth of a second for nothing.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -8,6 +8,7 @@ import typer
 
 import recollect
 from recollect.cli import catalogue, evaluating, judging, memories, recalling, tuning, upkeep
+from recollect.cli.mcp import mcp
 from recollect.cli.options import Commands, Common
 
 app = typer.Typer(
@@ -47,6 +48,7 @@ def options(
 
 app.command()(memories.remember)
 app.command()(recalling.recall)
+app.command()(recalling.explain)
 app.command()(memories.get)
 app.command(name="list")(memories.list_memories)
 app.command()(memories.update)
@@ -61,3 +63,4 @@ app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)
 app.command()(judging.judge)
 app.command()(tuning.tune)
+app.add_typer(mcp, name="mcp")

@@ -1,4 +1,4 @@
-"""The command that recalls, and the one that shows a recall to a newcomer."""
+"""The commands that recall, that look behind a recall, and that show one to a newcomer."""
 
 from __future__ import annotations
 
@@ -12,26 +12,34 @@ from recollect.errors import Invalid
 from recollect.ranking import Tuning, preset
 from recollect.settings import knob_value
 
+Sessions = Annotated[
+    list[str] | None, typer.Option(help="Its project's sessions, or it alone if it has none; may be repeated.")
+]
+OnlySession = Annotated[bool, typer.Option("--only-session", help="Those sessions alone.")]
+Kinds = Annotated[list[str] | None, typer.Option(help="Only this kind; may be repeated.")]
+Limit = Annotated[int, typer.Option(help="How many; 0 is all that the searches found.")]
+Preset = Annotated[str | None, typer.Option("--preset", help="A named tuning, such as classic-rrf.")]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Turn a knob for this recall, such as keyword_weight=2; repeatable."),
+]
+Recent = Annotated[list[str] | None, typer.Option(help="Leave this id out; may be repeated.")]
+
 
 def recall(
     ctx: typer.Context,
     question: Annotated[str, typer.Argument(help="What to look for, in any words.")],
     project: Project = None,
-    session: Annotated[
-        list[str] | None, typer.Option(help="Its project's sessions, or it alone if it has none; may be repeated.")
-    ] = None,
-    only_session: Annotated[bool, typer.Option("--only-session", help="Those sessions alone.")] = False,
-    kind: Annotated[list[str] | None, typer.Option(help="Only this kind; may be repeated.")] = None,
-    limit: Annotated[int, typer.Option(help="How many; 0 is all that the searches found.")] = 10,
+    session: Sessions = None,
+    only_session: OnlySession = False,
+    kind: Kinds = None,
+    limit: Limit = 10,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show where each leg had it and what each step did.")
     ] = False,
-    preset_name: Annotated[str | None, typer.Option("--preset", help="A named tuning, such as classic-rrf.")] = None,
-    set_knobs: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Turn a knob for this recall, such as keyword_weight=2; repeatable."),
-    ] = None,
-    recent: Annotated[list[str] | None, typer.Option(help="Leave this id out; may be repeated.")] = None,
+    preset_name: Preset = None,
+    set_knobs: Knobs = None,
+    recent: Recent = None,
 ) -> None:
     """Recall memories by meaning and by words."""
     with common(ctx).engine() as engine:
@@ -57,6 +65,41 @@ def recall(
             show.recall(answer, explain=explain)
 
         emit(ctx, value, show_it)
+
+
+def explain(
+    ctx: typer.Context,
+    question: Annotated[str, typer.Argument(help="The question, as it was recalled with.")],
+    id: Annotated[str, typer.Argument(help="The memory's id.")],
+    project: Project = None,
+    session: Sessions = None,
+    only_session: OnlySession = False,
+    kind: Kinds = None,
+    limit: Limit = 10,
+    preset_name: Preset = None,
+    set_knobs: Knobs = None,
+    recent: Recent = None,
+) -> None:
+    """Say why a memory ranks where it does for a question, or why it does not appear."""
+    with common(ctx).engine() as engine:
+        seen = engine.explain(
+            question,
+            id,
+            limit=limit,
+            project=project,
+            session=session or None,
+            only_session=only_session,
+            kinds=_kinds(kind),
+            recent_ids=recent or (),
+            tuning=tuning_of(engine.tuned(), preset_name, set_knobs),
+        )
+
+    def show_it() -> None:
+        from recollect.cli import show
+
+        show.explanation(seen)
+
+    emit(ctx, seen.to_dict(), show_it)
 
 
 def tuning_of(now: Tuning, name: str | None, knobs: list[str] | None) -> Tuning:

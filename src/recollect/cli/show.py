@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from recollect.models import Hit, Memory, Page, Project, Reason, Recall, Session, Stats
+from recollect.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
 from recollect.ranking import Tuning
 
 LEG_COLOURS = {"semantic": "cyan", "keyword": "magenta"}
@@ -76,6 +76,23 @@ def recall(answer: Recall, *, explain: bool) -> None:
             console.print()
     if explain:
         _legs(answer)
+
+
+def explanation(seen: Explanation) -> None:
+    """The memory, what became of it and why, and what stands beside it in the result."""
+    if seen.degraded:
+        console.print(Text(f"{seen.degraded}: {seen.degraded_reason}", style="yellow"))
+    console.print(Text(one_line(seen.memory.indexed_text, max(console.width - 2, 40)), style="bold"))
+    console.print(Text(safe(_where(seen.memory)), style="dim"))
+    console.print(Text("\n" + safe(seen.sentence) + "\n"))
+    if seen.hit:
+        best = max((abs(reason.change) for reason in seen.hit.why), default=1.0) or 1.0
+        for reason in seen.hit.why:
+            console.print(_reason(reason, best))
+    for label, hit in (("just above", seen.above), ("just below", seen.below)):
+        if hit:
+            console.print(Text(f"\n{label}", style="dim"))
+            _hit(hit)
 
 
 def _hit(hit: Hit) -> None:

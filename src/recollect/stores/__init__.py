@@ -119,6 +119,10 @@ class Searching(Protocol):
         """The memories behind these keys that still exist."""
         ...
 
+    def keys(self, ids: Sequence[str]) -> Mapping[str, Key]:
+        """The store's own keys of these memories, by their ids; those that do not exist are not in it."""
+        ...
+
     def score_words(self, question: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
         """What `search_words` would score these in this scope, 0 where no word matches."""
         ...

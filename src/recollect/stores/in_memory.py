@@ -182,6 +182,10 @@ class InMemoryStore:
         with self._lock:
             return {key: self._entries[key].memory for key in keys if key in self._entries}
 
+    def keys(self, ids: Sequence[str]) -> Mapping[str, Key]:
+        with self._lock:
+            return {id: self._keys[id] for id in ids if id in self._keys}
+
     def score_words(self, question: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._lock:
             score = self._word_score(question, scope)

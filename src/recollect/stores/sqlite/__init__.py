@@ -170,6 +170,10 @@ class SqliteStore:
         with self._connections.read() as connection:
             return cast("Mapping[Key, Memory]", by_keys(connection, cast("Sequence[int]", keys)))
 
+    def keys(self, ids: Sequence[str]) -> Mapping[str, Key]:
+        with self._connections.read() as connection:
+            return cast("Mapping[str, Key]", memory_table.keys_by_id(connection, ids))
+
     def score_words(self, question: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
         with self._connections.read() as connection:
             state = read_state(connection)

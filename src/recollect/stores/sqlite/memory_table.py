@@ -91,11 +91,15 @@ def key_of(connection: apsw.Connection, id: str) -> int:
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> frozenset[int]:
     """The keys of these memories that exist."""
+    return frozenset(keys_by_id(connection, ids).values())
+
+
+def keys_by_id(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
+    """The keys of these memories that exist, by their ids."""
     wanted = storable_ids(ids)
     if not wanted:
-        return frozenset()
-    found = connection.execute("SELECT key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),))
-    return frozenset(key for (key,) in found)
+        return {}
+    return dict(connection.execute("SELECT id, key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),)))
 
 
 def neighbours(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:

@@ -1,0 +1,257 @@
+"""`recollect mcp` as clients start it: a real process, the SDK's client over real pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from typer.testing import CliRunner
+
+from recollect import Engine
+from recollect.cli.app import app
+from recollect.cli.mcp_clients import program
+
+CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
+
+
+def talk(command: list[str], say: Callable[[Client], Awaitable[Any]], *, folder: Path) -> Any:
+    """A conversation with a server started as a client does it: elsewhere, and almost without an environment."""
+    environment = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "XDG_DATA_HOME")}
+
+    async def conversation() -> Any:
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=folder)
+        async with Client(parameters) as client:
+            return await say(client)
+
+    return asyncio.run(conversation())
+
+
+def config(*words: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, ["mcp", "config", *words])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def entry(settings: dict[str, Any]) -> dict[str, Any]:
+    (servers,) = settings.values()
+    return servers["recollect"]
+
+
+def started(settings: dict[str, Any]) -> list[str]:
+    return [entry(settings)["command"], *entry(settings)["args"]]
+
+
+def test_two_processes_share_what_is_remembered_over_real_pipes(tmp_path: Path):
+    store = str(tmp_path / "shared.db")
+    command = [*program(), "mcp", "--store", store, "--project", "home", "--session", "talk"]
+
+    async def remember(client: Client) -> Any:
+        stored = await client.call_tool("memory_remember", {"text": "The feline sleeps on the sofa", "speaker": "Ana"})
+        found = await client.call_tool("memory_recall", {"query": "where is the cat?"})
+        return stored, found
+
+    async def recall(client: Client) -> Any:
+        found = await client.call_tool("memory_recall", {"query": "where does the cat rest?"})
+        return found, await client.call_tool("memory_get", {"id": found.structured_content["hits"][0]["id"]})
+
+    stored, first = talk(command, remember, folder=tmp_path)
+    second, got = talk(command, recall, folder=tmp_path)
+
+    (id,) = stored.structured_content["ids"]
+    assert [hit["id"] for hit in first.structured_content["hits"]] == [id]  # by meaning: the real model
+    assert [hit["id"] for hit in second.structured_content["hits"]] == [id]
+    assert second.structured_content["degraded"] is None
+    memory = got.structured_content["memory"]
+    assert (memory["who"], memory["project"], memory["session"]) == ("Ana", "home", "talk")
+
+
+def test_read_only_is_read_only_from_outside(tmp_path: Path):
+    with Engine.open(tmp_path / "kept.db", embedder="none") as engine:
+        engine.remember("The spare key is here")
+    command = [*program(), "mcp", "--store", str(tmp_path / "kept.db"), "--embedder", "none", "--read-only"]
+
+    async def look(client: Client) -> Any:
+        tools = await client.list_tools()
+        return tools, await client.call_tool("memory_remember", {"text": "more"})
+
+    tools, refused = talk(command, look, folder=tmp_path)
+
+    assert {tool.name for tool in tools.tools} == {"memory_recall", "memory_get", "memory_explain", "memory_status"}
+    assert refused.is_error
+    assert "may only read" in refused.content[0].text
+
+
+NOISY = """
+import logging, os, sys
+print("noise before anything")
+logging.basicConfig(stream=sys.stdout, level=logging.DEBUG)
+from recollect.engine import Engine
+quiet = Engine.recall
+def noisy(self, *args, **options):
+    print("noise by print", flush=True)
+    os.write(1, b"noise by the descriptor\\n")
+    logging.getLogger("library").info("noise by a log")
+    os.system("echo noise by a child")
+    return quiet(self, *args, **options)
+Engine.recall = noisy
+from recollect.cli import main
+main()
+"""
+
+
+def test_nothing_but_the_protocol_is_on_standard_output_whatever_libraries_print(tmp_path: Path):
+    command = [sys.executable, "-c", NOISY, "mcp", "--store", str(tmp_path / "n.db"), "--embedder", "none"]
+    messages = [
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": {"name": "t", "version": "1"},
+            },
+        },
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "memory_recall", "arguments": {"query": "x"}},
+        },
+    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, **pipes, text=True, cwd=tmp_path, env=buffered) as process:
+        assert process.stdin
+        assert process.stdout
+        answers = []
+        for message in messages:
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+            if "id" in message:
+                answers.append(json.loads(process.stdout.readline()))
+        rest, errors = process.communicate(timeout=30)
+
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["structuredContent"]["hits"] == []
+    assert rest == ""
+    assert process.returncode == 0
+    for noise in ("before anything", "by print", "by the descriptor", "by a log", "by a child"):
+        assert f"noise {noise}" in errors
+
+
+def test_a_wrong_start_says_why_on_standard_error_and_nothing_on_standard_output(tmp_path: Path):
+    command = [*program(), "mcp", "--store", "mongo://here"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "there is no store 'mongo://'" in ended.stderr
+
+
+def test_it_ends_at_an_interrupt_while_it_waits_for_its_client(tmp_path: Path):
+    command = [*program(), "mcp", "--store", str(tmp_path / "i.db"), "--embedder", "none"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        process.stdin.flush()
+        process.stdout.readline()  # it is up
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(timeout=20) == 130
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_config_prints_starts_a_working_server(client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RECOLLECT_STORE")
+    with Engine.open("here.db", embedder="none", profile="ana") as engine:
+        engine.remember("The spare key is here", project="home")
+    words = ("--client", client, "--store", "here.db", "--profile", "ana", "--embedder", "none", "--project", "home")
+
+    settings = json.loads(config(*words, "--json").stdout)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    status = talk(started(settings), lambda it: it.call_tool("memory_status", {}), folder=elsewhere)
+
+    assert status.structured_content["memories"] == 1
+    assert (status.structured_content["profile"], status.structured_content["project"]) == ("ana", "home")
+    assert Path(entry(settings)["command"]).is_absolute()
+
+
+def test_for_claude_code_the_command_line_is_printed_and_says_the_same_as_the_json(tmp_path: Path):
+    words = ("--client", "claude-code", "--store", str(tmp_path / "with space.db"))
+
+    line = shlex.split(config(*words).stdout)
+
+    assert line[:5] == ["claude", "mcp", "add", "recollect", "--"]
+    assert line[5:] == started(json.loads(config(*words, "--json").stdout))
+
+
+@pytest.mark.parametrize(
+    ("client", "key", "place"),
+    [
+        ("claude-desktop", "mcpServers", "claude_desktop_config.json"),
+        ("cursor", "mcpServers", ".cursor/mcp.json"),
+        ("vscode", "servers", "Code/User/mcp.json"),
+    ],
+)
+def test_standard_error_says_into_which_file_it_goes(client: str, key: str, place: str):
+    result = config("--client", client)
+
+    assert list(json.loads(result.stdout)) == [key]
+    assert place in result.stderr
+    assert result.stderr.startswith("goes into /")
+
+
+def test_over_http_the_address_is_printed_and_a_place_for_the_token_where_one_is_needed(monkeypatch):
+    here = entry(json.loads(config("--client", "cursor", "--http", "--project", "home").stdout))
+    assert here == {"url": "http://127.0.0.1:4000/mcp", "headers": {"X-Project": "home"}}
+
+    monkeypatch.setenv("RECOLLECT_SERVER_HOST", "memory.example")
+    monkeypatch.setenv("RECOLLECT_SERVER_PORT", "4100")
+    result = config("--client", "vscode", "--http")
+    there = entry(json.loads(result.stdout))
+    assert there["type"] == "http"
+    assert there["url"] == "http://memory.example:4100/mcp"
+    assert there["headers"] == {"Authorization": "Bearer YOUR-TOKEN"}
+    assert "recollect token create" in result.stderr
+    line = shlex.split(config("--client", "claude-code", "--http").stdout)
+    assert line[-2:] == ["--header", "Authorization: Bearer YOUR-TOKEN"]
+    assert "takes no address" in config("--client", "claude-desktop", "--http", code=2).stderr
+
+
+def test_settings_that_a_client_does_not_hand_on_are_named_without_their_values(monkeypatch):
+    monkeypatch.setenv("RECOLLECT_EMBEDDER_API_KEY", "sk-secret")
+
+    result = config("--client", "cursor")
+
+    assert "RECOLLECT_EMBEDDER_API_KEY" in result.stderr
+    assert "sk-secret" not in result.output
+
+
+def test_a_config_file_in_this_folder_is_handed_on_by_its_full_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recollect.toml").write_text("[tuning]\nkeyword_weight = 2.0\n")
+
+    assert f"--config={tmp_path / 'recollect.toml'}" in started(json.loads(config("--client", "cursor").stdout))
+
+
+def test_places_given_before_config_are_refused_instead_of_forgotten():
+    result = CliRunner().invoke(app, ["mcp", "--project", "home", "config", "--client", "cursor"])
+
+    assert result.exit_code == 2
+    assert "behind 'config'" in result.stderr
