@@ -9,7 +9,9 @@ from fastapi.routing import APIRoute
 
 import recollect
 from recollect.api.doors import Doors, TooLarge
+from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
+from recollect.api.routes import add_routes
 from recollect.engine import Engine
 from recollect.settings import Settings
 
@@ -22,6 +24,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         version=recollect.__version__,
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
+        openapi_tags=TAGS,
+        responses=EVERYWHERE,
     )
     app.state.engine = engine
     app.state.settings = settings
@@ -35,6 +39,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile"],
         )
     app.add_middleware(Doors, settings=settings.server)
+    add_routes(app)
+    add_problem_schema(app)
     return app
 
 
