@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema, field_validator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+)
 
-from recollect.api.fields import EXAMPLE_ID, OTHER_ID, Asked, Camel, Id, Kinds, Name, Sessions, Sought, Text, Time
+from recollect.api.fields import (
+    EXAMPLE_ID,
+    OTHER_ID,
+    WHOLE,
+    Asked,
+    Camel,
+    Id,
+    Kinds,
+    Name,
+    Sessions,
+    Sought,
+    Text,
+    Time,
+)
 from recollect.api.knobs import TuningChoice
 from recollect.judge import MOST_RELEVANT
 from recollect.models import Kind
 
+Position = Annotated[int, Field(ge=0, lt=2**53), WHOLE]
+Limit = Annotated[int, Field(ge=1, le=200), WHOLE]
+Numbered = Annotated[int, Field(ge=1), WHOLE]
 Importance = Annotated[float, Field(ge=0, le=1, description="How much it matters, from 0 to 1.")]
 Metadata = Annotated[dict[str, JsonValue], Field(description="Anything else that is to be kept with it.")]
 
@@ -37,7 +62,7 @@ class MemoryIn(Camel):
     id: Id | None = Field(None, description="A UUID of your own; without it one is made.")
     project: Name | None = None
     session: Name | None = None
-    position: int | None = Field(None, ge=0, lt=2**53, description="Its place in the session; else the next free one.")
+    position: Position | None = Field(None, description="Its place in the session; else the next free one.")
     kind: Kind = Field("episodic", description="What happened (episodic), what is known (semantic), who one is.")
     speaker: Name | None = None
     importance: Importance = 0.5
@@ -71,9 +96,10 @@ OneOrMany = Annotated[
 ]
 
 
-def _without_default(schema: dict[str, Any]) -> None:
+def _never_null(schema: dict[str, Any]) -> None:
     """Null is no value of such a field: it only stands for one that was left out."""
     schema.pop("default")
+    schema.update(schema.pop("anyOf")[0])
 
 
 class MemoryPatch(Camel):
@@ -83,14 +109,14 @@ class MemoryPatch(Camel):
         json_schema_extra={"examples": [{"importance": 1.0, "evergreen": True}], "minProperties": 1}
     )
 
-    text: Text | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
-    kind: Kind | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
+    text: Text | None = Field(None, json_schema_extra=_never_null)
+    kind: Kind | None = Field(None, json_schema_extra=_never_null)
     speaker: Name | None = None
-    importance: Importance | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
-    metadata: Metadata | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
+    importance: Importance | None = Field(None, json_schema_extra=_never_null)
+    metadata: Metadata | None = Field(None, json_schema_extra=_never_null)
     source: Name | None = None
     occurred: Time | None = None
-    evergreen: bool | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
+    evergreen: bool | None = Field(None, json_schema_extra=_never_null)
 
     @field_validator("text", "kind", "importance", "metadata", "evergreen", mode="before")
     @classmethod
@@ -116,13 +142,22 @@ class ForgetThese(Camel):
     ids: list[Id] = Field(min_length=1, max_length=10_000)
 
 
+def _meant(confirm: bool) -> bool:
+    if not confirm:
+        raise ValueError("forgetting a whole scope cannot be undone; say true if that is meant")
+    return confirm
+
+
+Confirmed = Annotated[bool, AfterValidator(_meant), WithJsonSchema({"type": "boolean", "const": True})]
+
+
 class ForgetScope(Camel):
     """A whole scope to forget; `confirm` says that this is meant."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"scope": {"session": "2026-05-08"}, "confirm": True}]})
 
     scope: ScopeIn
-    confirm: Literal[True] = Field(description="It cannot be undone.")
+    confirm: Confirmed = Field(description="It cannot be undone.")
 
 
 def _ids_or_scope(value: Any) -> str:
@@ -136,7 +171,7 @@ IdsOrScope = Annotated[
 
 class _Question(Camel):
     query: Asked = Field(description="What is asked, in plain words.")
-    limit: int = Field(10, ge=1, le=200, description="The most hits.")
+    limit: Limit = Field(10, description="The most hits.")
     project: Sought | None = Field(None, description="Only this project's memories.")
     session: Sessions | None = Field(
         None, description="A session, or several. One that belongs to a project stands for the whole project."
@@ -200,7 +235,7 @@ def _graded(value: Any) -> Any:
 
 _GRADES = {"type": "object", "maxProperties": 1000, "propertyNames": {"format": "uuid"}}
 Good = Annotated[
-    dict[Id, Annotated[int, Field(ge=1, le=MOST_RELEVANT)]],
+    dict[Id, Annotated[int, Field(ge=1, le=MOST_RELEVANT), WHOLE]],
     Field(max_length=1000),
     BeforeValidator(_graded),
     WithJsonSchema(
@@ -219,7 +254,11 @@ class JudgementIn(Camel):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"question": "What can Ana not eat?", "good": {EXAMPLE_ID: 3}, "bad": [OTHER_ID]}]
+            "examples": [{"question": "What can Ana not eat?", "good": {EXAMPLE_ID: 3}, "bad": [OTHER_ID]}],
+            "anyOf": [
+                {"required": ["good"], "properties": {"good": {"minItems": 1, "minProperties": 1}}},
+                {"required": ["bad"], "properties": {"bad": {"minItems": 1}}},
+            ],
         }
     )
 
@@ -247,4 +286,4 @@ class UndoIn(Camel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{}, {"id": 3}]})
 
-    id: int | None = Field(None, ge=1, description="A change of the history; without it the last one.")
+    id: Numbered | None = Field(None, description="A change of the history; without it the last one.")
