@@ -14,7 +14,9 @@ from starlette.routing import Route
 import recollect
 from recollect.api.doors import Doors, TooLarge
 from recollect.api.mcp_mount import HEADERS, McpMount
+from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
+from recollect.api.routes import add_routes
 from recollect.engine import Engine
 from recollect.settings import Settings
 
@@ -28,6 +30,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
         lifespan=_lifespan,
+        openapi_tags=TAGS,
+        responses=EVERYWHERE,
     )
     app.state.engine = engine
     app.state.settings = settings
@@ -41,6 +45,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", *HEADERS],
         )
     app.add_middleware(Doors, settings=settings.server)
+    add_routes(app)
+    add_problem_schema(app)
     app.state.mcp = McpMount(engine, settings.server)
     app.router.routes.append(Route("/mcp", app.state.mcp, methods=["POST"], include_in_schema=False))
     return app
