@@ -58,6 +58,10 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"json": {"scope": {"session": f"{SECRET}-session"}, "confirm": True}},
         {"json": {"scope": {"project": f"{SECRET}-project"}, "confirm": True}},
     ],
+    ("POST", "/v1/recall/explain"): [
+        {"json": {"query": SECRET, "id": THEIRS}},
+        {"json": {"query": SECRET, "id": THEIRS, "session": f"{SECRET}-session"}},
+    ],
     ("POST", "/v1/recall"): [
         {"json": {"query": SECRET, "limit": 200, "dropped": True}},
         {"json": {"query": SECRET, "session": f"{SECRET}-session"}},
@@ -212,7 +216,9 @@ def test_a_request_for_this_host_is_let_in(engine, host):
     assert client(engine, hosts=("memory.home",)).get("/settings", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://[", "http://127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://[", "http://127.0.0.1.evil.example", "http://127.0.0.1:3000"]
+)
 def test_a_page_from_elsewhere_is_refused_and_changes_nothing(engine, origin):
     refused = client(engine).patch("/settings", json={"rrfK": 9}, headers={"Origin": origin})
 

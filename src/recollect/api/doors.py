@@ -40,7 +40,7 @@ class Doors:
                 "this service does not go by that name; allow it with RECOLLECT_SERVER_HOSTS",
                 code="unknown_host",
             )
-        elif origin is not None and origin not in self._origins and _origin_host(origin) != host:
+        elif origin is not None and origin not in self._origins and _place(origin) != headers.get("host", "").lower():
             refusal = problem(
                 403, "pages of that origin may not call this service; see RECOLLECT_SERVER_ORIGINS", code="not_allowed"
             )
@@ -78,9 +78,10 @@ def _counting(receive: Receive, most: int) -> Receive:
     return counted
 
 
-def _origin_host(origin: str) -> str:
+def _place(origin: str) -> str:
+    """The host and port of an origin: a page of another port of this machine is another's page."""
     try:
-        return _host(urlsplit(origin).netloc)
+        return urlsplit(origin).netloc.lower()
     except ValueError:  # such as a bracket that is not closed
         return ""
 

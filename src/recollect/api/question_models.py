@@ -49,6 +49,15 @@ class RecallIn(_Question):
     dropped: bool = Field(False, description="Whether to explain also what did not come into the result.")
 
 
+class ExplainIn(_Question):
+    """A question, and the memory that it is about."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "What can Ana not eat?", "id": EXAMPLE_ID}]})
+
+    id: Id = Field(description="The memory whose place is to be explained.")
+    tuning: TuningChoice | None = Field(None, description="For this recall alone: knobs, or the name of a preset.")
+
+
 class CompareIn(_Question):
     """A question and two tunings; null is the one in force."""
 

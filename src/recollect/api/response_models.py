@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 
+from recollect import models
 from recollect.models import Kind
 
 
@@ -110,6 +111,35 @@ class Move(_Answer):
     rank_a: int | None
     rank_b: int | None
     change: int | None = Field(description="How many places higher it is in b than in a.")
+
+
+class Standing(_Answer):
+    """How one leg of a recall sees a memory, whether it brought it or not."""
+
+    leg: str
+    ran: bool
+    score: float | None = Field(description="The leg's own score of it.")
+    rank: int | None = Field(description="Its place among all memories asked of; null where the leg cannot find it.")
+    found: int = Field(description="How many candidates the leg brought.")
+    last: float | None = Field(description="What the last of them scored.")
+    note: str
+
+
+class Explanation(_Answer):
+    """Why a memory ranked where it did for a question, or why it did not appear."""
+
+    question: str
+    memory: Memory
+    outcome: models.Outcome
+    sentence: str
+    standings: list[Standing]
+    hit: Hit | None
+    above: Hit | None = Field(description="The hit just before it.")
+    below: Hit | None = Field(description="The hit just behind it.")
+    part: str | None = Field(description="What of the scope it is outside of.")
+    same_as: str | None = Field(description="The id of the hit that says the same.")
+    degraded: str | None
+    degraded_reason: str | None
 
 
 class Comparison(_Answer):

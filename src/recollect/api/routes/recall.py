@@ -8,9 +8,10 @@ from fastapi.responses import JSONResponse
 from recollect import models
 from recollect.api.auth import Reading
 from recollect.api.knobs import chosen
-from recollect.api.question_models import CompareIn, RecallIn
-from recollect.api.rendering import recalled
-from recollect.api.response_models import Comparison, Recall
+from recollect.api.openapi import may_fail
+from recollect.api.question_models import CompareIn, ExplainIn, RecallIn
+from recollect.api.rendering import answer, recalled
+from recollect.api.response_models import Comparison, Explanation, Recall
 from recollect.api.strict_route import StrictRoute
 
 router = APIRouter(prefix="/v1/recall", tags=["recall"], route_class=StrictRoute)
@@ -24,6 +25,15 @@ def recall_memories(inside: Reading, question: RecallIn) -> JSONResponse:
     """
     found = inside.recall(question.query, **question.asked(), tuning=chosen(question.tuning))
     return JSONResponse(recalled(found, explain=question.explain, dropped=question.dropped and question.explain))
+
+
+@router.post(
+    "/explain", response_model=Explanation, summary="Why a memory is there, or is not", responses=may_fail(404)
+)
+def explain_recall(inside: Reading, question: ExplainIn) -> JSONResponse:
+    """Why a memory ranks where it does for a question, or where it fell out, in a sentence and in figures."""
+    asked = question.asked()
+    return answer(inside.explain(question.query, question.id, **asked, tuning=chosen(question.tuning)))
 
 
 @router.post("/compare", response_model=Comparison, summary="One question, two tunings")
