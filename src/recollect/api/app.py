@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
 from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
@@ -10,8 +13,12 @@ from fastapi.routing import APIRoute
 import recollect
 from recollect.api.doors import Doors, TooLarge
 from recollect.api.problems import add_problems, problem
+from recollect.api.routes import chat
 from recollect.engine import Engine
 from recollect.settings import Settings
+
+Opener = Callable[[FastAPI], AbstractAsyncContextManager[object]]
+"""Opens something that lives as long as the service runs, and closes it when that ends."""
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
@@ -22,20 +29,33 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         version=recollect.__version__,
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
+        lifespan=_lifespan,
     )
     app.state.engine = engine
     app.state.settings = settings
+    app.state.openers = []
     add_problems(app)
     app.add_exception_handler(TooLarge, _too_large)
+    chat.add_chat(app)
     if settings.server.origins:
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(settings.server.origins),
             allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Project", "X-Session"],
         )
     app.add_middleware(Doors, settings=settings.server)
     return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """What was put into `app.state.openers` is open while the service runs; the last opened is closed first."""
+    openers: list[Opener] = app.state.openers
+    async with AsyncExitStack() as opened:
+        for opener in openers:
+            await opened.enter_async_context(opener(app))
+        yield
 
 
 def _operation(route: APIRoute) -> str:

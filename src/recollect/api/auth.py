@@ -6,6 +6,7 @@ every request needs one, and so it does everywhere if the settings say so.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from starlette.exceptions import HTTPException
 from recollect.confined import Confined
 from recollect.engine import Engine
 from recollect.settings import ServerSettings
-from recollect.tokens import ACCESSES, Access
+from recollect.tokens import ACCESSES, Access, looks_like_token
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -107,6 +108,30 @@ def administering(request: Request, who: Known) -> Engine:
     return engine
 
 
+def _whatever_the_key(access: Access) -> Callable[..., Confined]:
+    """Lets in clients made for a model's server, which always send a key.
+
+    Where nobody needs a token, a key that is none of ours is meant for the model.
+    """
+
+    def let_in(
+        request: Request,
+        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None,
+        profile: Profile = None,
+    ) -> Confined:
+        settings: ServerSettings = request.app.state.settings.server
+        secret = given.credentials if given else None
+        if secret is not None and not looks_like_token(secret) and not needs_token(settings):
+            secret = None
+        who = identify(request.app.state.engine, settings, secret)
+        allowed(who, access)
+        return inside(request, who, profile)
+
+    return let_in
+
+
 Reading = Annotated[Confined, Depends(reading)]
 Writing = Annotated[Confined, Depends(writing)]
 Administering = Annotated[Engine, Depends(administering)]
+Chatting = Annotated[Confined, Depends(_whatever_the_key("write"))]
+ListingModels = Annotated[Confined, Depends(_whatever_the_key("read"))]

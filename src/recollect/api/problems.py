@@ -57,10 +57,15 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
+def status_of(error: RecollectError) -> int:
+    """What HTTP calls an error."""
+    return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+
+
 def _ours(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RecollectError):
         raise error
-    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+    status = status_of(error)
     headers = {"Retry-After": "1"} if status == 503 else None
     return problem(status, str(error), code=error.code, headers=headers)
 
@@ -68,12 +73,12 @@ def _ours(_: Request, error: Exception) -> JSONResponse:
 def _not_valid(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    errors = [_field(item) for item in error.errors()]
+    errors = [field_of(item) for item in error.errors()]
     detail = "; ".join(f"{item['field']}: {item['message']}" if item["field"] else item["message"] for item in errors)
     return problem(422, detail, code="invalid", errors=errors)
 
 
-def _field(item: Any) -> dict[str, Any]:
+def field_of(item: Any) -> dict[str, Any]:
     """Which field is wrong, and why; what was sent is not repeated, for it may be somebody's memory."""
     _, *path = item["loc"]
     name = ".".join(str(part) for part in path)

@@ -1,0 +1,149 @@
+"""What chat and context take and give, as JSON."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from recollect.models import Kind
+from recollect.prompt_context import Item, PromptContext
+from recollect.remember import MAX_NAME
+
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")]
+ChatMessage = dict[str, Any]
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+
+
+class _Place(_Camel):
+    session: Name | None = Field(None, description="The conversation. Its latest episodes go into the prompt.")
+    project: Name | None = Field(None, description="Recall from this project.")
+    everywhere: bool = Field(
+        False, strict=True, description="Recall from the whole profile, and not from the session or project alone."
+    )
+    budget: int | None = Field(
+        None, ge=0, le=200_000, strict=True, description="How many tokens memories may take; the settings say if not."
+    )
+    recent: int | None = Field(
+        None,
+        ge=0,
+        le=1000,
+        strict=True,
+        description="How many of the session's latest episodes; the settings say if not.",
+    )
+    tuning: dict[str, Any] | str | None = Field(None, description="Knobs for this recall alone, or a preset's name.")
+
+
+class MemoryWishes(_Place):
+    """What a chat asks of memory, in the field `recollect` of a request."""
+
+    recall: bool = Field(True, strict=True, description="Whether memories go into the prompt.")
+    store: bool = Field(True, strict=True, description="Whether the turn is remembered.")
+
+
+class ChatRequest(BaseModel):
+    """A request for a chat completion. Whatever else it holds is passed on to the model as it is."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "llama3.2",
+                    "messages": [{"role": "user", "content": "What should I cook for Ada tonight?"}],
+                    "stream": False,
+                    "recollect": {"session": "kitchen", "budget": 1000},
+                }
+            ]
+        },
+    )
+
+    messages: list[ChatMessage] = Field(min_length=1, description="The conversation, as OpenAI's API has it.")
+    recollect: MemoryWishes | None = Field(None, description="For Recollect alone; not passed on.")
+
+
+class ContextRequest(_Place):
+    """A question, or the messages that are to go to a model."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"query": "What should I cook for Ada tonight?", "session": "kitchen", "budget": 1000}]
+        }
+    )
+
+    query: Annotated[str, Field(min_length=1, max_length=100_000, pattern=r"\S")] | None = None
+    messages: Annotated[list[ChatMessage], Field(min_length=1)] | None = Field(
+        None, description="Memories that these hold already are left out."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.query is None) == (self.messages is None):
+            raise ValueError("send a query or messages, one of both")
+        return self
+
+
+class ContextItem(_Camel):
+    """A memory in the prompt, or one that was left out, and why."""
+
+    id: str
+    part: Literal["identity", "recent", "recalled"]
+    kind: Kind
+    speaker: str | None
+    session: str | None
+    project: str | None
+    when: datetime
+    text: str
+    tokens: int
+    cut: bool = Field(description="Whether this is only its beginning, because nothing fitted whole.")
+    why: str
+
+    @classmethod
+    def of(cls, item: Item) -> Self:
+        """The item as it is sent."""
+        memory = item.memory
+        return cls(
+            id=memory.id,
+            part=item.part,
+            kind=memory.kind,
+            speaker=memory.speaker,
+            session=memory.session,
+            project=memory.project,
+            when=memory.when,
+            text=item.text,
+            tokens=item.tokens,
+            cut=item.cut,
+            why=item.why,
+        )
+
+
+class Context(_Camel):
+    """What memory gives to a prompt."""
+
+    text: str = Field(description="The block for the prompt; empty if there is nothing to say.")
+    messages: list[dict[str, str]] = Field(description="The block as messages, to go before the conversation.")
+    token_count: int
+    budget: int
+    counter: str = Field(description="What the tokens were counted with.")
+    items: list[ContextItem] = Field(description="What is in the block, in its order.")
+    left_out: list[ContextItem] = Field(description="What had no room, or is in the messages already.")
+    degraded: str | None = Field(description="What the recall had to do without.")
+
+    @classmethod
+    def of(cls, context: PromptContext) -> Self:
+        """The context as it is sent."""
+        return cls(
+            text=context.text,
+            messages=context.messages,
+            token_count=context.token_count,
+            budget=context.budget,
+            counter=context.counter,
+            items=[ContextItem.of(item) for item in context.items],
+            left_out=[ContextItem.of(item) for item in context.left_out],
+            degraded=context.degraded,
+        )

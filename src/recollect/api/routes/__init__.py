@@ -1,0 +1,1 @@
+"""The service's addresses, one file a noun."""
