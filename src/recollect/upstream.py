@@ -91,8 +91,8 @@ class Upstream:
         if self._settings.url is None:
             raise UpstreamError(
                 501,
-                "no model is configured for chat: set RECOLLECT_UPSTREAM_URL, or url in the [upstream] of a config file, "
-                "to a server that speaks OpenAI's API, such as http://127.0.0.1:11434/v1",
+                "no model is configured for chat: set RECOLLECT_UPSTREAM_URL, or url of [upstream] in a config file,"
+                " to a server that speaks OpenAI's API, such as http://127.0.0.1:11434/v1",
                 code="upstream_not_configured",
             )
 
