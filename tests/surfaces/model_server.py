@@ -62,7 +62,11 @@ class ModelServer:
     script: list[Behaviour] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     left: threading.Event = field(default_factory=threading.Event)
-    release: threading.Event = field(default_factory=threading.Event)
+
+    def forget(self) -> None:
+        """Be as new."""
+        self.script, self.calls = [], []
+        self.left.clear()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -118,7 +122,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 async def _well(call: Call) -> None:
-    """Answers with what was said last, or lists models, or gives a vector of nothing."""
+    """Answers with what was said last, or lists models."""
     if call.path.endswith("/models"):
         await call.answer({"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 1}]})
         return
@@ -198,17 +202,38 @@ async def _read(receive: Receive) -> bytes:
     return body
 
 
+class _Server(uvicorn.Server):
+    """A server that ends at once when it is told to, and not at the next tenth of a second."""
+
+    _stop: asyncio.Event
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def main_loop(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        await self.on_tick(0)
+        self.up.set()
+        await self._stop.wait()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+
+
 @contextmanager
 def running(app: Any) -> Iterator[str]:
     """The address of an application that a real server serves on a free port."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="auto", timeout_graceful_shutdown=10))
+    server = _Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=10))
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"  # the listener queues whoever comes before it runs
+        assert server.up.wait(30)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join()
         listener.close()
 

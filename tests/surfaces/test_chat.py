@@ -15,10 +15,16 @@ from tests.surfaces.chatting import NO_TOKEN, ask, chat_service, client, context
 from tests.surfaces.model_server import DONE, ModelServer, answers, event, model_server, stream_of, streams
 
 
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
+@pytest.fixture(scope="module")
+def one_model() -> Iterator[ModelServer]:
     with model_server() as server:
         yield server
+
+
+@pytest.fixture
+def model(one_model: ModelServer) -> ModelServer:
+    one_model.forget()
+    return one_model
 
 
 @pytest.fixture
