@@ -148,9 +148,10 @@ def test_a_recalled_memory_says_its_rank_and_what_gave_most(ada: Confined) -> No
     ada.remember([{"text": "Llamas hum."}, {"text": "Llamas hum and spit."}])
     first, second = assemble(ada, "Do llamas spit?").items
     assert first.text == "Llamas hum and spit."
-    assert first.why.startswith("It came at rank 1; keyword gave most of its score (")
+    assert first.why.startswith("It came at rank 1, scored ")
+    assert "most of it was given by keyword (" in first.why
     assert first.why.endswith("where it was at rank 1.")
-    assert second.why.startswith("It came at rank 2; ")
+    assert second.why.startswith("It came at rank 2, ")
 
 
 def test_room_goes_to_identity_then_the_newest_then_the_best(ada: Confined) -> None:

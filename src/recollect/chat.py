@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -54,7 +55,7 @@ class Begun(NamedTuple):
     rest: AsyncGenerator[bytes, None]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Relay:
     """A model's stream on its way to the client. `end` it when the client has had it, or has gone."""
 
@@ -92,11 +93,13 @@ class Relay:
         """Close the connection to the model, and keep what was said."""
         if not self._ended:
             self._ended = True
+            self.chat.open.discard(self)
             self._keep()
             self.chat.turns.start(self._close())
 
     async def _close(self) -> None:
-        await self.rest.aclose()
+        with suppress(RuntimeError):  # somebody still waits for the next piece; closing the response wakes them
+            await self.rest.aclose()
         await self.response.close()
 
     def _keep(self) -> None:
@@ -112,9 +115,13 @@ class Chat:
         self._settings = settings
         self.upstream = Upstream(settings)
         self.turns = Turns()
+        self.open: set[Relay] = set()
+        """The streams that are on their way."""
 
     async def close(self) -> None:
         """Wait until everything is stored, and let go of connections."""
+        for relay in [*self.open]:
+            relay.end()
         await self.turns.settle()
         await self.upstream.close()
 
@@ -144,7 +151,9 @@ class Chat:
                 self.turns.keep(confined, turn, NO_ANSWER)
             raise
         if isinstance(came, Begun):
-            body: bytes | Relay = Relay(response, came.first, came.rest, self, confined, turn)
+            relay = Relay(response, came.first, came.rest, self, confined, turn)
+            self.open.add(relay)
+            body: bytes | Relay = relay
         else:
             body = came
             await self._keep(confined, turn, read_answer(came) if response.ok else NO_ANSWER)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import Any
 
 from recollect.models import Memory
@@ -43,7 +44,7 @@ def ending(nonce: str) -> str:
 
 def note(memory: Memory, part: str, *, text: str | None = None) -> str:
     """A memory as one line; with `text`, as much of it as that."""
-    fields: dict[str, Any] = {"note": part, "when": memory.when.isoformat(timespec="minutes")}
+    fields: dict[str, Any] = {"note": part, "when": f"{memory.when.astimezone(UTC):%Y-%m-%d %H:%M}Z"}
     if memory.speaker:
         fields["speaker"] = memory.speaker
     if memory.metadata.get("incomplete"):

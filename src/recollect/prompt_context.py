@@ -28,8 +28,8 @@ Message = Mapping[str, Any]
 
 MOST_IDENTITY = 200
 MOST_RECALLED = 50
-FEWEST_TOKENS = 8
-"""A memory of which fewer tokens than this would fit says nothing."""
+FEWEST_CHARACTERS = 20
+"""A memory of which no more than this would fit says nothing."""
 
 IN_BLOCK: tuple[Part, ...] = ("identity", "recalled", "recent")
 
@@ -85,7 +85,7 @@ def assemble(
     """
     counter = count_tokens or token_counter(confined.engine)
     room = _Room(counter, budget, nonce or secrets.token_hex(8))
-    if room.left < FEWEST_TOKENS:
+    if room.left <= 0:
         return PromptContext("", (), (), 0, budget, counter.name)
     messages: Sequence[Message] = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
     known = _identity(confined)
@@ -147,10 +147,8 @@ def why_recalled(hit: Hit) -> str:
     most = max(hit.why, key=lambda reason: reason.change, default=None)
     if most is None:
         return f"It came at rank {hit.rank}."
-    place = "" if most.rank is None else f", where it was at rank {most.rank}"
-    return (
-        f"It came at rank {hit.rank}; {most.step} gave most of its score ({most.change:.3f} of {hit.score:.3f}){place}."
-    )
+    given = f"{most.step} ({most.change:.3f})" + ("" if most.rank is None else f", where it was at rank {most.rank}")
+    return f"It came at rank {hit.rank}, scored {hit.score:.3f}; most of it was given by {given}."
 
 
 class _Room:
@@ -188,7 +186,7 @@ class _Room:
 
         start = split_text(item.text, lambda part: self._counter.count(line(part)) <= self.left)[0]
         tokens = self._counter.count(line(start))
-        if tokens > self.left:
+        if tokens > self.left or len(start) < FEWEST_CHARACTERS:
             return None
         why = f"{item.why} It was too long for the budget, and this is its beginning."
         return replace(item, text=f"{start} …", tokens=tokens, why=why, cut=True)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from recollect.answers import Answer
 from recollect.confined import Confined
@@ -18,6 +18,8 @@ from recollect.errors import Conflict, RecollectError
 from recollect.models import Memory
 from recollect.prompt_context import latest_episodes, open_question
 from recollect.remember import MAX_TEXT, check_name
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class Turns:
     """Stores turns beside the event loop, those of one session one after another."""
 
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[Any]] = set()
         self._last: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def keep(self, confined: Confined, turn: Turn, answer: Answer) -> asyncio.Task[None]:
@@ -51,7 +53,7 @@ class Turns:
         task.add_done_callback(lambda done: self._last.pop(place) if self._last.get(place) is done else None)
         return task
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Something to be done before the service ends."""
         task = asyncio.create_task(work)
         self._running.add(task)

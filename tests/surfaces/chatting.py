@@ -18,13 +18,13 @@ NO_TOKEN = "sk-not-one-of-ours"
 
 
 @contextmanager
-def chat_service(engine: Engine, upstream: str | None, **settings: Any) -> Iterator[str]:
+def chat_service(engine: Engine, upstream: str | None, *, grace: float = 10, **settings: Any) -> Iterator[str]:
     """The address of the service; when it has ended, everything is stored."""
     server = ServerSettings(**settings.pop("server", {}))
     chosen = engine.settings.model_copy(
         update={"upstream": UpstreamSettings(url=upstream, **settings), "server": server}
     )
-    with running(create_app(engine, chosen)) as url:
+    with running(create_app(engine, chosen), grace=grace) as url:
         yield url
 
 

@@ -61,11 +61,13 @@ class ModelServer:
     url: str = ""
     script: list[Behaviour] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
+    asked: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
 
     def forget(self) -> None:
         """Be as new."""
         self.script, self.calls = [], []
+        self.asked.clear()
         self.left.clear()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
@@ -75,6 +77,7 @@ class ModelServer:
         body = await _read(receive)
         call = Call(self, scope["path"], headers, json.loads(body) if body else {}, receive, send)
         self.calls.append(call)
+        self.asked.set()
         behave = self.script.pop(0) if self.script else _well
         await behave(call)
 
@@ -126,7 +129,7 @@ async def _well(call: Call) -> None:
     if call.path.endswith("/models"):
         await call.answer({"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 1}]})
         return
-    said = f"You said: {call.body['messages'][-1]['content']}"
+    said = f"You said: {call.body['messages'][-1].get('content')}"
     if call.body.get("stream"):
         await streams(stream_of(said))(call)
     else:
@@ -223,10 +226,15 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def running(app: Any) -> Iterator[str]:
-    """The address of an application that a real server serves on a free port."""
+def running(app: Any, *, grace: float = 10) -> Iterator[str]:
+    """The address of an application that a real server serves on a free port.
+
+    At the end, requests have `grace` seconds to be answered.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
-    server = _Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=10))
+    config = uvicorn.Config(app, log_config=None)
+    config.timeout_graceful_shutdown = grace  # type: ignore[assignment] # it takes fractions too
+    server = _Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:

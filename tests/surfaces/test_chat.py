@@ -358,7 +358,7 @@ def test_the_context_alone_tells_what_is_in_it_and_why(url: str, engine: Engine)
     ]
     whys = [item["why"] for item in found["items"]]
     assert whys[0] == "It says who the user is."
-    assert whys[1].startswith("It came at rank 1; keyword gave most of its score (")
+    assert whys[1].startswith("It came at rank 1, scored ")
     assert whys[2] == "It is the 1st of the session's latest."
     assert found["messages"] == [{"role": "system", "content": found["text"]}]
     assert found["counter"] == "a third of the bytes"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 
 import httpx2
@@ -230,6 +231,34 @@ def test_a_client_that_leaves_at_done_has_a_whole_answer_stored(engine: Engine, 
         assert model.left.wait(10)
     assert said(engine) == [("user", "hello"), ("assistant", "All of it")]
     assert marks(engine) == [{}, {}]
+
+
+@pytest.mark.parametrize("begun", [None, event("Once upon")], ids=["before the answer", "in mid-stream"])
+def test_a_service_that_ends_keeps_what_was_said_and_what_came(
+    engine: Engine, model: ModelServer, begun: bytes | None
+) -> None:
+    model.script = [hangs(begun)]
+    cut_off: list[Exception] = []
+
+    def listen(url: str) -> None:
+        with httpx2.Client(timeout=20) as plain:
+            try:
+                request = {"messages": HELLO, "stream": True}
+                with plain.stream("POST", f"{url}/v1/chat/completions", json=request) as response:
+                    for piece in response.iter_bytes():
+                        arrived.set() if piece else None
+            except httpx2.HTTPError as error:
+                cut_off.append(error)
+
+    arrived = threading.Event()
+    with chat_service(engine, model.url, grace=0.1) as url:
+        client = threading.Thread(target=listen, args=[url])
+        client.start()
+        assert (model.asked if begun is None else arrived).wait(10)
+    client.join(10)
+    assert model.left.wait(10)
+    assert said(engine) == [("user", "hello")] + [("assistant", "Once upon")] * (begun is not None)
+    assert len(cut_off) == 1 or begun is None
 
 
 def test_a_session_of_another_project_is_refused_before_the_model_is_asked(engine: Engine, model: ModelServer) -> None:

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import SkipJsonSchema
 
 from recollect.models import Kind
 from recollect.prompt_context import Item, PromptContext
 from recollect.remember import MAX_NAME
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")]
+Query = Annotated[str, Field(min_length=1, max_length=100_000, pattern=r"\S")]
 ChatMessage = dict[str, Any]
 
 
@@ -67,23 +69,40 @@ class ChatRequest(BaseModel):
     recollect: MemoryWishes | None = Field(None, description="For Recollect alone; not passed on.")
 
 
+class OpenAIProblem(BaseModel):
+    """What went wrong, and what to do."""
+
+    message: str
+    type: str
+    param: str | None = Field(description="Which field of the request, if it is one.")
+    code: str | None = Field(description="Stable: a program can go by it.")
+
+
+class OpenAIError(BaseModel):
+    """An error as OpenAI's clients know it."""
+
+    error: OpenAIProblem
+
+
 class ContextRequest(_Place):
     """A question, or the messages that are to go to a model."""
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"query": "What should I cook for Ada tonight?", "session": "kitchen", "budget": 1000}]
+            "examples": [{"query": "What should I cook for Ada tonight?", "session": "kitchen", "budget": 1000}],
+            "oneOf": [{"required": ["query"]}, {"required": ["messages"]}],
         }
     )
 
-    query: Annotated[str, Field(min_length=1, max_length=100_000, pattern=r"\S")] | None = None
-    messages: Annotated[list[ChatMessage], Field(min_length=1)] | None = Field(
-        None, description="Memories that these hold already are left out."
+    query: Query | SkipJsonSchema[None] = Field(None, description="A question.")
+    messages: Annotated[list[ChatMessage], Field(min_length=1)] | SkipJsonSchema[None] = Field(
+        None, description="A conversation; memories that it holds already are left out."
     )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        if (self.query is None) == (self.messages is None):
+        given = [getattr(self, name) for name in ("query", "messages") if name in self.model_fields_set]
+        if len(given) != 1 or given[0] is None:
             raise ValueError("send a query or messages, one of both")
         return self
 

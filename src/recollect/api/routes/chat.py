@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from recollect.api.auth import Chatting, ListingModels, Reading
-from recollect.api.chat_models import ChatRequest, Context, ContextRequest, MemoryWishes
+from recollect.api.chat_models import ChatRequest, Context, ContextRequest, MemoryWishes, OpenAIError
 from recollect.api.openai_errors import OpenAIRoute
 from recollect.chat import Chat, Relay, Reply, Wishes
 from recollect.errors import Invalid
@@ -22,25 +22,49 @@ from recollect.tokens import looks_like_token
 
 CLIENT_GONE = 499
 
-openai = APIRouter(prefix="/v1", tags=["chat"], route_class=OpenAIRoute)
+_MAY_FAIL = {
+    401: "A token is needed, or is not known.",
+    403: "The token does not allow this.",
+    409: "The session belongs to another project.",
+    422: "Something in the request is wrong; `param` names the field.",
+    501: "No model is configured.",
+    502: "The model's server is down, or broke off.",
+    503: "The store cannot be reached; try again later.",
+    504: "The model's server was silent for too long.",
+}
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": meaning, "model": OpenAIError} for status, meaning in _MAY_FAIL.items()
+}
+
+openai = APIRouter(prefix="/v1", tags=["chat"], route_class=OpenAIRoute, responses=_ERRORS)
 own = APIRouter(prefix="/v1", tags=["chat"])
 
-Session = Annotated[str | None, Header(alias="X-Session", description="The conversation, if the body names none.")]
-Project = Annotated[str | None, Header(alias="X-Project", description="The project, if the body names none.")]
+Session = Annotated[
+    str | None,
+    Header(
+        alias="X-Session",
+        min_length=1,
+        max_length=MAX_NAME,
+        pattern=r"\S",
+        description="The conversation, if the body names none.",
+    ),
+]
+Project = Annotated[
+    str | None,
+    Header(
+        alias="X-Project",
+        min_length=1,
+        max_length=MAX_NAME,
+        pattern=r"\S",
+        description="The project, if the body names none.",
+    ),
+]
 Once = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key", max_length=MAX_NAME, description="The same turn is stored once under the same key."
     ),
 ]
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    401: {"description": "A token is needed, or is not known."},
-    403: {"description": "The token does not allow this."},
-    409: {"description": "The session belongs to another project."},
-    501: {"description": "No model is configured."},
-    502: {"description": "The model's server is down or broke off."},
-    504: {"description": "The model's server was silent for too long."},
-}
 
 
 def add_chat(app: FastAPI) -> None:
@@ -68,7 +92,6 @@ async def _chat_open(app: FastAPI) -> AsyncIterator[Chat]:
             "description": "The model's answer as it gave it: JSON, or a stream of events.",
             "content": {"application/json": {}, "text/event-stream": {}},
         },
-        **_ERRORS,
     },
 )
 async def complete_chat(
@@ -87,7 +110,7 @@ async def complete_chat(
     chat: Chat = request.app.state.chat
     asked = json.loads(await request.body(), parse_constant=_refuse)
     wishes = _wishes(body.recollect or MemoryWishes(), asked.get("user"), session, project, once)
-    work = asyncio.create_task(chat.complete(confined, asked, wishes, headers=_for_model(request)))
+    work = chat.turns.start(chat.complete(confined, asked, wishes, headers=_for_model(request)))
     if not await _stays(request, work):
         return Response(status_code=CLIENT_GONE)
     return _response(work.result())
@@ -96,7 +119,7 @@ async def complete_chat(
 @openai.get(
     "/models",
     response_class=Response,
-    responses={200: {"description": "The model's server's own list.", "content": {"application/json": {}}}, **_ERRORS},
+    responses={200: {"description": "The model's server's own list.", "content": {"application/json": {}}}},
 )
 async def list_models(request: Request, _: ListingModels) -> Response:
     """The models that can be asked for, as the model's server lists them."""
