@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -61,3 +63,11 @@ def marks(engine: Engine, session: str = "chat") -> list[dict[str, Any]]:
     scope = engine.scope(session=session, only_session=True)
     found = sorted(engine.list(scope, limit=1000).memories, key=lambda memory: memory.position or 0)
     return [dict(memory.metadata) for memory in found]
+
+
+def until(true: Callable[[], bool], *, seconds: float = 10) -> None:
+    """Wait for something that nobody tells of."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        threading.Event().wait(0.005)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,7 +14,7 @@ from openai import AsyncOpenAI, AuthenticationError, PermissionDeniedError
 
 from recollect.engine import Engine
 from tests.surfaces.chatting import NO_TOKEN, ask, chat_service, client, context_of, marks, said
-from tests.surfaces.model_server import DONE, ModelServer, answers, event, model_server, stream_of, streams
+from tests.surfaces.model_server import DONE, ModelServer, answers, event, hangs, model_server, stream_of, streams
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +107,13 @@ def test_a_whole_answer_comes_back_byte_for_byte(url: str, model: ModelServer) -
     odd = b'{"choices": [ {"index":0,"message":{"role":"assistant","content":"\\u00e9"}} ],\n "extra": 1.50}'
 
     async def behave(call):  # type: ignore[no-untyped-def]
-        await call.answer(odd, headers={"x-ratelimit-remaining-requests": "7"})
+        await call.answer(odd, headers={"x-ratelimit-remaining-requests": "7", "set-cookie": "a=b"})
 
     model.script = [behave]
     response = ask(url, "hello")
     assert response.content == odd
     assert response.headers["x-ratelimit-remaining-requests"] == "7"
+    assert "set-cookie" not in response.headers
 
 
 def test_every_field_of_a_request_is_passed_on_except_our_own(url: str, model: ModelServer) -> None:
@@ -203,6 +206,25 @@ def test_a_stream_that_has_just_ended_is_in_the_next_context(url: str, model: Mo
                 pass
     texts = [line["text"] for line in _notes(model.context)]
     assert texts[-2:] == ["word8", "You said: word8"]
+
+
+def test_the_next_question_waits_for_a_slow_store_also_where_the_stream_is_still_open(
+    url: str, engine: Engine, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = engine._store.add
+
+    def slow(*records: Any, **options: Any) -> Any:
+        threading.Event().wait(0.3)
+        return add(*records, **options)
+
+    monkeypatch.setattr(engine._store, "add", slow)
+    model.script = [hangs(stream_of("Kuzco"))]
+    request = {"messages": [{"role": "user", "content": "Who is it?"}], "stream": True}
+    with httpx2.Client() as plain, plain.stream("POST", f"{url}/v1/chat/completions", json=request) as response:
+        pieces = response.iter_bytes()
+        assert next(pieces).endswith(DONE)
+        ask(url, "And now?")
+    assert [line["text"] for line in _notes(model.context)] == ["Who is it?", "Kuzco"]
 
 
 def test_a_client_that_sends_its_whole_history_does_not_get_it_twice(

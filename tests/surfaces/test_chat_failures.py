@@ -13,7 +13,7 @@ from openai import APIError, APIStatusError, APITimeoutError, InternalServerErro
 
 from recollect.engine import Engine
 from recollect.errors import Unavailable
-from tests.surfaces.chatting import ask, chat_service, client, context_of, marks, said
+from tests.surfaces.chatting import ask, chat_service, client, context_of, marks, said, until
 from tests.surfaces.model_server import (
     ModelServer,
     answers,
@@ -205,6 +205,7 @@ def test_when_the_client_goes_in_mid_stream_the_model_is_let_go_and_what_came_is
         ):
             assert next(response.iter_bytes()) == event("Once upon")
         assert model.left.wait(10)
+        until(lambda: len(said(engine)) == 2)  # and not only when the service ends
     assert said(engine) == [("user", "hello"), ("assistant", "Once upon")]
     assert marks(engine) == [{}, {"incomplete": True}]
 
