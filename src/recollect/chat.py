@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from recollect.answers import NO_ANSWER, Answer, AnswerStream, read_answer
+from recollect.chat_turns import Turn, Turns, check_place
 from recollect.confined import Confined
 from recollect.prompt_context import Message, PromptContext, assemble, question_of
 from recollect.settings import UpstreamSettings
-from recollect.turns import Turn, Turns, check_place
 from recollect.upstream import Upstream, UpstreamError, UpstreamResponse
 
 DEFAULT_SESSION = "chat"
