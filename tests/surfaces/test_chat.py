@@ -274,6 +274,22 @@ def test_the_session_comes_from_the_body_then_the_header_then_the_user(engine: E
     assert {session.name: session.project for session in engine.sessions()}["header"] == "p"
 
 
+def test_a_session_in_a_header_may_be_in_any_language(engine: Engine, model: ModelServer) -> None:
+    with chat_service(engine, model.url) as url, httpx2.Client() as plain:
+        headers = [(b"X-Session", "Küche".encode())]
+        body = {"messages": [{"role": "user", "content": "a"}]}
+        assert plain.post(f"{url}/v1/chat/completions", json=body, headers=headers).status_code == 200
+    assert said(engine, "Küche")[0] == ("user", "a")
+
+
+def test_the_example_of_the_document_works_as_it_is_shown(url: str, model: ModelServer) -> None:
+    with httpx2.Client(base_url=url) as plain:
+        schemas = plain.get("/openapi.json").json()["components"]["schemas"]
+        for example in schemas["ChatRequest"]["examples"]:
+            assert plain.post("/v1/chat/completions", json=example).status_code == 200
+    assert model.calls[-1].body["messages"][-1] == example["messages"][-1]
+
+
 def test_what_is_not_to_be_stored_is_not(engine: Engine, model: ModelServer) -> None:
     with chat_service(engine, model.url) as url:
         ask(url, "a secret", recollect={"store": False})

@@ -12,8 +12,10 @@ from fastapi.routing import APIRoute
 
 import recollect
 from recollect.api.doors import Doors, TooLarge
+from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
-from recollect.api.routes import chat
+from recollect.api.routes import add_routes
+from recollect.api.routes.chat import add_chat
 from recollect.engine import Engine
 from recollect.settings import Settings
 
@@ -30,13 +32,14 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
         lifespan=_lifespan,
+        openapi_tags=TAGS,
+        responses=EVERYWHERE,
     )
     app.state.engine = engine
     app.state.settings = settings
     app.state.openers = []
     add_problems(app)
     app.add_exception_handler(TooLarge, _too_large)
-    chat.add_chat(app)
     if settings.server.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -45,6 +48,9 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Project", "X-Session"],
         )
     app.add_middleware(Doors, settings=settings.server)
+    add_routes(app)
+    add_chat(app)
+    add_problem_schema(app)
     return app
 
 

@@ -6,12 +6,13 @@ every request needs one, and so it does everywhere if the settings say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from recollect.confined import Confined
@@ -63,9 +64,23 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
     return Caller(f"token {token.id}", token.profile, token.access)
 
 
-def caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None) -> Caller:
+# These dependencies are `async` because they wait for nothing but the look for a token: a plain function would cost
+# every request a change of threads for each.
+
+
+async def caller(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
+) -> Caller:
     """Who is calling; 401 if they may not come in at all."""
-    return identify(request.app.state.engine, request.app.state.settings.server, given.credentials if given else None)
+    engine, settings = request.app.state.engine, request.app.state.settings.server
+    if given is not None:
+        return await run_in_threadpool(identify, engine, settings, given.credentials)
+    if request.headers.get("authorization") is not None:
+        # An empty token is a slip in a script. Whoever meant to come as somebody must not come in as the owner.
+        raise HTTPException(
+            401, "there is no token in 'Authorization'; write it as 'Bearer …'", {"WWW-Authenticate": "Bearer"}
+        )
+    return identify(engine, settings, None)
 
 
 def allowed(who: Caller, access: Access) -> None:
@@ -77,53 +92,65 @@ def allowed(who: Caller, access: Access) -> None:
 def inside(request: Request, who: Caller, asked: str | None) -> Confined:
     """The engine, confined to the caller's profile; whoever runs the service may name one."""
     engine: Engine = request.app.state.engine
+    asked = None if asked is None else as_utf8(asked)
     if who.profile is not None and asked not in (None, who.profile):
         raise HTTPException(403, f"this token is for profile '{who.profile}' alone")
     return Confined(engine, who.profile or asked or engine.settings.profile)
 
 
+def as_utf8(header: str) -> str:
+    """A header's text as it was meant: clients send UTF-8, servers read Latin-1."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
+
+
 Known = Annotated[Caller, Depends(caller)]
 Profile = Annotated[
     str | None,
-    Header(alias="X-Profile", description="Whose memories; without it the token's, or the service's own."),
+    Header(
+        alias="X-Profile",
+        min_length=1,
+        max_length=2000,
+        description="Whose memories; without it the token's, or the service's own.",
+    ),
 ]
 
 
-def reading(request: Request, who: Known, profile: Profile = None) -> Confined:
+async def reading(request: Request, who: Known, profile: Profile = None) -> Confined:
     """What this caller may read."""
     allowed(who, "read")
     return inside(request, who, profile)
 
 
-def writing(request: Request, who: Known, profile: Profile = None) -> Confined:
+async def writing(request: Request, who: Known, profile: Profile = None) -> Confined:
     """What this caller may change."""
     allowed(who, "write")
     return inside(request, who, profile)
 
 
-def administering(request: Request, who: Known) -> Engine:
+async def administering(request: Request, who: Known) -> Engine:
     """The whole engine, for those who may change settings."""
     allowed(who, "admin")
     engine: Engine = request.app.state.engine
     return engine
 
 
-def _whatever_the_key(access: Access) -> Callable[..., Confined]:
+def _whatever_the_key(access: Access) -> Callable[..., Awaitable[Confined]]:
     """Lets in clients made for a model's server, which always send a key.
 
     Where nobody needs a token, a key that is none of ours is meant for the model.
     """
 
-    def let_in(
+    async def let_in(
         request: Request,
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None,
         profile: Profile = None,
     ) -> Confined:
         settings: ServerSettings = request.app.state.settings.server
-        secret = given.credentials if given else None
-        if secret is not None and not looks_like_token(secret) and not needs_token(settings):
-            secret = None
-        who = identify(request.app.state.engine, settings, secret)
+        is_for_model = given is not None and not looks_like_token(given.credentials) and not needs_token(settings)
+        who = OWNER if is_for_model else await caller(request, given)
         allowed(who, access)
         return inside(request, who, profile)
 

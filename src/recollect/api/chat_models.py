@@ -6,46 +6,36 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 
+from recollect.api.fields import WHOLE, Asked, Camel, Name
+from recollect.api.knobs import TuningChoice
 from recollect.models import Kind
 from recollect.prompt_context import Item, PromptContext
-from recollect.remember import MAX_NAME
 
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=r"\S")]
-Query = Annotated[str, Field(min_length=1, max_length=100_000, pattern=r"\S")]
 ChatMessage = dict[str, Any]
 
 
-class _Camel(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
-
-
-class _Place(_Camel):
+class _Place(Camel):
     session: Name | None = Field(None, description="The conversation. Its latest episodes go into the prompt.")
     project: Name | None = Field(None, description="Recall from this project.")
     everywhere: bool = Field(
-        False, strict=True, description="Recall from the whole profile, and not from the session or project alone."
+        False, description="Recall from the whole profile, and not from the session or project alone."
     )
-    budget: int | None = Field(
-        None, ge=0, le=200_000, strict=True, description="How many tokens memories may take; the settings say if not."
+    budget: Annotated[int, Field(ge=0, le=200_000), WHOLE] | None = Field(
+        None, description="How many tokens memories may take; the settings say if not."
     )
-    recent: int | None = Field(
-        None,
-        ge=0,
-        le=1000,
-        strict=True,
-        description="How many of the session's latest episodes; the settings say if not.",
+    recent: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = Field(
+        None, description="How many of the session's latest episodes; the settings say if not."
     )
-    tuning: dict[str, Any] | str | None = Field(None, description="Knobs for this recall alone, or a preset's name.")
+    tuning: TuningChoice | None = Field(None, description="For this recall alone: knobs, or the name of a preset.")
 
 
 class MemoryWishes(_Place):
     """What a chat asks of memory, in the field `recollect` of a request."""
 
-    recall: bool = Field(True, strict=True, description="Whether memories go into the prompt.")
-    store: bool = Field(True, strict=True, description="Whether the turn is remembered.")
+    recall: bool = Field(True, description="Whether memories go into the prompt.")
+    store: bool = Field(True, description="Whether the turn is remembered.")
 
 
 class ChatRequest(BaseModel):
@@ -57,9 +47,9 @@ class ChatRequest(BaseModel):
             "examples": [
                 {
                     "model": "llama3.2",
-                    "messages": [{"role": "user", "content": "What should I cook for Ada tonight?"}],
+                    "messages": [{"role": "user", "content": "What can Ana not eat?"}],
                     "stream": False,
-                    "recollect": {"session": "kitchen", "budget": 1000},
+                    "recollect": {"session": "2026-05-08", "budget": 1000},
                 }
             ]
         },
@@ -89,12 +79,12 @@ class ContextRequest(_Place):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"query": "What should I cook for Ada tonight?", "session": "kitchen", "budget": 1000}],
+            "examples": [{"query": "What can Ana not eat?", "session": "2026-05-08", "budget": 1000}],
             "oneOf": [{"required": ["query"]}, {"required": ["messages"]}],
         }
     )
 
-    query: Query | SkipJsonSchema[None] = Field(None, description="A question.")
+    query: Asked | SkipJsonSchema[None] = Field(None, description="A question.")
     messages: Annotated[list[ChatMessage], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="A conversation; memories that it holds already are left out."
     )
@@ -107,7 +97,7 @@ class ContextRequest(_Place):
         return self
 
 
-class ContextItem(_Camel):
+class ContextItem(Camel):
     """A memory in the prompt, or one that was left out, and why."""
 
     id: str
@@ -141,7 +131,7 @@ class ContextItem(_Camel):
         )
 
 
-class Context(_Camel):
+class Context(Camel):
     """What memory gives to a prompt."""
 
     text: str = Field(description="The block for the prompt; empty if there is nothing to say.")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from recollect.api.doors import TooLarge
-from recollect.api.problems import field_of, status_of
+from recollect.api.problems import CODES, field_of, status_of
+from recollect.api.strict_route import Handler, StrictRoute
 from recollect.errors import RecollectError
 from recollect.upstream import UpstreamError
 
@@ -30,17 +28,17 @@ def openai_error(
     return JSONResponse(body, status, headers=dict(headers or {}))
 
 
-class OpenAIRoute(APIRoute):
+class OpenAIRoute(StrictRoute):
     """A route whose errors are in OpenAI's shape."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def get_route_handler(self) -> Handler:
         """The handler, with errors turned into responses."""
         handle = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
             try:
                 return await handle(request)
-            except (UpstreamError, RecollectError, RequestValidationError, HTTPException, TooLarge) as error:
+            except (UpstreamError, RecollectError, RequestValidationError, HTTPException) as error:
                 return _response(error)
 
         return handled
@@ -57,7 +55,7 @@ def _response(error: Exception) -> JSONResponse:
         first, *_ = [field_of(item) for item in error.errors()]
         message = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
         return openai_error(422, message, code="invalid", param=first["field"] or None)
-    if isinstance(error, HTTPException):
-        code = {401: "token_needed", 403: "not_allowed"}.get(error.status_code, "invalid")
-        return openai_error(error.status_code, str(error.detail), code=code, headers=error.headers)
-    return openai_error(413, "the request is too large", code="too_large")
+    if not isinstance(error, HTTPException):
+        raise error
+    code = CODES.get(error.status_code, "error")
+    return openai_error(error.status_code, str(error.detail), code=code, headers=error.headers)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from recollect.api.auth import Chatting, ListingModels, Reading
+from recollect.api.auth import Chatting, ListingModels, Reading, as_utf8
 from recollect.api.chat_models import ChatRequest, Context, ContextRequest, MemoryWishes, OpenAIError
+from recollect.api.knobs import chosen
 from recollect.api.openai_errors import OpenAIRoute
+from recollect.api.strict_route import StrictRoute
 from recollect.chat import Chat, Relay, Reply, Wishes
-from recollect.errors import Invalid
-from recollect.remember import MAX_NAME
 from recollect.tokens import looks_like_token
 
 CLIENT_GONE = 499
@@ -26,6 +25,7 @@ _MAY_FAIL = {
     401: "A token is needed, or is not known.",
     403: "The token does not allow this.",
     409: "The session belongs to another project.",
+    415: "The body is not JSON, or does not say so.",
     422: "Something in the request is wrong; `param` names the field.",
     501: "No model is configured.",
     502: "The model's server is down, or broke off.",
@@ -37,32 +37,23 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 openai = APIRouter(prefix="/v1", tags=["chat"], route_class=OpenAIRoute, responses=_ERRORS)
-own = APIRouter(prefix="/v1", tags=["chat"])
+own = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
 
 Session = Annotated[
     str | None,
-    Header(
-        alias="X-Session",
-        min_length=1,
-        max_length=MAX_NAME,
-        pattern=r"\S",
-        description="The conversation, if the body names none.",
-    ),
+    Header(alias="X-Session", min_length=1, max_length=2000, description="The session, if the body names none."),
 ]
 Project = Annotated[
     str | None,
-    Header(
-        alias="X-Project",
-        min_length=1,
-        max_length=MAX_NAME,
-        pattern=r"\S",
-        description="The project, if the body names none.",
-    ),
+    Header(alias="X-Project", min_length=1, max_length=2000, description="The project, if the body names none."),
 ]
 Once = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key", max_length=MAX_NAME, description="The same turn is stored once under the same key."
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="A name for this turn: sent again under it, it is answered again and not stored again.",
     ),
 ]
 
@@ -108,7 +99,7 @@ async def complete_chat(
     for byte. When it has ended, what the user said and what was answered are remembered.
     """
     chat: Chat = request.app.state.chat
-    asked = json.loads(await request.body(), parse_constant=_refuse)
+    asked = await request.json()
     wishes = _wishes(body.recollect or MemoryWishes(), asked.get("user"), session, project, once)
     work = chat.turns.start(chat.complete(confined, asked, wishes, headers=_for_model(request)))
     if not await _stays(request, work):
@@ -134,14 +125,14 @@ async def assemble_context(
 ) -> Context:
     """What memory gives to a prompt, for those who call their own model: the block, its tokens, and why each is in."""
     chat: Chat = request.app.state.chat
-    named = body.session if body.session is not None else session
+    named = _either(body.session, session)
     wishes = Wishes(
         session=named,
-        project=body.project if body.project is not None else project,
+        project=_either(body.project, project),
         everywhere=body.everywhere,
         budget=body.budget,
         recent=body.recent if named is not None else 0,
-        tuning=body.tuning,
+        tuning=chosen(body.tuning),
     )
     await chat.turns.stored(confined, named or "")
     return Context.of(await chat.context(confined, body.query or body.messages or [], wishes))
@@ -187,20 +178,25 @@ async def _left(request: Request) -> None:
 
 
 def _wishes(given: MemoryWishes, user: Any, session: str | None, project: str | None, once: str | None) -> Wishes:
-    named = given.session if given.session is not None else session
+    named = _either(given.session, session)
     if named is None and isinstance(user, str) and user.strip():
         named = user
     return Wishes(
         session=named,
-        project=given.project if given.project is not None else project,
+        project=_either(given.project, project),
         everywhere=given.everywhere,
         recall=given.recall,
         store=given.store,
         budget=given.budget,
         recent=given.recent,
-        tuning=given.tuning,
+        tuning=chosen(given.tuning),
         key=once,
     )
+
+
+def _either(in_body: str | None, in_header: str | None) -> str | None:
+    """What the body names, or else a header."""
+    return in_body if in_body is not None or in_header is None else as_utf8(in_header)
 
 
 def _for_model(request: Request) -> dict[str, str]:
@@ -210,7 +206,3 @@ def _for_model(request: Request) -> dict[str, str]:
     if scheme.lower() == "bearer" and secret.strip() and not looks_like_token(secret.strip()):
         meant["Authorization"] = f"Bearer {secret.strip()}"
     return meant
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise Invalid(f"{constant} is not a number of JSON")
