@@ -68,6 +68,11 @@ def revoke_token(store: Store, id: str) -> Token:
     raise NotFound(f"there is no token {id}; see: recollect token list")
 
 
+def looks_like_token(secret: str) -> bool:
+    """Whether this could be one of these tokens, and not a key for somebody else."""
+    return secret.startswith(_MARK)
+
+
 def _hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 

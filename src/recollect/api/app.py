@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -17,8 +17,12 @@ from recollect.api.mcp_mount import HEADERS, McpMount
 from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
 from recollect.api.routes import add_routes
+from recollect.api.routes.chat import add_chat
 from recollect.engine import Engine
 from recollect.settings import Settings
+
+Opener = Callable[[FastAPI], AbstractAsyncContextManager[object]]
+"""Opens something that lives as long as the service runs, and closes it when that ends."""
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
@@ -35,6 +39,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     )
     app.state.engine = engine
     app.state.settings = settings
+    app.state.openers = []
     add_problems(app)
     app.add_exception_handler(TooLarge, _too_large)
     if settings.server.origins:
@@ -42,20 +47,29 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             CORSMiddleware,
             allow_origins=list(settings.server.origins),
             allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", *HEADERS],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
         )
     app.add_middleware(Doors, settings=settings.server)
     add_routes(app)
+    add_chat(app)
     add_problem_schema(app)
-    app.state.mcp = McpMount(engine, settings.server)
-    app.router.routes.append(Route("/mcp", app.state.mcp, methods=["POST"], include_in_schema=False))
+    _add_mcp(app, engine, settings)
     return app
+
+
+def _add_mcp(app: FastAPI, engine: Engine, settings: Settings) -> None:
+    mcp = McpMount(engine, settings.server)
+    app.state.openers.append(lambda _: mcp.run())
+    app.router.routes.append(Route("/mcp", mcp, methods=["POST"], include_in_schema=False))
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(app.state.mcp.run())
+    """What was put into `app.state.openers` is open while the service runs; the last opened is closed first."""
+    openers: list[Opener] = app.state.openers
+    async with AsyncExitStack() as opened:
+        for opener in openers:
+            await opened.enter_async_context(opener(app))
         yield
 
 

@@ -6,6 +6,7 @@ every request needs one, and so it does everywhere if the settings say so.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from starlette.exceptions import HTTPException
 from recollect.confined import Confined
 from recollect.engine import Engine
 from recollect.settings import ServerSettings
-from recollect.tokens import ACCESSES, Access
+from recollect.tokens import ACCESSES, Access, looks_like_token
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -91,13 +92,13 @@ def allowed(who: Caller, access: Access) -> None:
 def inside(request: Request, who: Caller, asked: str | None) -> Confined:
     """The engine, confined to the caller's profile; whoever runs the service may name one."""
     engine: Engine = request.app.state.engine
-    asked = None if asked is None else _as_utf8(asked)
+    asked = None if asked is None else as_utf8(asked)
     if who.profile is not None and asked not in (None, who.profile):
         raise HTTPException(403, f"this token is for profile '{who.profile}' alone")
     return Confined(engine, who.profile or asked or engine.settings.profile)
 
 
-def _as_utf8(header: str) -> str:
+def as_utf8(header: str) -> str:
     """A header's text as it was meant: clients send UTF-8, servers read Latin-1."""
     try:
         return header.encode("latin-1").decode()
@@ -136,6 +137,28 @@ async def administering(request: Request, who: Known) -> Engine:
     return engine
 
 
+def _whatever_the_key(access: Access) -> Callable[..., Awaitable[Confined]]:
+    """Lets in clients made for a model's server, which always send a key.
+
+    Where nobody needs a token, a key that is none of ours is meant for the model.
+    """
+
+    async def let_in(
+        request: Request,
+        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None,
+        profile: Profile = None,
+    ) -> Confined:
+        settings: ServerSettings = request.app.state.settings.server
+        is_for_model = given is not None and not looks_like_token(given.credentials) and not needs_token(settings)
+        who = OWNER if is_for_model else await caller(request, given)
+        allowed(who, access)
+        return inside(request, who, profile)
+
+    return let_in
+
+
 Reading = Annotated[Confined, Depends(reading)]
 Writing = Annotated[Confined, Depends(writing)]
 Administering = Annotated[Engine, Depends(administering)]
+Chatting = Annotated[Confined, Depends(_whatever_the_key("write"))]
+ListingModels = Annotated[Confined, Depends(_whatever_the_key("read"))]

@@ -29,6 +29,7 @@ TAGS = [
     {"name": "recall", "description": "Memories that answer a question, found by meaning and by words at once."},
     {"name": "settings", "description": "Every knob of a recall, changed while the service runs, with a history."},
     {"name": "catalogue", "description": "Sessions, projects, profiles, and how much there is."},
+    {"name": "chat", "description": "Chat with memory for OpenAI's clients, and the context alone for others."},
     {"name": "judgements", "description": "What people said of memories, to measure and tune by."},
 ]
 

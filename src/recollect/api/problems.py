@@ -89,10 +89,15 @@ def add_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unforeseen)
 
 
+def status_of(error: RecollectError) -> int:
+    """What HTTP calls an error."""
+    return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+
+
 def _ours(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RecollectError):
         raise error
-    status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+    status = status_of(error)
     headers = {"Retry-After": "1"} if status == 503 else None
     return problem(status, str(error), code=error.code, headers=headers)
 
@@ -100,13 +105,13 @@ def _ours(_: Request, error: Exception) -> JSONResponse:
 def _not_valid(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    named = dict.fromkeys(tuple(_field(item).items()) for item in error.errors())  # two may take the same header
+    named = dict.fromkeys(tuple(field_of(item).items()) for item in error.errors())  # two may take the same header
     errors = [dict(items) for items in named]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
     return problem(422, detail, code="invalid", errors=errors)
 
 
-def _field(item: Any) -> dict[str, str]:
+def field_of(item: Any) -> dict[str, str]:
     """Which field is wrong, and why; what was sent is not repeated, for it may be somebody's memory."""
     place, *path = item["loc"]
     if item["type"] == "json_invalid":

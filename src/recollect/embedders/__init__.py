@@ -7,7 +7,7 @@ its tokenizer), `fastembed:NAME`, an `http://` or `https://` address of an OpenA
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,34 @@ class Embedder(Protocol):
     def close(self) -> None:
         """Let go of connections and memory."""
         ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """What an embedder can do besides if it has its model's own tokenizer at hand."""
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text has, also beyond what the model can read at once."""
+        ...
+
+
+@runtime_checkable
+class Wraps(Protocol):
+    """An embedder that stands before another one."""
+
+    @property
+    def inner(self) -> Embedder:
+        """The one behind."""
+        ...
+
+
+def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
+    """The embedder that can count tokens: this one or one behind it, None if none can."""
+    while embedder is not None:
+        if isinstance(embedder, CountsTokens):
+            return embedder
+        embedder = embedder.inner if isinstance(embedder, Wraps) else None
+    return None
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:

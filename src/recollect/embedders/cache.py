@@ -33,6 +33,11 @@ class CachedEmbedder:
         self._lock = threading.Lock()
 
     @property
+    def inner(self) -> Embedder:
+        """The embedder behind."""
+        return self._inner
+
+    @property
     def model(self) -> Model:
         """Whose vectors these are."""
         return self._inner.model

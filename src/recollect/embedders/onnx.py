@@ -76,6 +76,26 @@ class OnnxEmbedder:
             return [text]
         return split_text(text, lambda part: len(self._tokenizer.encode(part).ids) <= self._max_tokens)
 
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text has; what the vocabulary does not know counts by its bytes.
+
+        A word it does not know, of any length, is one token to it. To the model that will read the text it is not.
+        """
+        encoded = self._tokenizer.encode(text, add_special_tokens=False)
+        known = self._unknown_token not in encoded.ids if self._unknown_token is not None else True
+        if known:
+            return len(encoded.ids)
+        spans = zip(encoded.ids, encoded.offsets, strict=True)
+        return sum(
+            -(-len(text[start:end].encode(errors="replace")) // 3) if id == self._unknown_token else 1
+            for id, (start, end) in spans
+        )
+
+    @cached_property
+    def _unknown_token(self) -> int | None:
+        found: int | None = self._tokenizer.token_to_id("[UNK]")
+        return found
+
     def close(self) -> None:
         if "_pool" in self.__dict__:
             self._pool.shutdown()
