@@ -164,7 +164,7 @@ def test_no_address_takes_a_token_to_another_profile(engine, method, path):
 
 # Tokens
 
-QUESTIONS = ("/v1/recall", "/v1/recall/compare", "/v1/context")
+QUESTIONS = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context")
 WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and path not in QUESTIONS]
 
 
