@@ -73,6 +73,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
         self._used: list[tuple[datetime, tuple[str, ...]]] = []
         self._tuned: tuple[str | None, Tuning] | None = None
+        self._watchers: tuple[Callable[[Recall], None], ...] = ()
 
     @classmethod
     def open(
@@ -94,7 +95,8 @@ class Engine:
             {"store": address, "embedder": named, "profile": profile, "tuning": tuning}, config=config
         )
         chosen = embedder if embedder is not None and not isinstance(embedder, str) else None
-        return cls(open_store(settings.store), chosen or (lambda: open_embedder(settings.embedder)), settings=settings)
+        opened = open_store(settings.store, busy_seconds=settings.busy_seconds)
+        return cls(opened, chosen or (lambda: open_embedder(settings.embedder)), settings=settings)
 
     def __enter__(self) -> Engine:
         return self
@@ -206,7 +208,13 @@ class Engine:
             self._used.append((at, tuple(hit.id for hit in answer.hits)))
             if len(self._used) >= 64:
                 self._threads.submit(self._note_use)
+        for watcher in self._watchers:
+            _tell(watcher, answer)
         return answer
+
+    def watch(self, watcher: Callable[[Recall], None]) -> None:
+        """Have this called with every recall from now on, on the thread that recalls; what it raises is only logged."""
+        self._watchers = (*self._watchers, watcher)
 
     def gathering(self, threads: Executor) -> Callable[[Question], Gathered]:
         """Gives what a recall would rank, and makes no search twice: for whoever ranks a question in many ways."""
@@ -433,6 +441,13 @@ class Engine:
             self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
         except RecollectError as error:
             log.warning("use of memories was not noted: %s", error)
+
+
+def _tell(watcher: Callable[[Recall], None], answer: Recall) -> None:
+    try:
+        watcher(answer)
+    except Exception:
+        log.exception("a watcher of recalls failed; the recall itself did not")
 
 
 def _differs(stored: Model | None, model: Model) -> str | None:
