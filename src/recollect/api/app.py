@@ -6,12 +6,26 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from fastapi.telemetry import TelemetryConfig
 
 import recollect
 from recollect.api.doors import Doors, TooLarge
+from recollect.api.logs import request_log
+from recollect.api.observing import Observed
 from recollect.api.problems import add_problems, problem
+from recollect.api.routes import health
+from recollect.api.telemetry import Telemetry, trace_recall
 from recollect.engine import Engine
 from recollect.settings import Settings
+
+TRACING: TelemetryConfig = {
+    # Takes effect if OTEL_EXPORTER_OTLP_ENDPOINT is set.
+    "auto_configure": True,
+    # They would carry what was sent, which may be somebody's memory.
+    "logs": False,
+    # Its query is a question, and the framework's spans carry queries.
+    "exclude": lambda scope: scope.get("path") == "/episodes/search",
+}
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
@@ -22,9 +36,12 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         version=recollect.__version__,
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
+        telemetry=TRACING,
     )
     app.state.engine = engine
     app.state.settings = settings
+    app.state.starting = None  # why it is not ready yet, if it is not
+    app.include_router(health.router)
     add_problems(app)
     app.add_exception_handler(TooLarge, _too_large)
     if settings.server.origins:
@@ -35,7 +52,17 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile"],
         )
     app.add_middleware(Doors, settings=settings.server)
+    _observe(app, engine, settings)
     return app
+
+
+def _observe(app: FastAPI, engine: Engine, settings: Settings) -> None:
+    """Count and log what is asked, outside of everything that could refuse it."""
+    app.state.telemetry = telemetry = Telemetry(engine)
+    engine.watch(telemetry.recalled)
+    engine.watch(trace_recall)
+    log = request_log(settings.server.log)
+    app.add_middleware(Observed, telemetry.requested, *([log] if log else []))
 
 
 def _operation(route: APIRoute) -> str:

@@ -64,7 +64,10 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
 
 def caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None) -> Caller:
     """Who is calling; 401 if they may not come in at all."""
-    return identify(request.app.state.engine, request.app.state.settings.server, given.credentials if given else None)
+    secret = given.credentials if given else None
+    who = identify(request.app.state.engine, request.app.state.settings.server, secret)
+    request.state.caller = who.name  # for the log
+    return who
 
 
 def allowed(who: Caller, access: Access) -> None:

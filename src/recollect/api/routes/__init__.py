@@ -1,0 +1,1 @@
+"""The routes, a module for each thing that can be asked for."""
