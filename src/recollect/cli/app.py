@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import catalogue, evaluating, judging, memories, recalling, tuning, upkeep
+from recollect.cli import catalogue, evaluating, judging, memories, recalling, serving, tuning, upkeep
 from recollect.cli.options import Commands, Common
 
 app = typer.Typer(
@@ -61,3 +61,5 @@ app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)
 app.command()(judging.judge)
 app.command()(tuning.tune)
+app.command()(serving.serve)
+app.add_typer(serving.token, name="token")
