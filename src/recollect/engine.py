@@ -38,9 +38,11 @@ from recollect.stores import Once, Record, Store, Vector, open_store
 from recollect.stores.remembering import RememberingStore
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
 from recollect.tuning_log import Change
+from recollect.turns import AtOnce, Turns
 
 log = logging.getLogger(__name__)
 
+AT_ONCE = AtOnce()
 UPDATABLE = ("text", "kind", "speaker", "importance", "metadata", "source", "occurred", "evergreen")
 
 
@@ -73,6 +75,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
         self._used: list[tuple[datetime, tuple[str, ...]]] = []
         self._tuned: tuple[str | None, Tuning] | None = None
+        self._turns = Turns()
         self._watchers: tuple[Callable[[Recall], None], ...] = ()
 
     @classmethod
@@ -201,7 +204,7 @@ class Engine:
             tuple(recent_ids),
             None if vector is None else self._unit(vector),
         )
-        answer = recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
+        answer = self._answer(asked)
         if answer.degraded:
             log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
         if answer.hits and note_use:
@@ -211,6 +214,14 @@ class Engine:
         for watcher in self._watchers:
             _tell(watcher, answer)
         return answer
+
+    def _answer(self, asked: Question) -> Recall:
+        if not getattr(self._embedder, "in_process", False):
+            # Not opened yet, or elsewhere: it is waited for, and waiting takes no core.
+            return recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
+        with self._turns.turn() as crowded:
+            threads = AT_ONCE if crowded else self._threads
+            return recall(asked, self._store, self.embedder, threads, reranker=self._reranker)
 
     def watch(self, watcher: Callable[[Recall], None]) -> None:
         """Have this called with every recall from now on, on the thread that recalls; what it raises is only logged."""

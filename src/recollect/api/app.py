@@ -53,6 +53,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         )
     app.add_middleware(Doors, settings=settings.server)
     _observe(app, engine, settings)
+    from recollect.api.routes import standin
+
     return app
 
 

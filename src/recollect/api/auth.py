@@ -11,6 +11,7 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from recollect.confined import Confined
@@ -35,6 +36,9 @@ class Caller:
 
 
 OWNER = Caller("owner", None, "admin")
+
+# What follows is async where it does not touch the store: each step on a thread of its own would cost as much as a tenth
+# of a recall when the service is busy.
 
 bearer = HTTPBearer(auto_error=False, description="A token from `recollect token create`; not needed on loopback.")
 
@@ -62,10 +66,15 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
     return Caller(f"token {token.id}", token.profile, token.access)
 
 
-def caller(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None) -> Caller:
+async def caller(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
+) -> Caller:
     """Who is calling; 401 if they may not come in at all."""
-    secret = given.credentials if given else None
-    who = identify(request.app.state.engine, request.app.state.settings.server, secret)
+    known = request.app.state
+    if given is None:
+        who = identify(known.engine, known.settings.server, None)
+    else:
+        who = await run_in_threadpool(identify, known.engine, known.settings.server, given.credentials)
     request.state.caller = who.name  # for the log
     return who
 
@@ -91,19 +100,19 @@ Profile = Annotated[
 ]
 
 
-def reading(request: Request, who: Known, profile: Profile = None) -> Confined:
+async def reading(request: Request, who: Known, profile: Profile = None) -> Confined:
     """What this caller may read."""
     allowed(who, "read")
     return inside(request, who, profile)
 
 
-def writing(request: Request, who: Known, profile: Profile = None) -> Confined:
+async def writing(request: Request, who: Known, profile: Profile = None) -> Confined:
     """What this caller may change."""
     allowed(who, "write")
     return inside(request, who, profile)
 
 
-def administering(request: Request, who: Known) -> Engine:
+async def administering(request: Request, who: Known) -> Engine:
     """The whole engine, for those who may change settings."""
     allowed(who, "admin")
     engine: Engine = request.app.state.engine

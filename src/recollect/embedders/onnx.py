@@ -35,6 +35,8 @@ class OnnxEmbedder:
     cores, each with a session of one thread.
     """
 
+    in_process = True
+
     def __init__(
         self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0
     ) -> None:
