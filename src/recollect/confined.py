@@ -6,6 +6,7 @@ changed, forgotten or even told from what does not exist; there is no argument t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -33,7 +34,9 @@ class Confined:
         for draft in drafts:
             self._refuse_other(draft.get("profile"))
             placed.append({**draft, "profile": self.profile, "project": self._home(draft.get("project"))})
-        return self.engine.remember_many(placed, once=None if once is None else f"{self.profile}/{once}")
+        # Spelled so that no profile's name and key together read as another's.
+        name = None if once is None else json.dumps([self.profile, once])
+        return self.engine.remember_many(placed, once=name)
 
     def recall(
         self,
@@ -79,6 +82,23 @@ class Confined:
     def forget(self, *ids: str) -> int:
         """How many of these memories there were; they are gone for good."""
         return self.engine.forget(*[id for id in dict.fromkeys(ids) if self._there(id)])
+
+    def forget_scope(
+        self,
+        *,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        kinds: Sequence[Kind] | None = None,
+        confirm: bool = False,
+    ) -> int:
+        """How many memories there were in exactly this scope; they are gone for good.
+
+        A session stands for itself alone here, never for its project. Nothing is done without `confirm`.
+        """
+        scope = self.engine.scope(
+            project=self._home(project), session=session, only_session=True, kinds=kinds, profile=self.profile
+        )
+        return self.engine.forget_scope(scope, confirm=confirm)
 
     def list(
         self,

@@ -359,8 +359,8 @@ class Engine:
 
     def create_token(self, *, profile: str | None = None, access: Access = "read", note: str = "") -> tuple[Token, str]:
         """A new token for a profile, and its secret, which cannot be shown again."""
-        check_name("profile", profile)
-        named = profile or self._settings.profile
+        named = self._settings.profile if profile is None else profile
+        check_name("profile", named)
         return create_token(self._store, profile=named, access=access, note=note, now=self.now())
 
     def token(self, secret: str) -> Token | None:

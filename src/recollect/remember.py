@@ -134,9 +134,19 @@ def to_time(value: datetime | str | None, name: str) -> datetime | None:
             raise Invalid(
                 f"{name}: '{value}' is not a time; write it as 2026-05-08 or 2026-05-08T13:56:00+02:00"
             ) from None
-    if value is None or isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value and value.tzinfo is None else value
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else _storable(value, name)
     raise Invalid(f"{name}: a time is text in ISO 8601, not {type(value).__name__}")
+
+
+def _storable(time: datetime, name: str) -> datetime:
+    try:
+        time.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{name}: a time between the years 1 and 9999 in UTC, not {time}") from None
+    return time
 
 
 def _check(draft: Draft) -> None:
@@ -184,8 +194,8 @@ def _check_metadata(metadata: Any) -> None:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise Invalid("metadata: an object with text keys")
     try:
-        json.dumps(dict(metadata), allow_nan=False).encode()
-    except (TypeError, ValueError) as error:
+        json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"metadata: cannot be written as JSON ({error})") from None
 
 

@@ -12,8 +12,9 @@ import recollect
 from recollect.api.doors import Doors, TooLarge
 from recollect.api.logs import request_log
 from recollect.api.observing import Observed
+from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
-from recollect.api.routes import health
+from recollect.api.routes import add_routes
 from recollect.api.telemetry import Telemetry, trace_recall
 from recollect.engine import Engine
 from recollect.settings import Settings
@@ -37,11 +38,12 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
         telemetry=TRACING,
+        openapi_tags=TAGS,
+        responses=EVERYWHERE,
     )
     app.state.engine = engine
     app.state.settings = settings
     app.state.starting = None  # why it is not ready yet, if it is not
-    app.include_router(health.router)
     add_problems(app)
     app.add_exception_handler(TooLarge, _too_large)
     if settings.server.origins:
@@ -53,8 +55,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         )
     app.add_middleware(Doors, settings=settings.server)
     _observe(app, engine, settings)
-    from recollect.api.routes import standin
-
+    add_routes(app)
+    add_problem_schema(app)
     return app
 
 

@@ -37,9 +37,6 @@ class Caller:
 
 OWNER = Caller("owner", None, "admin")
 
-# What follows is async where it does not touch the store: each step on a thread of its own would cost as much as a tenth
-# of a recall when the service is busy.
-
 bearer = HTTPBearer(auto_error=False, description="A token from `recollect token create`; not needed on loopback.")
 
 
@@ -66,15 +63,24 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
     return Caller(f"token {token.id}", token.profile, token.access)
 
 
+# These dependencies are `async` because they wait for nothing but the look for a token: a plain function would cost
+# every request a change of threads for each.
+
+
 async def caller(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
 ) -> Caller:
     """Who is calling; 401 if they may not come in at all."""
-    known = request.app.state
-    if given is None:
-        who = identify(known.engine, known.settings.server, None)
+    engine, settings = request.app.state.engine, request.app.state.settings.server
+    if given is not None:
+        who = await run_in_threadpool(identify, engine, settings, given.credentials)
+    elif request.headers.get("authorization") is not None:
+        # An empty token is a slip in a script. Whoever meant to come as somebody must not come in as the owner.
+        raise HTTPException(
+            401, "there is no token in 'Authorization'; write it as 'Bearer …'", {"WWW-Authenticate": "Bearer"}
+        )
     else:
-        who = await run_in_threadpool(identify, known.engine, known.settings.server, given.credentials)
+        who = identify(engine, settings, None)
     request.state.caller = who.name  # for the log
     return who
 
@@ -88,9 +94,18 @@ def allowed(who: Caller, access: Access) -> None:
 def inside(request: Request, who: Caller, asked: str | None) -> Confined:
     """The engine, confined to the caller's profile; whoever runs the service may name one."""
     engine: Engine = request.app.state.engine
+    asked = None if asked is None else _as_utf8(asked)
     if who.profile is not None and asked not in (None, who.profile):
         raise HTTPException(403, f"this token is for profile '{who.profile}' alone")
     return Confined(engine, who.profile or asked or engine.settings.profile)
+
+
+def _as_utf8(header: str) -> str:
+    """A header's text as it was meant: clients send UTF-8, servers read Latin-1."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
 
 
 Known = Annotated[Caller, Depends(caller)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.api.auth import LOOPBACK
@@ -39,11 +40,11 @@ class Doors:
                 "this service does not go by that name; allow it with RECOLLECT_SERVER_HOSTS",
                 code="unknown_host",
             )
-        elif origin is not None and origin not in self._origins and _host(urlsplit(origin).netloc) != host:
+        elif origin is not None and origin not in self._origins and _origin_host(origin) != host:
             refusal = problem(
                 403, "pages of that origin may not call this service; see RECOLLECT_SERVER_ORIGINS", code="not_allowed"
             )
-        elif not length.isdigit() or int(length) > self._most:
+        elif not length.isdecimal() or int(length) > self._most:
             refusal = problem(413, f"a request has at most {self._most:,} bytes; send several", code="too_large")
         else:
             await self._app(scope, _counting(receive, self._most), send)
@@ -51,8 +52,14 @@ class Doors:
         await refusal(scope, receive, send)
 
 
-class TooLarge(Exception):
-    """A body that did not say its size turned out to be too large."""
+class TooLarge(HTTPException):
+    """A body that did not say its size turned out to be too large.
+
+    An error of HTTP, because FastAPI takes any other that comes while it reads a body for a body that cannot be read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(413)
 
 
 def _counting(receive: Receive, most: int) -> Receive:
@@ -69,6 +76,13 @@ def _counting(receive: Receive, most: int) -> Receive:
         return message
 
     return counted
+
+
+def _origin_host(origin: str) -> str:
+    try:
+        return _host(urlsplit(origin).netloc)
+    except ValueError:  # such as a bracket that is not closed
+        return ""
 
 
 def _host(netloc: str) -> str:

@@ -26,6 +26,26 @@ STATUS: dict[type[RecollectError], int] = {
 }
 """What HTTP calls each kind of error."""
 
+CODES = {
+    400: "invalid",
+    401: "token_needed",
+    403: "not_allowed",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "not_json",
+    421: "unknown_host",
+}
+"""The stable code of what HTTP itself refuses."""
+
+HELP = {
+    404: "there is nothing at this address; /docs shows what there is",
+    405: "this address does not take that method; the header Allow names those it takes",
+}
+
+DEEPEST = 8
+"""So many parts of the path to a field are told."""
+
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -48,7 +68,7 @@ def problem(
     detail: str,
     *,
     code: str,
-    errors: Sequence[dict[str, Any]] = (),
+    errors: Sequence[dict[str, str]] = (),
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
     """A problem as a response."""
@@ -57,11 +77,21 @@ def problem(
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
-        "detail": detail,
+        "detail": _readable(detail),
     }
     if errors:
-        body["errors"] = list(errors)
+        body["errors"] = [{name: _readable(text) for name, text in error.items()} for error in errors]
     return Problem(body, headers=headers)
+
+
+def _readable(text: str) -> str:
+    """Text that can be sent: half of a surrogate pair, which a name in a request may hold, cannot."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def wrong(field: str, message: str) -> RequestValidationError:
+    """What to raise where a handler finds a field of the body wrong that its model could not judge."""
+    return RequestValidationError([{"type": "value_error", "loc": ("body", field), "msg": message}])
 
 
 def add_problems(app: FastAPI) -> None:
@@ -84,15 +114,20 @@ def _not_valid(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
     errors = [_field(item) for item in error.errors()]
-    detail = "; ".join(f"{item['field']}: {item['message']}" if item["field"] else item["message"] for item in errors)
+    detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
     return problem(422, detail, code="invalid", errors=errors)
 
 
-def _field(item: Any) -> dict[str, Any]:
+def _field(item: Any) -> dict[str, str]:
     """Which field is wrong, and why; what was sent is not repeated, for it may be somebody's memory."""
-    _, *path = item["loc"]
-    name = ".".join(str(part) for part in path)
-    message: str = item["msg"]
+    place, *path = item["loc"]
+    if item["type"] == "json_invalid":
+        reason, where = item["ctx"]["error"], f" at character {path[0]}" if path[0] else ""
+        return {"field": place, "message": f"this is not JSON: {reason[:1].lower()}{reason[1:]}{where}"}
+    # A part in brackets tells which of several forms of a field was meant, and is no field.
+    parts = [str(part) for part in path if not str(part).startswith("(")]
+    name = ".".join(parts[:DEEPEST] + ["…"] * (len(parts) > DEEPEST)) or place
+    message: str = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         message = "there is no such field"
     return {"field": name, "message": message[:1].lower() + message[1:]}
@@ -101,10 +136,10 @@ def _field(item: Any) -> dict[str, Any]:
 def _of_http(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
-    code = {401: "token_needed", 403: "not_allowed", 404: "not_found", 405: "method_not_allowed"}.get(
-        error.status_code, "error"
-    )
-    return problem(error.status_code, str(error.detail), code=code, headers=dict(error.headers or {}))
+    code, detail = CODES.get(error.status_code, "error"), str(error.detail)
+    if detail == HTTPStatus(error.status_code).phrase:  # Starlette's own words, which help nobody
+        detail = HELP.get(error.status_code, detail)
+    return problem(error.status_code, detail, code=code, headers=dict(error.headers or {}))
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:

@@ -1,1 +1,13 @@
-"""The routes, a module for each thing that can be asked for."""
+"""The service's addresses, one file a noun."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from recollect.api.routes import catalogue, episodes, health, judgements, memories, recall, settings
+
+
+def add_routes(app: FastAPI) -> None:
+    """Give the application its addresses."""
+    for room in (settings, episodes, memories, recall, catalogue, judgements, health):
+        app.include_router(room.router)

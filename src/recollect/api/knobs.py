@@ -1,0 +1,101 @@
+"""Knobs as requests carry them: some of a tuning's, the block of older configurations, or a preset's name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, create_model, model_validator
+from pydantic.fields import FieldInfo
+
+from recollect.api.fields import Camel
+from recollect.errors import Invalid
+from recollect.ranking import Tuning, preset
+from recollect.ranking.presets import PRESETS
+
+BLOCK = {"fusion": "fusion", "vector_weight": "semantic_weight", "text_weight": "keyword_weight", "rrf_k": "rrf_k"}
+"""What each field of the block turns."""
+
+
+def _optional(field: FieldInfo) -> Any:
+    kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    return (kind | None, Field(None, description=field.description))
+
+
+if TYPE_CHECKING:
+
+    class Knobs(Camel):
+        """Some knobs of a tuning."""
+else:
+    Knobs = create_model(
+        "Knobs",
+        __base__=Camel,
+        __doc__="Some knobs of a tuning; those left out or null stay as they are in force.",
+        **{name: _optional(field) for name, field in Tuning.model_fields.items()},
+    )
+
+
+class Hybrid(Camel):
+    """The block of older configurations. It is whole: what it leaves out takes the default that is named here."""
+
+    fusion: Literal["weighted", "rrf"] = Field("weighted", description="How the legs become one list.")
+    vector_weight: float = Field(0.7, ge=0, le=5, description="Turns semanticWeight.")
+    text_weight: float = Field(0.3, ge=0, le=5, description="Turns keywordWeight.")
+    rrf_k: float = Field(60, ge=1, le=1000, description="Turns rrfK.")
+
+
+class SettingsPatch(Knobs):
+    """Knobs to turn for everybody who uses the store; null takes one back to its default."""
+
+    hybrid: Hybrid | None = Field(
+        None, description="Turns fusion, semanticWeight, keywordWeight and rrfK together; null takes them back."
+    )
+
+    @model_validator(mode="after")
+    def _once(self) -> SettingsPatch:
+        twice = set(BLOCK.values()) & self.model_fields_set
+        if "hybrid" in self.model_fields_set and twice:
+            raise ValueError(f"hybrid and {min(twice)} turn the same knob; send one of them")
+        return self
+
+    def turned(self) -> dict[str, Any]:
+        """Each knob that is to be turned, by its Python name; None takes it back."""
+        knobs = {name: getattr(self, name) for name in self.model_fields_set if name != "hybrid"}
+        if "hybrid" in self.model_fields_set:
+            knobs |= {knob: self.hybrid and getattr(self.hybrid, field) for field, knob in BLOCK.items()}
+        return knobs
+
+
+def _known(name: str) -> str:
+    try:
+        preset(name)
+    except Invalid as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+PresetName = Annotated[str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": list(PRESETS)})]
+
+
+def _form(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "(preset)"
+    return "(knobs)" if isinstance(value, dict | Knobs) else None
+
+
+TuningChoice = Annotated[
+    Annotated[Knobs, Tag("(knobs)")] | Annotated[PresetName, Tag("(preset)")],
+    Discriminator(
+        _form,
+        custom_error_type="knobs_or_preset",
+        custom_error_message="an object of knobs, or the name of a preset",
+    ),
+]
+"""A tuning for one recall: knobs that differ from those in force, or a preset."""
+
+
+def chosen(choice: Any) -> dict[str, Any] | str | None:
+    """A choice as the engine takes it."""
+    if not isinstance(choice, Knobs):
+        preset_or_none: str | None = choice
+        return preset_or_none
+    return choice.model_dump(exclude_none=True)

@@ -1,0 +1,259 @@
+"""What answers look like. Handlers send plain values of these shapes; the models are for the OpenAPI document."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
+
+from recollect.models import Kind
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, json_schema_extra={"additionalProperties": False}
+    )
+
+
+class Memory(_Answer):
+    """One stored thing."""
+
+    id: str
+    text: str
+    created: datetime
+    profile: str
+    project: str | None
+    session: str | None
+    position: int | None = Field(description="Its place in the session.")
+    kind: Kind
+    speaker: str | None
+    importance: float
+    metadata: dict[str, JsonValue]
+    source: str | None
+    occurred: datetime | None
+    accessed: datetime | None = Field(description="When a recall last gave it.")
+    access_count: int
+    evergreen: bool
+    content_hash: str = Field(description="The same for texts that say the same thing.")
+
+
+class Memories(_Answer):
+    """Several memories."""
+
+    memories: list[Memory]
+
+
+class Page(_Answer):
+    """Some memories, newest first, and where to go on."""
+
+    memories: list[Memory]
+    next_cursor: str | None = Field(description="What to send as `cursor` for the next page; null at the end.")
+
+
+class Forgotten(_Answer):
+    """How many memories there were, and are no more."""
+
+    forgotten: int
+
+
+class Reason(_Answer):
+    """What one step of ranking did to one hit. The changes of a hit add up to its score."""
+
+    step: str
+    change: float
+    score: float
+    rank: int | None
+    value: float | None
+    note: str
+
+
+class Hit(_Answer):
+    """A memory in the result, with its score and why."""
+
+    rank: int
+    id: str
+    score: float
+    memory: Memory
+    why: list[Reason] = Field(default=[], description="Left out where no explanation was asked for.")
+
+
+class LegReport(_Answer):
+    """How one search of a recall went."""
+
+    name: str
+    weight: float
+    ran: bool
+    found: int
+    elapsed_ms: float
+    note: str
+
+
+class Recall(_Answer):
+    """The answer to a question."""
+
+    question: str
+    hits: list[Hit]
+    legs: list[LegReport]
+    degraded: str | None = Field(description="What is missing, such as keyword-only; null if nothing is.")
+    degraded_reason: str | None
+    elapsed_ms: float
+    stages: dict[str, float] = Field(description="Milliseconds by stage.")
+    dropped: list[Hit] = Field(default=[], description="What did not come into the result; there if it was asked for.")
+
+
+class Move(_Answer):
+    """Where a memory stands in each list, null where it is not in it."""
+
+    id: str
+    rank_a: int | None
+    rank_b: int | None
+    change: int | None = Field(description="How many places higher it is in b than in a.")
+
+
+class Comparison(_Answer):
+    """One question, two tunings: both lists, and what moved."""
+
+    question: str
+    a: Recall
+    b: Recall
+    moved: list[Move]
+
+
+class Session(_Answer):
+    """A conversation or run, in at most one project."""
+
+    name: str
+    profile: str
+    project: str | None
+    memories: int
+    first: datetime | None
+    last: datetime | None
+
+
+class Sessions(_Answer):
+    """Sessions, by name."""
+
+    sessions: list[Session]
+
+
+class Project(_Answer):
+    """A set of sessions, and memories that belong to no session."""
+
+    name: str
+    profile: str
+    sessions: int
+    memories: int
+
+
+class Projects(_Answer):
+    """Projects, by name."""
+
+    projects: list[Project]
+
+
+class Profile(_Answer):
+    """Whose memories: the wall that no recall sees across."""
+
+    name: str
+    projects: int
+    sessions: int
+    memories: int
+
+
+class Profiles(_Answer):
+    """Profiles, by name."""
+
+    profiles: list[Profile]
+
+
+class Model(_Answer):
+    """Which embedding model made the vectors."""
+
+    name: str
+    revision: str
+    dimension: int
+    fingerprint: str
+
+
+class Stats(_Answer):
+    """How much there is. What is of the whole store is left out for those who see one profile."""
+
+    memories: int
+    projects: int
+    sessions: int
+    profile: str | None = Field(description="Whose these are; null if they are everybody's.")
+    profiles: int | None = None
+    by_kind: dict[str, int] | None = None
+    vectors: int | None = None
+    unembedded: int | None = None
+    model: Model | None = None
+    bytes: int | None = None
+
+
+class Judgement(_Answer):
+    """How relevant somebody found a memory to a question: 0 is not, 1 to 3 more and more."""
+
+    question: str
+    memory: str
+    relevance: int
+    created: datetime
+    profile: str
+    project: str | None
+    asked_at: datetime | None
+
+
+class Judgements(_Answer):
+    """Judgements, in the order in which they were first given."""
+
+    judgements: list[Judgement]
+
+
+class Change(_Answer):
+    """The knobs that are kept in the store, before and after somebody turned some."""
+
+    id: int
+    at: datetime
+    by: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+class Changes(_Answer):
+    """Changes of the settings, newest first."""
+
+    changes: list[Change]
+
+
+class Wrong(_Answer):
+    """A field that is wrong, and why."""
+
+    field: str
+    message: str
+
+
+class Problem(_Answer):
+    """Something that did not work (RFC 9457)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "urn:recollect:problem:invalid",
+                    "title": "Unprocessable Content",
+                    "status": 422,
+                    "code": "invalid",
+                    "detail": "keywordWeight: input should be less than or equal to 5",
+                    "errors": [{"field": "keywordWeight", "message": "input should be less than or equal to 5"}],
+                }
+            ]
+        }
+    )
+
+    type: str
+    title: str
+    status: int
+    code: str = Field(description="Stable: what a program goes by.")
+    detail: str = Field(description="What happened, and what to do.")
+    errors: list[Wrong] = Field(default=[], description="The fields that are wrong.")
