@@ -50,6 +50,8 @@ class Loaded:
 
     happened: Happened
     rss: tuple[float, float, float]
+    cores: tuple[float, float, float]
+    """How many cores were busy on average: with the service, with the client, and with other work of this machine."""
 
     @property
     def rate(self) -> float:
@@ -87,7 +89,7 @@ class Service:
             "questions": words.questions(int(seconds * MOST_A_SECOND)),
             "texts": words.texts(int(seconds * MOST_A_SECOND / 10)),
         }
-        seen = [self.rss()]
+        seen, before, started = [self.rss()], self._busy(), perf_counter()
         middle = threading.Timer(seconds / 2, lambda: seen.append(self.rss()))
         middle.start()
         client = subprocess.run(
@@ -98,7 +100,16 @@ class Service:
             check=True,
         )
         middle.join()
-        return Loaded(Happened(**json.loads(client.stdout)), (seen[0], seen[1], self.rss()))
+        took = perf_counter() - started
+        service, client_own, everything = (now - then for now, then in zip(self._busy(), before, strict=True))
+        cores = (service / took, client_own / took, (everything - service - client_own) / took)
+        return Loaded(Happened(**json.loads(client.stdout)), (seen[0], seen[1], self.rss()), cores)
+
+    def _busy(self) -> tuple[float, float, float]:
+        """Seconds of processor time so far: of the service, of finished clients, of the whole machine."""
+        own, children, whole = psutil.Process(self.process.pid).cpu_times(), os.times(), psutil.cpu_times()
+        everything = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0)
+        return own.user + own.system, children.children_user + children.children_system, everything
 
 
 class Words:
@@ -169,19 +180,26 @@ def measure(store: Path, *, connections: int, seconds: float, progress: Progress
 
 def result(one: Loaded, many: Loaded, lost: int, connections: int) -> tuple[tuple[Table, ...], tuple[Target, ...]]:
     """Tables and targets."""
-    rows, memory = [], []
+    rows, memory, cores = [], [], []
     for name, loaded in (("1 connection", one), (f"{connections} connections", many)):
         for kind, times in (("recalls", loaded.happened.reads), ("writes", loaded.happened.writes)):
             figures = [float(value) for value in np.percentile(times, [50, 95, 99])]
             rows.append(Row(f"{name}, {kind}", (len(times) / loaded.happened.seconds, *figures)))
         rows.append(Row(f"{name}, all", (loaded.rate, None, None, None)))
         memory.append(Row(name, loaded.rss))
+        cores.append(Row(name, loaded.cores))
     p50, p95 = np.percentile([*many.happened.reads, *many.happened.writes], [50, 95])
     errors = len(one.happened.errors) + len(many.happened.errors)
     for error in [*one.happened.errors, *many.happened.errors][:5]:
         print(error, file=sys.stderr)
     tables = (
         Table("Requests, nine recalls to a write", ("a second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
+        Table(
+            "Cores busy",
+            ("with the service", "with the client", "with other work"),
+            tuple(cores),
+            "Other work disturbs.",
+        ),
         Table("Resident memory of the service, MiB", ("start", "middle", "end"), tuple(memory)),
     )
     targets = (

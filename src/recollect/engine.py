@@ -75,6 +75,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
         self._used: list[tuple[datetime, tuple[str, ...]]] = []
         self._tuned: tuple[str | None, Tuning] | None = None
+        self._degraded: str | None = None
         self._turns = Turns()
         self._watchers: tuple[Callable[[Recall], None], ...] = ()
 
@@ -205,8 +206,7 @@ class Engine:
             None if vector is None else self._unit(vector),
         )
         answer = self._answer(asked)
-        if answer.degraded:
-            log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
+        self._warn(answer)
         if answer.hits and note_use:
             self._used.append((at, tuple(hit.id for hit in answer.hits)))
             if len(self._used) >= 64:
@@ -222,6 +222,13 @@ class Engine:
         with self._turns.turn() as crowded:
             threads = AT_ONCE if crowded else self._threads
             return recall(asked, self._store, self.embedder, threads, reranker=self._reranker)
+
+    def _warn(self, answer: Recall) -> None:
+        """Say that something is missing when it begins to be, not with every recall."""
+        if answer.degraded != self._degraded:
+            self._degraded = answer.degraded
+            if answer.degraded:
+                log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
 
     def watch(self, watcher: Callable[[Recall], None]) -> None:
         """Have this called with every recall from now on, on the thread that recalls; what it raises is only logged."""

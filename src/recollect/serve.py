@@ -44,9 +44,9 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
     `started` hears the address as soon as requests are answered.
     """
     settings = settings or engine.settings
-    check_tokens(engine, settings.server)
-    log_to_stderr(settings.server.log)
     with bound(settings.server) as listener:
+        check_tokens(engine, settings.server)
+        log_to_stderr(settings.server.log)
         app = create_app(engine, settings)
         app.state.starting = LOADING
         config = uvicorn.Config(
@@ -64,8 +64,8 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
 
         def begin() -> None:
             to_thread.current_default_thread_limiter().total_tokens = THREADS
-            threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
             started(_address(listener))
+            threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
 
         with _own_signals():
             _Server(config, begin).run(sockets=[listener])

@@ -15,17 +15,18 @@ from recollect.api.observing import Observed
 from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
 from recollect.api.routes import add_routes
-from recollect.api.telemetry import Telemetry, trace_recall
+from recollect.api.telemetry import Telemetry
+from recollect.api.tracing import Traced, trace_recall
 from recollect.engine import Engine
 from recollect.settings import Settings
 
 TRACING: TelemetryConfig = {
     # Takes effect if OTEL_EXPORTER_OTLP_ENDPOINT is set.
     "auto_configure": True,
-    # They would carry what was sent, which may be somebody's memory.
+    # Paths, queries and what failed in them may hold somebody's memories: see `tracing` for what is told instead.
+    "tracing": False,
+    "operation_spans": False,
     "logs": False,
-    # Its query is a question, and the framework's spans carry queries.
-    "exclude": lambda scope: scope.get("path") == "/episodes/search",
 }
 
 
@@ -65,6 +66,7 @@ def _observe(app: FastAPI, engine: Engine, settings: Settings) -> None:
     app.state.telemetry = telemetry = Telemetry(engine)
     engine.watch(telemetry.recalled)
     engine.watch(trace_recall)
+    app.add_middleware(Traced)
     log = request_log(settings.server.log)
     app.add_middleware(Observed, telemetry.requested, *([log] if log else []))
 

@@ -63,7 +63,7 @@ class Observed:
         finally:
             seen = Seen(
                 method=scope["method"] if scope["method"] in METHODS else "other",
-                route=_template(scope),
+                route=template(scope),
                 status=status,
                 seconds=perf_counter() - started,
                 request_id=request_id,
@@ -74,7 +74,7 @@ class Observed:
                 observer(seen)
 
 
-def _template(scope: Scope) -> str:
+def template(scope: Scope) -> str:
     """The route as it is written, such as /v1/memories/{id}; a path that no route has is nobody's to keep."""
     # FastAPI keeps the template with the prefixes of the routers around it apart from the route itself.
     effective = scope.get("fastapi", {}).get("effective_route_context")

@@ -30,6 +30,7 @@ TAGS = [
     {"name": "settings", "description": "Every knob of a recall, changed while the service runs, with a history."},
     {"name": "catalogue", "description": "Sessions, projects, profiles, and how much there is."},
     {"name": "judgements", "description": "What people said of memories, to measure and tune by."},
+    {"name": "health", "description": "Whether the service lives, is ready, and how it has been doing."},
 ]
 
 

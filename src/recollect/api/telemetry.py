@@ -1,14 +1,10 @@
-"""What the service tells of itself: figures for Prometheus, and a span for each stage of a recall.
-
-Both are made of counts and times. No text of a memory or a question, and no name of a profile, goes into them.
-"""
+"""Figures for Prometheus: counts and times, without any text of a memory or a question, or name of a profile."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 
-from opentelemetry import trace
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -109,44 +105,3 @@ class _Memories(Collector):
             except RecollectError:
                 return {}  # a store that does not answer is no reason to hide the other figures
         return self._counted[1]
-
-
-def trace_recall(answer: Recall) -> None:
-    """A span for a recall and one for each of its stages, below the present span, if anybody collects spans."""
-    provider = trace.get_tracer_provider()
-    if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
-        return
-    tracer = provider.get_tracer("recollect")
-    end = time.time_ns()
-    start = end - _ns(answer.elapsed_ms)
-    whole = tracer.start_span("recollect.recall", start_time=start)
-    whole.set_attribute("recollect.hits", len(answer.hits))
-    for leg in answer.legs:
-        whole.set_attribute(f"recollect.candidates.{leg.name}", leg.found)
-    if answer.degraded:
-        whole.set_attribute("recollect.degraded", answer.degraded)
-    inside = trace.set_span_in_context(whole)
-    for stage, (began, ended) in _laid_out(answer.stages).items():
-        span = tracer.start_span(f"recollect.recall.{stage}", context=inside, start_time=start + _ns(began))
-        span.end(start + _ns(ended))
-    whole.end(end)
-
-
-def _laid_out(stages: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """When each stage began and ended, in milliseconds from the start: the legs side by side, the others in turn."""
-    placed: dict[str, tuple[float, float]] = {}
-    by_meaning = 0.0
-    for stage in ("embed", "semantic"):
-        if stage in stages:
-            placed[stage] = (by_meaning, by_meaning := by_meaning + stages[stage])
-    if "keyword" in stages:
-        placed["keyword"] = (0.0, stages["keyword"])
-    at = max(by_meaning, stages.get("keyword", 0.0))
-    for stage, ms in stages.items():
-        if stage not in ("embed", "semantic", "keyword"):
-            placed[stage] = (at, at := at + ms)
-    return placed
-
-
-def _ns(ms: float) -> int:
-    return int(ms * 1e6)

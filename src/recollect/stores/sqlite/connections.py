@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,13 +130,19 @@ class Connections:
         except RecollectError:
             raise
         except (apsw.Error, OSError) as error:
-            raise _in_our_words(error, self.path) from error
+            raise _in_our_words(error, self.path, full=self._is_full(error)) from error
+
+    def _is_full(self, error: Exception) -> bool:
+        """Whether there is no room; a disk quota and a limit on files show as plain errors of writing."""
+        if isinstance(error, apsw.IOError):
+            return not self._closed and self._writer.system_errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
 
 
-def _in_our_words(error: Exception, path: str) -> RecollectError:
+def _in_our_words(error: Exception, path: str, *, full: bool) -> RecollectError:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Unavailable(_LOCKED.format(path))
-    if isinstance(error, apsw.FullError):
+    if full:
         return Unavailable(f"the disk of {path} is full; make room and try again, nothing was changed")
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | OSError):
         return Unavailable(f"{path} cannot be opened for writing ({error}); check the path and its permissions")
