@@ -53,9 +53,11 @@ from recollect.stores import Once, Record, Store, Vector, open_store
 from recollect.stores.remembering import RememberingStore
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
 from recollect.tuning_log import Change
+from recollect.turns import AtOnce, Turns
 
 log = logging.getLogger(__name__)
 
+AT_ONCE = AtOnce()
 UPDATABLE = ("text", "kind", "speaker", "importance", "metadata", "source", "occurred", "evergreen")
 
 
@@ -88,6 +90,9 @@ class Engine:
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="recollect")
         self._used: list[tuple[datetime, tuple[str, ...]]] = []
         self._tuned: tuple[str | None, Tuning] | None = None
+        self._degraded: str | None = None
+        self._turns = Turns()
+        self._watchers: tuple[Callable[[Recall], None], ...] = ()
 
     @classmethod
     def open(
@@ -109,7 +114,8 @@ class Engine:
             {"store": address, "embedder": named, "profile": profile, "tuning": tuning}, config=config
         )
         chosen = embedder if embedder is not None and not isinstance(embedder, str) else None
-        return cls(open_store(settings.store), chosen or (lambda: open_embedder(settings.embedder)), settings=settings)
+        opened = open_store(settings.store, busy_seconds=settings.busy_seconds)
+        return cls(opened, chosen or (lambda: open_embedder(settings.embedder)), settings=settings)
 
     def __enter__(self) -> Engine:
         return self
@@ -206,13 +212,14 @@ class Engine:
         asked = self._question(
             question, scope, limit=limit, recent_ids=recent_ids, tuning=tuning, now=now, vector=vector
         )
-        given = recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
-        if given.degraded:
-            log.warning("recall is %s: %s", given.degraded, given.degraded_reason)
+        given = self._answer(asked)
+        self._warn(given)
         if given.hits and note_use:
             self._used.append((asked.now, tuple(hit.id for hit in given.hits)))
             if len(self._used) >= 64:
                 self._threads.submit(self._note_use)
+        for watcher in self._watchers:
+            _tell(watcher, given)
         return given
 
     def explain(
@@ -266,6 +273,25 @@ class Engine:
             tuple(recent_ids),
             None if vector is None else self._unit(vector),
         )
+
+    def _answer(self, asked: Question) -> Recall:
+        if not getattr(self._embedder, "in_process", False):
+            # Not opened yet, or elsewhere: it is waited for, and waiting takes no core.
+            return recall(asked, self._store, self.embedder, self._threads, reranker=self._reranker)
+        with self._turns.turn() as crowded:
+            threads = AT_ONCE if crowded else self._threads
+            return recall(asked, self._store, self.embedder, threads, reranker=self._reranker)
+
+    def _warn(self, answer: Recall) -> None:
+        """Say that something is missing when it begins to be, not with every recall."""
+        if answer.degraded != self._degraded:
+            self._degraded = answer.degraded
+            if answer.degraded:
+                log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
+
+    def watch(self, watcher: Callable[[Recall], None]) -> None:
+        """Have this called with every recall from now on, on the thread that recalls; what it raises is only logged."""
+        self._watchers = (*self._watchers, watcher)
 
     def gathering(self, threads: Executor) -> Callable[[Question], Gathered]:
         """Gives what a recall would rank, and makes no search twice: for whoever ranks a question in many ways."""
@@ -492,6 +518,13 @@ class Engine:
             self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
         except RecollectError as error:
             log.warning("use of memories was not noted: %s", error)
+
+
+def _tell(watcher: Callable[[Recall], None], answer: Recall) -> None:
+    try:
+        watcher(answer)
+    except Exception:
+        log.exception("a watcher of recalls failed; the recall itself did not")
 
 
 def _differs(stored: Model | None, model: Model) -> str | None:

@@ -81,6 +81,9 @@ class Settings(BaseModel):
 
     store: str = Field(default_factory=lambda: str(user_data_path("recollect") / "memories.db"))
     profile: str = "default"
+    busy_seconds: float = Field(
+        60.0, gt=0, le=3600, description="How long a write waits for other processes that write to the store."
+    )
     embedder: EmbedderSettings = EmbedderSettings()
     server: ServerSettings = ServerSettings()
     upstream: UpstreamSettings = UpstreamSettings()
@@ -138,7 +141,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not name.startswith(PREFIX) or not value:
             continue
         setting = name.removeprefix(PREFIX).lower()
-        if setting in ("store", "profile"):
+        if setting in ("store", "profile", "busy_seconds"):
             found[setting] = value
         elif setting == "embedder":
             found.setdefault("embedder", {})["name"] = value

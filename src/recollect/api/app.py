@@ -9,20 +9,35 @@ from fastapi import FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Route
 
 import recollect
+from recollect.api.docs_page import add_docs_page
 from recollect.api.doors import Doors, TooLarge
+from recollect.api.logs import request_log
 from recollect.api.mcp_mount import HEADERS, McpMount
+from recollect.api.observing import Observed
 from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
 from recollect.api.problems import add_problems, problem
 from recollect.api.routes import add_routes
 from recollect.api.routes.chat import add_chat
+from recollect.api.telemetry import Telemetry
+from recollect.api.tracing import Traced, trace_recall
 from recollect.engine import Engine
 from recollect.settings import Settings
 
 Opener = Callable[[FastAPI], AbstractAsyncContextManager[object]]
 """Opens something that lives as long as the service runs, and closes it when that ends."""
+
+TRACING: TelemetryConfig = {
+    # Takes effect if OTEL_EXPORTER_OTLP_ENDPOINT is set.
+    "auto_configure": True,
+    # Paths, queries and what failed in them may hold somebody's memories: see `tracing` for what is told instead.
+    "tracing": False,
+    "operation_spans": False,
+    "logs": False,
+}
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
@@ -34,12 +49,16 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
         summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
         generate_unique_id_function=_operation,
         lifespan=_lifespan,
+        telemetry=TRACING,
         openapi_tags=TAGS,
         responses=EVERYWHERE,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.engine = engine
     app.state.settings = settings
     app.state.openers = []
+    app.state.starting = None  # why it is not ready yet, if it is not
     add_problems(app)
     app.add_exception_handler(TooLarge, _too_large)
     if settings.server.origins:
@@ -50,11 +69,23 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
         )
     app.add_middleware(Doors, settings=settings.server)
+    _observe(app, engine, settings)
     add_routes(app)
     add_chat(app)
     add_problem_schema(app)
+    add_docs_page(app)
     _add_mcp(app, engine, settings)
     return app
+
+
+def _observe(app: FastAPI, engine: Engine, settings: Settings) -> None:
+    """Count and log what is asked, outside of everything that could refuse it."""
+    app.state.telemetry = telemetry = Telemetry(engine)
+    engine.watch(telemetry.recalled)
+    engine.watch(trace_recall)
+    app.add_middleware(Traced)
+    log = request_log(settings.server.log)
+    app.add_middleware(Observed, telemetry.requested, *([log] if log else []))
 
 
 def _add_mcp(app: FastAPI, engine: Engine, settings: Settings) -> None:

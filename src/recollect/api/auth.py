@@ -74,13 +74,16 @@ async def caller(
     """Who is calling; 401 if they may not come in at all."""
     engine, settings = request.app.state.engine, request.app.state.settings.server
     if given is not None:
-        return await run_in_threadpool(identify, engine, settings, given.credentials)
-    if request.headers.get("authorization") is not None:
+        who = await run_in_threadpool(identify, engine, settings, given.credentials)
+    elif request.headers.get("authorization") is not None:
         # An empty token is a slip in a script. Whoever meant to come as somebody must not come in as the owner.
         raise HTTPException(
             401, "there is no token in 'Authorization'; write it as 'Bearer …'", {"WWW-Authenticate": "Bearer"}
         )
-    return identify(engine, settings, None)
+    else:
+        who = identify(engine, settings, None)
+    request.state.caller = who.name  # for the log
+    return who
 
 
 def allowed(who: Caller, access: Access) -> None:

@@ -31,6 +31,7 @@ TAGS = [
     {"name": "catalogue", "description": "Sessions, projects, profiles, and how much there is."},
     {"name": "chat", "description": "Chat with memory for OpenAI's clients, and the context alone for others."},
     {"name": "judgements", "description": "What people said of memories, to measure and tune by."},
+    {"name": "health", "description": "Whether the service lives, is ready, and how it has been doing."},
 ]
 
 

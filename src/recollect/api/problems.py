@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Mount
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
 
@@ -50,6 +50,20 @@ DEEPEST = 8
 MEDIA_TYPE = "application/problem+json"
 
 
+class Problem(JSONResponse):
+    """A problem as a response, which leaves its code where the log and the metrics find it."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, body: dict[str, Any], *, headers: dict[str, str] | None = None) -> None:
+        super().__init__(body, body["status"], headers=headers)
+        self._code = body["code"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["problem"] = self._code
+        await super().__call__(scope, receive, send)
+
+
 def problem(
     status: int,
     detail: str,
@@ -68,7 +82,7 @@ def problem(
     }
     if errors:
         body["errors"] = [{name: _readable(text) for name, text in error.items()} for error in errors]
-    return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
+    return Problem(body, headers=headers)
 
 
 def _readable(text: str) -> str:
@@ -152,5 +166,7 @@ def _takes(route: BaseRoute, scope: Scope) -> bool:
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem(500, "something went wrong here that should not; the log of the service says what", code="error")
+    name = getattr(request.state, "request_id", None)
+    log.error("request %s failed", name, exc_info=error)
+    detail = "something went wrong here that should not; the log of the service says what"
+    return problem(500, detail, code="error", headers={"X-Request-Id": name} if name else None)

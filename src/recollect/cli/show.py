@@ -14,6 +14,7 @@ from rich.text import Text
 
 from recollect.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
 from recollect.ranking import Tuning
+from recollect.tokens import Token
 
 LEG_COLOURS = {"semantic": "cyan", "keyword": "magenta"}
 BAR = 24
@@ -182,6 +183,12 @@ def projects(found: Sequence[Project]) -> None:
     """Projects, a line each."""
     rows = [(p.name, str(p.sessions), str(p.memories)) for p in found]
     _table(("project", "sessions", "memories"), rows, empty="no projects yet")
+
+
+def tokens(found: Sequence[Token]) -> None:
+    """Tokens, a line each."""
+    rows = [(t.id, t.profile, t.access, t.created.strftime("%Y-%m-%d %H:%M"), t.note) for t in found]
+    _table(("id", "profile", "scope", "created", "note"), rows, empty="no tokens; make one: recollect token create")
 
 
 def status(store: str, stats: Stats, problem: str | None) -> None:

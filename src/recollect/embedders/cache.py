@@ -28,6 +28,7 @@ class CachedEmbedder:
         if size < 1:
             raise Invalid(f"The cache of an embedder needs room for at least one text, not {size}.")
         self._inner = inner
+        self.in_process: bool = getattr(inner, "in_process", False)
         self._size = size
         self._rows: OrderedDict[str, Row] = OrderedDict()
         self._lock = threading.Lock()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -35,6 +36,8 @@ class OnnxEmbedder:
     cores, each with a session of one thread.
     """
 
+    in_process = True
+
     def __init__(
         self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0
     ) -> None:
@@ -48,6 +51,8 @@ class OnnxEmbedder:
         self._pooling = pooling
         self._workers = workers or os.cpu_count() or 1
         self._idle: list[Any] = []
+        # More at once than there are cores would take longer and, with a session each, ten times the memory.
+        self._free = threading.Semaphore(self._workers)
 
     @cached_property
     def model(self) -> Model:
@@ -104,10 +109,11 @@ class OnnxEmbedder:
     def _run(self, text: str) -> npt.NDArray[np.float32]:
         ids = np.array([self._tokenizer.encode(text).ids[: self._max_tokens]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        # A session at a time for each caller: on a shared one they would wait for each other's memory.
-        session = self._idle.pop() if self._idle else open_session(self._directory)
-        states = session.run(None, {given.name: feed[given.name] for given in session.get_inputs()})[0][0]
-        self._idle.append(session)
+        with self._free:
+            # A session at a time for each caller: on a shared one they would wait for each other's memory.
+            session = self._idle.pop() if self._idle else open_session(self._directory)
+            states = session.run(None, {given.name: feed[given.name] for given in session.get_inputs()})[0][0]
+            self._idle.append(session)
         vector = states[0] if self._pooling == "cls" else states.mean(axis=0)
         return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
 

@@ -234,25 +234,28 @@ class Store(Keeping, Searching, Cataloguing, Noting, Modelling, Judging, Protoco
         ...
 
 
-def open_store(address: str) -> Store:
-    """The store at an address: a file path or `sqlite:///path`, made if it is not there, or `memory://`."""
+def open_store(address: str, *, busy_seconds: float = 60) -> Store:
+    """The store at an address: a file path or `sqlite:///path`, made if it is not there, or `memory://`.
+
+    A write waits `busy_seconds` for other processes that write, and then gives up.
+    """
     scheme, separator, rest = address.partition("://")
     loader = _LOADERS.get(scheme if separator else "sqlite")
     if loader is None:
         raise Invalid(f"there is no store '{scheme}://'; use a file path, or one of {', '.join(_LOADERS)}://")
-    return loader(rest.removeprefix("/") if separator else address)
+    return loader(rest.removeprefix("/") if separator else address, busy_seconds)
 
 
-def _open_sqlite(path: str) -> Store:
+def _open_sqlite(path: str, busy_seconds: float) -> Store:
     from recollect.stores.sqlite import SqliteStore
 
-    return SqliteStore(path)
+    return SqliteStore(path, busy_seconds=busy_seconds)
 
 
-def _open_memory(_: str) -> Store:
+def _open_memory(_: str, _busy_seconds: float) -> Store:
     from recollect.stores.in_memory import InMemoryStore
 
     return InMemoryStore()
 
 
-_LOADERS: dict[str, Callable[[str], Store]] = {"sqlite": _open_sqlite, "memory": _open_memory}
+_LOADERS: dict[str, Callable[[str, float], Store]] = {"sqlite": _open_sqlite, "memory": _open_memory}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from recollect.api.routes import catalogue, episodes, judgements, memories, recall, settings
+from recollect.api.routes import catalogue, episodes, health, judgements, memories, recall, settings
 
 
 def add_routes(app: FastAPI) -> None:
     """Give the application its addresses."""
-    for room in (settings, episodes, memories, recall, catalogue, judgements):
+    for room in (settings, episodes, memories, recall, catalogue, judgements, health):
         app.include_router(room.router)

@@ -23,7 +23,7 @@ from recollect.stores.sqlite import (
     vector_blocks,
     word_index,
 )
-from recollect.stores.sqlite.connections import Connections
+from recollect.stores.sqlite.connections import WAIT_SECONDS, Connections
 from recollect.stores.sqlite.migrations import migrate
 from recollect.stores.sqlite.rows import by_keys, storable_ids, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
@@ -35,9 +35,9 @@ from recollect.words import MAX_QUERY_LENGTH, index_terms
 class SqliteStore:
     """Everything in one file. See `recollect.stores.Store` for what each method promises."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS) -> None:
         self.path = str(path)
-        self._connections = Connections(self.path)
+        self._connections = Connections(self.path, wait_seconds=busy_seconds)
         try:
             migrate(self._connections)
         except BaseException:

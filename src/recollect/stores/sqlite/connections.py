@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from recollect.errors import Conflict, Invalid, RecollectError, Unavailable
 
 WAIT_SECONDS = 60
 """How long a writer waits for the other processes that use the file."""
+
+_LOCKED = "another process has kept {} locked for too long; try again, nothing was changed"
 
 
 class Connections:
@@ -59,7 +62,7 @@ class Connections:
 
         One that need not be durable survives a killed process all the same, but perhaps not a power cut.
         """
-        with self._writing, self._errors():
+        with self._turn(), self._errors():
             self._check_open()
             self._writer.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = NORMAL")
             self._writer.execute("BEGIN IMMEDIATE")
@@ -70,6 +73,20 @@ class Connections:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """The writer, for one thread; waiting for it and for other processes takes no longer than one wait in all."""
+        started = monotonic()
+        if not self._writing.acquire(timeout=self._wait_ms / 1000):
+            raise Unavailable(_LOCKED.format(self.path))
+        try:
+            if not self._closed:
+                waited = int((monotonic() - started) * 1000)
+                self._writer.set_busy_timeout(max(self._wait_ms - waited, 1))
+            yield
+        finally:
+            self._writing.release()
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
@@ -113,13 +130,19 @@ class Connections:
         except RecollectError:
             raise
         except (apsw.Error, OSError) as error:
-            raise _in_our_words(error, self.path) from error
+            raise _in_our_words(error, self.path, full=self._is_full(error)) from error
+
+    def _is_full(self, error: Exception) -> bool:
+        """Whether there is no room; a disk quota and a limit on files show as plain errors of writing."""
+        if isinstance(error, apsw.IOError):
+            return not self._closed and self._writer.system_errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
 
 
-def _in_our_words(error: Exception, path: str) -> RecollectError:
+def _in_our_words(error: Exception, path: str, *, full: bool) -> RecollectError:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return Unavailable(f"another process has kept {path} locked for too long; try again, nothing was changed")
-    if isinstance(error, apsw.FullError):
+        return Unavailable(_LOCKED.format(path))
+    if full:
         return Unavailable(f"the disk of {path} is full; make room and try again, nothing was changed")
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | OSError):
         return Unavailable(f"{path} cannot be opened for writing ({error}); check the path and its permissions")

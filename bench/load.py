@@ -1,0 +1,255 @@
+"""The service under load: one `recollect serve`, one connection and then many, nine recalls to a write.
+
+python -m bench.load [--memories N] [--seconds S] [--connections N] [--keep DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, perf_counter, sleep
+from urllib.error import HTTPError
+
+import numpy as np
+import psutil
+
+from bench import report
+from bench.corpus import Writer
+from bench.figures import Result, Row, SizeResult, Table, Target
+from bench.load_client import Happened
+from bench.machine import load_average, machine, versions
+from bench.progress import Progress
+from bench.recollect_peer import Filled
+from bench.vectors import DESCRIPTION, make_corpus
+from recollect.embedders import open_embedder
+from recollect.engine import Engine
+from recollect.settings import EmbedderSettings
+
+ENOUGH = 1.5
+SLOWEST = 16.0
+GROWTH = 1.15
+MOST_A_SECOND = 500
+"""More than this service answers: so many questions are written for each second, no two alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """One stretch of load, and the service's resident memory at its start, in its middle and at its end."""
+
+    happened: Happened
+    rss: tuple[float, float, float]
+    cores: tuple[float, float, float]
+    """How many cores were busy on average: with the service, with the client, and with other work of this machine."""
+
+    @property
+    def rate(self) -> float:
+        """Requests answered in a second."""
+        return (len(self.happened.reads) + len(self.happened.writes)) / self.happened.seconds
+
+
+class Service:
+    """A running `recollect serve`."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process, self.port = process, port
+
+    def rss(self) -> float:
+        """Resident memory in MiB."""
+        return psutil.Process(self.process.pid).memory_info().rss / 2**20
+
+    def wait_until_ready(self) -> None:
+        """Return when /readyz says yes."""
+        until = monotonic() + 120
+        while monotonic() < until:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz"):
+                    return
+            except HTTPError:
+                sleep(0.1)
+        raise TimeoutError("the service did not become ready")
+
+    def load(self, words: Words, *, connections: int, seconds: float) -> Loaded:
+        """What happens under so many connections."""
+        plan = {
+            "port": self.port,
+            "connections": connections,
+            "seconds": seconds,
+            "questions": words.questions(int(seconds * MOST_A_SECOND)),
+            "texts": words.texts(int(seconds * MOST_A_SECOND / 10)),
+        }
+        seen, before, started = [self.rss()], self._busy(), perf_counter()
+        middle = threading.Timer(seconds / 2, lambda: seen.append(self.rss()))
+        middle.start()
+        client = subprocess.run(
+            [sys.executable, "-m", "bench.load_client"],
+            input=json.dumps(plan),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        middle.join()
+        took = perf_counter() - started
+        service, client_own, everything = (now - then for now, then in zip(self._busy(), before, strict=True))
+        cores = (service / took, client_own / took, (everything - service - client_own) / took)
+        return Loaded(Happened(**json.loads(client.stdout)), (seen[0], seen[1], self.rss()), cores)
+
+    def _busy(self) -> tuple[float, float, float]:
+        """Seconds of processor time so far: of the service, of finished clients, of the whole machine."""
+        own, children, whole = psutil.Process(self.process.pid).cpu_times(), os.times(), psutil.cpu_times()
+        everything = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0)
+        return own.user + own.system, children.children_user + children.children_system, everything
+
+
+class Words:
+    """Questions and texts in the words of the corpus, none twice."""
+
+    def __init__(self, seed: int) -> None:
+        self._writer = Writer(seed)
+        self._writer.texts(1)
+
+    def questions(self, count: int) -> list[str]:
+        return [self._writer.question(words) for words in self._writer.texts(count)[1]]
+
+    def texts(self, count: int) -> list[str]:
+        return self._writer.texts(count)[0]
+
+
+@contextmanager
+def serving(store: Path) -> Iterator[Service]:
+    """The service on a store, on a free port."""
+    command = [
+        sys.executable,
+        "-c",
+        "from recollect.cli import main; main()",
+        "--store",
+        str(store),
+        "serve",
+        "--port=0",
+    ]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "RECOLLECT_SERVER_LOG": "off"}
+    )
+    assert process.stderr
+    first = process.stderr.readline()
+    found = re.search(r"http://127\.0\.0\.1:(\d+)", first)
+    if not found:
+        raise RuntimeError(first + process.stderr.read())
+    rest = threading.Thread(target=shutil.copyfileobj, args=(process.stderr, sys.stderr), daemon=True)
+    rest.start()
+    try:
+        yield Service(process, int(found[1]))
+    finally:
+        process.terminate()
+        code = process.wait(60)
+        rest.join()
+        if code:
+            raise RuntimeError(f"the service ended with code {code}")
+
+
+def measure(store: Path, *, connections: int, seconds: float, progress: Progress) -> tuple[Loaded, Loaded, int]:
+    """One connection, many, and how many acknowledged writes are not there afterwards."""
+    words = Words(seed=11)
+    with serving(store) as service:
+        service.wait_until_ready()
+        with progress.task("warm up"):
+            service.load(words, connections=2, seconds=3)
+        with progress.task(f"one connection, {seconds:g} s"):
+            one = service.load(words, connections=1, seconds=seconds)
+        with progress.task(f"{connections} connections, {seconds:g} s"):
+            many = service.load(words, connections=connections, seconds=seconds)
+    with progress.task("look for every acknowledged write"), Engine.open(store) as engine:
+        lost = 0
+        for loaded in (one, many):
+            for id, text in loaded.happened.stored.items():
+                lost += engine.get(id).text != text
+        lost += len(engine.check())
+    return one, many, lost
+
+
+def result(one: Loaded, many: Loaded, lost: int, connections: int) -> tuple[tuple[Table, ...], tuple[Target, ...]]:
+    """Tables and targets."""
+    rows, memory, cores = [], [], []
+    for name, loaded in (("1 connection", one), (f"{connections} connections", many)):
+        for kind, times in (("recalls", loaded.happened.reads), ("writes", loaded.happened.writes)):
+            figures = [float(value) for value in np.percentile(times, [50, 95, 99])]
+            rows.append(Row(f"{name}, {kind}", (len(times) / loaded.happened.seconds, *figures)))
+        rows.append(Row(f"{name}, all", (loaded.rate, None, None, None)))
+        memory.append(Row(name, loaded.rss))
+        cores.append(Row(name, loaded.cores))
+    p50, p95 = np.percentile([*many.happened.reads, *many.happened.writes], [50, 95])
+    errors = len(one.happened.errors) + len(many.happened.errors)
+    for error in [*one.happened.errors, *many.happened.errors][:5]:
+        print(error, file=sys.stderr)
+    tables = (
+        Table("Requests, nine recalls to a write", ("a second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
+        Table(
+            "Cores busy",
+            ("with the service", "with the client", "with other work"),
+            tuple(cores),
+            "Other work disturbs.",
+        ),
+        Table("Resident memory of the service, MiB", ("start", "middle", "end"), tuple(memory)),
+    )
+    targets = (
+        Target(f"throughput, {connections} connections / 1", many.rate / one.rate, "≥", ENOUGH, "×"),
+        Target(f"p95 / p50 at {connections} connections", float(p95 / p50), "≤", SLOWEST, "×"),
+        Target("memory, end / middle", many.rss[2] / many.rss[1], "≤", GROWTH, "×"),
+        Target("errors", float(errors), "≤", 0.0, ""),
+        Target("acknowledged writes lost", float(lost), "≤", 0.0, ""),
+    )
+    return tables, targets
+
+
+def _store(directory: Path, size: int, progress: Progress) -> Path:
+    """A store with so many memories, built if it is not there."""
+    path = directory / f"load-{size}.db"
+    if not path.exists():
+        embedder = open_embedder(EmbedderSettings())
+        assert embedder is not None
+        with progress.task(f"{size:,} memories: write texts, mix vectors"):
+            corpus = make_corpus(size, queries=1, seed=7, embedder=embedder, progress=progress)
+        Filled(path, corpus, embedder.model, progress).close()
+    return path
+
+
+def main() -> None:
+    """Measure, print, and end with 1 if a target was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.load", description="Measure the service under load.")
+    parser.add_argument("--memories", type=int, default=100_000, metavar="N")
+    parser.add_argument("--connections", type=int, default=16, metavar="N")
+    parser.add_argument("--seconds", type=float, default=30, metavar="S", help="of load, each (default: 30)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="build the store here, or take it from here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
+    options = parser.parse_args()
+    progress, started, load = Progress(), perf_counter(), {"before": load_average()}
+    with tempfile.TemporaryDirectory(prefix="recollect-load-") as name:
+        store = _store(options.keep or Path(name), options.memories, progress)
+        found = measure(store, connections=options.connections, seconds=options.seconds, progress=progress)
+    load["after"] = load_average()
+    tables, targets = result(*found, options.connections)
+    settings = {name: getattr(options, name) for name in ("connections", "seconds")}
+    size = SizeResult(options.memories, tables, targets)
+    measured = Result(versions(), machine(), settings, DESCRIPTION, load, perf_counter() - started, (size,))
+    report.show(measured)
+    if options.json:
+        options.json.write_text(report.to_json(measured), encoding="utf-8")
+    if options.markdown:
+        options.markdown.write_text(report.to_markdown(measured), encoding="utf-8")
+    sys.exit(not all(target.met for target in targets))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Connections that ask a service without pause, in a process of their own; a plan on stdin, what happened on stdout.
+
+It shares the machine with the service, so it does as little as it can: HTTP/1.1 over bare streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any
+
+WRITE_EVERY = 10
+"""Nine recalls, then a write."""
+
+
+@dataclass
+class Happened:
+    """Times in milliseconds, ids of acknowledged writes with their texts, and what went wrong."""
+
+    seconds: float = 0.0
+    reads: list[float] = field(default_factory=list)
+    writes: list[float] = field(default_factory=list)
+    stored: dict[str, str] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+
+class Plan:
+    """Questions and texts, handed out one by one."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.port: int = plan["port"]
+        self.connections: int = plan["connections"]
+        self.seconds: float = plan["seconds"]
+        self._questions, self._texts = iter(plan["questions"]), iter(plan["texts"])
+        self._asked = 0
+
+    def next(self) -> tuple[str, str | None]:
+        """The body of the next request, and the text if it is a write."""
+        self._asked += 1
+        if self._asked % WRITE_EVERY:
+            return json.dumps({"query": next(self._questions), "limit": 10}), None
+        text = next(self._texts)
+        return json.dumps({"text": text, "session": "load"}), text
+
+
+async def converse(plan: Plan, until: float, happened: Happened) -> None:
+    """One connection, one request after the other until the time is over."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", plan.port)
+    while perf_counter() < until:
+        body, text = plan.next()
+        path = "/v1/recall" if text is None else "/v1/memories"
+        started = perf_counter()
+        writer.write(
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}".encode("ascii")
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        lowered = head.lower()
+        at = lowered.index(b"content-length:") + 15
+        answer = await reader.readexactly(int(lowered[at : lowered.index(b"\r\n", at)]))
+        took = (perf_counter() - started) * 1000
+        if not head.startswith(b"HTTP/1.1 2"):
+            happened.errors.append(f"{path} {head[9:12].decode()} {answer[:300].decode(errors='replace')}")
+        elif text is None:
+            happened.reads.append(took)
+        else:
+            happened.writes.append(took)
+            happened.stored[json.loads(answer)["id"]] = text
+    writer.close()
+
+
+async def run(plan: Plan) -> Happened:
+    """All connections at once."""
+    happened = Happened()
+    started = perf_counter()
+    until = started + plan.seconds
+    await asyncio.gather(*(converse(plan, until, happened) for _ in range(plan.connections)))
+    happened.seconds = perf_counter() - started
+    return happened
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(asyncio.run(run(Plan(json.load(sys.stdin)))))))

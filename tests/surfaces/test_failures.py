@@ -1,0 +1,245 @@
+"""What a user of the service gets when something under it fails: each time through a real process."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from recollect.engine import Engine
+from tests.surfaces.service import Service, run, served, until
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def texts_in(store: Path) -> set[str]:
+    """Every memory of a store that is whole: `check` compares text, words and vectors."""
+    with Engine.open(store, embedder="none") as engine:
+        assert engine.check() == []
+        return {memory.text for memory in engine.list(limit=1000).memories}
+
+
+# A stopped embedder
+
+
+class _Embeddings(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["input"]
+        rows = [np.random.default_rng(len(text)).standard_normal(8).tolist() for text in asked]
+        body = json.dumps({"data": [{"index": at, "embedding": row} for at, row in enumerate(rows)]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Embedder:
+    """An embedding service that can be stopped and started again at its address."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), _Embeddings)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def test_with_a_stopped_embedder_recall_answers_from_words_and_writes_wait_for_their_vectors(store):
+    embedder = Embedder()
+    settings = {
+        "embedder": f"http://127.0.0.1:{embedder.port}", "embedder_model": "small", "embedder_retries": "0",
+        "embedder_timeout": "2",
+    }  # fmt: skip
+    try:
+        with served(store, **settings) as service:
+            service.wait_until_ready()
+            service.remember("the spare key is under the blue pot")
+            assert service.recall("where is the spare key?").body["degraded"] is None
+            embedder.stop()
+
+            stored = service.remember("the bicycle is in the cellar")
+            answer = service.recall("where are the bicycle and the key?")
+
+            assert stored.status == 201
+            assert answer.status == 200
+            assert len(answer.body["hits"]) == 2
+            assert answer.body["degraded"] == "keyword-only"
+            assert f"127.0.0.1:{embedder.port}" in answer.body["degradedReason"]
+            assert service.ask("GET", "/readyz").status == 200
+            assert 'recollect_recalls_degraded_total{kind="keyword-only"} 1.0' in service.ask("GET", "/metrics").body
+
+            embedder.start()
+            done = run("--store", str(store), "reembed", "--json", **settings)
+            assert json.loads(done.stdout) == {"embedded": 1}, done.stderr
+            assert service.recall("is the bicycle in the cellar?").body["degraded"] is None
+            assert "bicycle" not in service.said
+    finally:
+        embedder.stop()
+
+
+# A full disk
+
+
+class SmallDisk:
+    """A file system of 4 MB where that can be had, else a limit on the size of the service's files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+        self.mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+    def fill(self, service: Service) -> None:
+        if not self.mounted:
+            largest = max(file.stat().st_size for file in self.folder.iterdir())
+            resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
+            return
+        with (self.folder / "other").open("wb", buffering=0) as other:
+            for size in (2**16, 2**12, 1):
+                try:
+                    while other.write(b"x" * size) == size:
+                        pass
+                except OSError:
+                    continue
+
+    def make_room(self, service: Service) -> None:
+        if self.mounted:
+            (self.folder / "other").unlink()
+        else:
+            unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, unlimited)
+
+    def close(self) -> None:
+        if self.mounted:
+            subprocess.run(["umount", str(self.folder)], check=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    small = SmallDisk(tmp_path / "disk")
+    yield small
+    small.close()
+
+
+@pytest.mark.parametrize("kind", ["as it comes", "limited"])
+def test_a_full_disk_is_said_and_nothing_is_half_written_and_reads_go_on(disk, tmp_path, kind):
+    if kind == "limited":  # shows as an error of writing, as a quota does
+        disk.close()
+        disk.mounted = False
+    store = disk.folder / "store.db"
+    with served(store, embedder="none") as service:
+        assert service.remember("before").status == 201
+        disk.fill(service)
+        long = " ".join(f"word{number}" for number in range(20_000))
+
+        refused = [service.remember(f"{long} {number}") for number in range(3)]
+
+        for answer in refused:
+            assert answer.status == 503
+            assert answer.headers["Retry-After"]
+            assert answer.body["code"] == "unavailable"
+            assert "is full; make room and try again, nothing was changed" in answer.body["detail"]
+        assert [hit["memory"]["text"] for hit in service.recall("before").body["hits"]] == ["before"]
+        assert service.ask("GET", "/readyz").status == 200
+
+        disk.make_room(service)
+        assert service.remember("after").status == 201
+        assert service.end() == 0
+
+    assert texts_in(store) == {"before", "after"}
+
+
+# A locked store
+
+
+def test_a_store_that_another_process_keeps_locked_is_said_and_the_write_can_be_sent_again(store):
+    with served(store, embedder="none", busy_seconds="0.3") as service:
+        service.remember("before")
+        other = sqlite3.connect(store, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        answers: list[int] = []
+        writers = [
+            threading.Thread(target=lambda: answers.append(service.remember("in between").status)) for _ in range(4)
+        ]
+        for writer in writers:
+            writer.start()
+
+        refused = service.remember("now or later", Idempotency_Key="one")
+        found = service.recall("before")
+        for writer in writers:
+            writer.join()
+        other.execute("ROLLBACK")
+        other.close()
+        again = [service.remember("now or later", Idempotency_Key="one") for _ in range(2)]
+
+        assert refused.status == 503
+        assert refused.headers["Retry-After"] == "1"
+        assert "another process has kept" in refused.body["detail"]
+        assert answers == [503] * 4
+        assert found.status == 200
+        assert [answer.status for answer in again] == [201, 201]
+        assert again[0].body["id"] == again[1].body["id"]
+        assert service.end() == 0
+
+    assert texts_in(store) == {"before", "now or later"}
+
+
+# A killed client
+
+
+def test_a_client_that_is_gone_in_the_middle_of_a_request_leaves_nothing_half_behind(store):
+    with served(store, embedder="none") as service:
+        whole = {f"whole number {number}" for number in range(20)}
+        for text in whole:
+            _send_and_vanish(service, text, part=1.0)
+        for number in range(20):
+            _send_and_vanish(service, f"half number {number}", part=0.5)
+        service.remember("the last one")
+
+        until(lambda: not _under_way(service))
+        listed = {one["text"] for one in service.ask("GET", "/v1/memories?limit=100").body["memories"]}
+        assert service.end() == 0
+
+    assert listed <= whole | {"the last one"}
+    assert "the last one" in listed
+    assert texts_in(store) == listed
+    assert "Traceback" not in service.said
+
+
+def _send_and_vanish(service: Service, text: str, *, part: float) -> None:
+    """Send a part of a request and close the connection, as happens when a process is killed."""
+    body = json.dumps({"text": text}).encode()
+    with socket.create_connection(("127.0.0.1", service.port)) as client:
+        client.sendall(
+            b"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(body) + body[: int(len(body) * part)]
+        )
+
+
+def _under_way(service: Service) -> bool:
+    """Whether any of the requests is not yet in the log: each leaves its line there when it has ended."""
+    return service.said.count("method=POST") < 41

@@ -1,0 +1,208 @@
+"""`recollect serve` as a process: how it starts, whom it lets in, and what is left when it ends, however it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from recollect.cli.app import app
+from recollect.engine import Engine
+from tests.surfaces.service import Service, ask, run, served, until
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+def test_it_says_what_is_served_where_and_ends_cleanly(store):
+    with served(store, "--samples", embedder="none") as service:
+        service.wait_until_ready()
+        docs = service.ask("GET", "/docs")
+        code = service.end()
+        again = service.process.poll()
+
+    assert docs.status == 200
+    assert (code, again) == (0, 0)
+    address = f"http://127.0.0.1:{service.port}"
+    for said in (
+        f"Recollect serves {address}", f"{address}/docs", f"{address}/mcp", f"{store}, 42 memories (42 samples loaded)",
+        "none", f"curl {address}/v1/recall", f"curl -X PATCH {address}/settings", "mcp config",
+    ):  # fmt: skip
+        assert said in service.said
+    assert "Traceback" not in service.said
+    assert not Path(f"{store}-wal").exists()  # the store was closed, not left
+
+
+def test_what_it_says_to_try_can_be_tried(store):
+    with served(store, "--samples", embedder="none") as service:
+        until(lambda: "mcp config" in service.said)
+        shown = [line for line in service.said.splitlines() if "curl" in line]
+        for line in shown:
+            method = "PATCH" if "-X PATCH" in line else "POST"
+            path = line.split(f":{service.port}")[1].split()[0]
+            answer = service.ask(method, path, json.loads(line.split("-d '")[1].rstrip("'")))
+            assert answer.status == 200, answer
+
+    assert len(shown) == 2
+
+
+def test_samples_are_loaded_into_an_empty_store_only(store):
+    assert run("--store", str(store), "remember", "mine", embedder="none").returncode == 0
+
+    with served(store, "--samples", embedder="none") as service:
+        listed = service.ask("GET", "/v1/memories").body
+
+    assert [memory["text"] for memory in listed["memories"]] == ["mine"]
+
+
+def test_it_is_ready_when_the_model_is_loaded(store):
+    with served(store) as service:
+        assert service.ask("GET", "/healthz").status == 200
+        service.wait_until_ready()
+        stages = service.recall("where is the key?").body["stages"]
+
+    assert stages["embed"] < 500
+
+
+def test_a_port_that_is_taken_is_named_with_what_to_do(store):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run("--store", str(store), "serve", "--port", str(port), embedder="none")
+
+    assert done.returncode == 5
+    assert f"port {port} on 127.0.0.1 is taken by another process" in done.stderr
+    assert "--port 0" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--host", "0.0.0.0"], 2, "make one first: recollect token create --scope write"),
+        (["--host", "1:2"], 2, "'1:2' is no address to listen on"),
+        (["--host", "192.0.2.1"], 5, "choose another --host or --port"),
+        (["--port", "70000"], 2, "--port"),
+    ],
+)
+def test_it_does_not_start_where_it_should_not(store, options, code, said):
+    done = run("--store", str(store), "serve", *options, embedder="none")
+
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_off_loopback_it_starts_with_a_token_and_answers_nobody_without(store):
+    made = run("--store", str(store), "token", "create", "--scope", "write", "--json", embedder="none")
+    secret = json.loads(made.stdout)["token"]
+
+    with served(store, "--host", "0.0.0.0", embedder="none") as service:
+        until(lambda: "Try:" in service.said)
+        without = service.remember("from outside")
+        within = service.remember("from outside", Authorization=f"Bearer {secret}")
+        figures = service.ask("GET", "/metrics", Authorization=f"Bearer {secret}")
+
+    assert "Every request needs a token" in service.said
+    assert "RECOLLECT_SERVER_HOSTS" in service.said
+    assert (without.status, within.status) == (401, 201)
+    assert figures.status == 403
+    assert secret not in service.said
+
+
+def _write_until_it_ends(service: Service, *, writers: int, enough: threading.Event, acknowledged: list[str]) -> None:
+    """Writes from many connections at once, noting those that were answered with 201."""
+
+    def work(number: int) -> None:
+        connection = service.connect()
+        try:
+            for at in range(10_000):
+                answer = ask(connection, "POST", "/v1/memories", {"text": f"writer {number} says sentence {at}"})
+                if answer.status == 201:
+                    acknowledged.append(answer.body["id"])
+                if len(acknowledged) >= 40:
+                    enough.set()
+        except (OSError, ValueError):
+            pass  # it has ended: nothing was acknowledged
+        finally:
+            connection.close()
+            enough.set()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(writers)]
+    for thread in threads:
+        thread.start()
+    enough.wait(60)
+    yield
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 0), (signal.SIGKILL, -9)])
+def test_every_write_that_was_acknowledged_is_there_however_it_ended(store, how, code):
+    acknowledged: list[str] = []
+    with served(store, server_log="off") as service:
+        service.wait_until_ready()
+        writing = _write_until_it_ends(service, writers=8, enough=threading.Event(), acknowledged=acknowledged)
+        next(writing)
+        ended = service.end(how)
+        next(writing, None)
+
+    assert ended == code
+    assert len(acknowledged) >= 40
+    with Engine.open(store, embedder="none") as engine:
+        assert [engine.get(id).id for id in acknowledged] == acknowledged
+        stored = engine.stats().memories
+    # One at most for each writer was stored and its answer lost on the way.
+    assert len(acknowledged) <= stored <= len(acknowledged) + 8
+    health = run("--store", str(store), "doctor", "--json")
+    assert json.loads(health.stdout)["healthy"], health.stdout
+
+
+def test_a_request_that_hangs_does_not_keep_it_from_ending_when_it_is_interrupted_twice(store):
+    with served(store, embedder="none") as service, socket.create_connection(("127.0.0.1", service.port)) as slow:
+        slow.sendall(
+            b"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            b'Content-Length: 1000\r\n\r\n{"text": '
+        )
+        service.ask("GET", "/healthz")  # by now it has seen the slow one too
+        service.process.send_signal(signal.SIGINT)
+        until(lambda: not _listens(service.port))
+        assert service.process.poll() is None
+        code = service.end(signal.SIGINT)
+
+    assert code == 130
+
+
+def _listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def test_tokens_are_shown_once_listed_without_secrets_and_taken_back(store):
+    def token(*words: str, code: int = 0):
+        result = CliRunner().invoke(app, ["--store", str(store), "token", *words])
+        assert result.exit_code == code, result.output
+        return result
+
+    secret = token("create", "--profile", "ana", "--note", "her phone").stdout.strip()
+
+    listed = json.loads(token("list", "--json").stdout)
+    assert [(one["profile"], one["scope"], one["note"]) for one in listed] == [("ana", "read", "her phone")]
+    assert secret.startswith("rcl_")
+    assert secret not in json.dumps(listed)
+    assert secret.encode() not in store.read_bytes()
+    assert listed[0]["id"] in token("list").stdout
+
+    token("revoke", listed[0]["id"])
+    assert "recollect token list" in token("revoke", listed[0]["id"], code=3).stderr
+    assert "no tokens" in token("list").stdout
+    assert "read, write, admin" in token("create", "--scope", "everything", code=2).stderr
