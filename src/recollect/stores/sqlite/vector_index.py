@@ -156,7 +156,7 @@ class _Columns:
         for word, column in zip(code, self.codes, strict=True):
             distance += np.bitwise_count((column[:count] if whole else column[places]) ^ word)
         if whole:
-            distance = distance[places]
+            distance = np.take(distance, places, mode="clip")
         # Distances are small whole numbers: counting them finds the limit faster than sorting, and keeps the places in
         # order, which makes reading their vectors faster too.
         limit = int(np.searchsorted(np.cumsum(np.bincount(distance)), wanted))
