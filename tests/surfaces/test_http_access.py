@@ -90,8 +90,9 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 """How each operation could be used to reach into another profile. A new one needs its own lines here."""
 
-ELSEWHERE = ("/v1/chat/completions", "/v1/models")
-"""They need a model behind them; test_chat.py tries the same of them."""
+ELSEWHERE = ("/v1/chat/completions", "/v1/models", "/healthz", "/readyz", "/metrics")
+"""The first two need a model behind them, and test_chat.py tries the same of them. The others hold nobody's memories:
+they are for whoever runs the service, and test_telemetry.py says who may read the figures."""
 
 NAMED = {"{id}": THEIRS, "{name}": f"{SECRET}-session"}
 

@@ -52,7 +52,8 @@ class Observed:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-Id"] = request_id
+                # An answer that was passed on from a model's server has that server's own.
+                MutableHeaders(scope=message).setdefault("X-Request-Id", request_id)
             await send(message)
 
         try:
