@@ -19,8 +19,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-run: install ## Load the sample memories and show an explained recall
-	@$(BIN)/recollect --store $(STORE) samples
+run: install ## Serve API and MCP on 127.0.0.1:4000, with sample memories
+	@$(BIN)/recollect --store $(STORE) serve --samples
 
 test: check ## Everything that CI runs
 

@@ -27,13 +27,13 @@ from recollect.engine import Engine
 from recollect.evaluation.judged import JudgedSet, Question, read_judged_set
 from recollect.evaluation.loading import open_loaded_engine, open_measuring_embedder
 from recollect.evaluation.metrics import Values, measure
-from recollect.evaluation.ranking_again import INLINE
 from recollect.evaluation.run import LIMIT
 from recollect.evaluation.tune import folds
 from recollect.ranking import PRESETS, Tuning, pick
 from recollect.recall import Question as Recalled
 from recollect.recall import ranked
 from recollect.settings import EmbedderSettings
+from recollect.turns import AT_ONCE
 from recollect.words import STOP_WORDS
 
 METRICS = ("any@5", "any@10", "nDCG@10")
@@ -92,7 +92,7 @@ def hide_words(text: str) -> str:
 
 def finder(engine: Engine, judged: JudgedSet, embedder: Embedder, *, hidden: bool) -> Callable[..., list[str]]:
     """What a recall gives for a question of this set, by the path of every recall; each search is made once."""
-    gather = engine.gathering(INLINE)
+    gather = engine.gathering(AT_ONCE)
     now = engine.now()
 
     def found(question: Question, tuning: Tuning) -> list[str]:

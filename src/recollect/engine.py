@@ -53,11 +53,10 @@ from recollect.stores import Once, Record, Store, Vector, open_store
 from recollect.stores.remembering import RememberingStore
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
 from recollect.tuning_log import Change
-from recollect.turns import AtOnce, Turns
+from recollect.turns import AT_ONCE, Turns
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = AtOnce()
 UPDATABLE = ("text", "kind", "speaker", "importance", "metadata", "source", "occurred", "evergreen")
 
 

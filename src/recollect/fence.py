@@ -54,7 +54,12 @@ def note(memory: Memory, part: str, *, text: str | None = None) -> str:
 
 def one_line(fields: Mapping[str, Any]) -> str:
     """An object as JSON on one line, in which whatever could pose as something else is escaped."""
-    return _HARMFUL.sub(_escaped, json.dumps(fields, ensure_ascii=False))
+    return harmless(json.dumps(fields, ensure_ascii=False))
+
+
+def harmless(written: str) -> str:
+    """JSON in which no text can end its string, open a tag, close a code block or hide."""
+    return _HARMFUL.sub(_escaped, written)
 
 
 def fenced(lines: Sequence[str], nonce: str) -> str:

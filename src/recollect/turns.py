@@ -65,3 +65,6 @@ class AtOnce(Executor):
         except Exception as error:
             outcome.set_exception(error)
         return outcome
+
+
+AT_ONCE = AtOnce()

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import anyio.to_thread
-from fastapi.security.utils import get_authorization_scheme_param
 from mcp.server import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from recollect.api.auth import Caller, allowed, identify, inside
+from recollect.api.auth import Caller, allowed, as_utf8, bearer, caller, inside
 from recollect.confined import Confined
 from recollect.engine import Engine
 from recollect.mcp_server import Place, build_server
@@ -50,22 +48,21 @@ class McpMount:
                 self._managers = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["recollect.route"] = "/mcp"  # for the log: only routes of FastAPI write themselves down
         request = Request(scope, receive)
         if not self._managers:
             raise HTTPException(503, "the service is starting or stopping; try again in a moment")
-        who, scope[_PLACE] = await anyio.to_thread.run_sync(self._placed, request)
+        who = await caller(request, await bearer(request))
+        allowed(who, "read")
+        scope[_PLACE] = self._place(request, who)
         await self._managers[who.may("write")].handle_request(scope, receive, send)
 
-    def _placed(self, request: Request) -> tuple[Caller, Place]:
-        """Who is calling, and where they may look: their profile, and in it the project that their client names."""
-        scheme, secret = get_authorization_scheme_param(request.headers.get("authorization"))
-        given = secret if scheme.lower() == "bearer" and secret else None
-        who = identify(self._engine, self._settings, given)
-        allowed(who, "read")
+    def _place(self, request: Request, who: Caller) -> Place:
+        """Where this caller may look: in their profile, and in it in the project that their client names."""
         theirs = inside(request, who, request.headers.get("x-profile"))
         project = request.headers.get("x-project")
-        here = Confined(self._engine, theirs.profile, project=project) if project else theirs
-        return who, Place(here, leaves_traces=who.may("write"))
+        here = Confined(self._engine, theirs.profile, project=as_utf8(project)) if project else theirs
+        return Place(here, leaves_traces=who.may("write"))
 
     def _manager(self, *, read_only: bool) -> StreamableHTTPSessionManager:
         server: MCPServer = build_server(lambda request: request.scope[_PLACE], read_only=read_only)

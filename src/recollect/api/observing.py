@@ -51,7 +51,7 @@ class Observed:
         async def noting(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status = int(message["status"])
                 # An answer that was passed on from a model's server has that server's own.
                 MutableHeaders(scope=message).setdefault("X-Request-Id", request_id)
             await send(message)
@@ -80,4 +80,4 @@ def template(scope: Scope) -> str:
     # FastAPI keeps the template with the prefixes of the routers around it apart from the route itself.
     effective = scope.get("fastapi", {}).get("effective_route_context")
     template = getattr(effective, "path_format", None) or getattr(scope.get("route"), "path", None)
-    return template or "(none)"
+    return template or scope.get("recollect.route") or "(none)"

@@ -7,9 +7,7 @@ result is that of a recall and takes a millisecond or two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from datetime import datetime
-from typing import ParamSpec, TypeVar
 
 from recollect.engine import Engine
 from recollect.errors import Unavailable
@@ -19,9 +17,7 @@ from recollect.models import Memory
 from recollect.ranking import Tuning, pick
 from recollect.recall import Question as Recalled
 from recollect.recall import ranked
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from recollect.turns import AT_ONCE
 
 Rank = Callable[[Question, Tuning], tuple[Memory, ...]]
 """The memories that a recall of a question gives under a tuning, best first."""
@@ -29,7 +25,7 @@ Rank = Callable[[Question, Tuning], tuple[Memory, ...]]
 
 def ranking_again(engine: Engine, *, now: datetime) -> Rank:
     """Ranks questions as a recall would, without reranking. `Unavailable` where one of its searches did not run."""
-    gather = engine.gathering(INLINE)
+    gather = engine.gathering(AT_ONCE)
 
     def rank(question: Question, tuning: Tuning) -> tuple[Memory, ...]:
         scope = engine.scope(project=question.project)
@@ -42,18 +38,3 @@ def ranking_again(engine: Engine, *, now: datetime) -> Rank:
         return tuple(hit.memory for hit in ranking.hits)
 
     return rank
-
-
-class _Inline(Executor):
-    """Runs everything at once: there is nothing to wait for, and a change of threads costs more than the search."""
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        future: Future[T] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-INLINE = _Inline()
