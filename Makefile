@@ -47,8 +47,9 @@ $(VENV)/.bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
-bench: $(VENV)/.bench ## Measure against LanceDB (BENCH='--sizes 10000 100000 1000000')
+bench: $(VENV)/.bench ## Measure against LanceDB (BENCH='--sizes 10000 100000 1000000'), then the service under load
 	$(BIN)/python -m bench $(BENCH)
+	$(BIN)/python -m bench.load $(LOAD)
 
 SETS ?=
 heldout: install ## Are the default knobs more than a fit? Chosen on half of SETS='DIR DIR', measured on the rest

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from recollect.api.app import create_app
 from recollect.cli.app import app
 from recollect.ranking import PRESETS, Tuning
+from tests.surfaces.chatting import chat_service
+from tests.surfaces.model_server import model_server
+from tests.surfaces.serving import listening
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,6 +54,33 @@ def test_every_recollect_command_in_the_documents_runs_in_order(tmp_path, monkey
         assert result.exit_code == 0, (line, result.output)
 
     assert len(lines) > 8
+
+
+def test_every_curl_call_in_the_documents_is_answered_well(engine):
+    found = [
+        call
+        for document in DOCUMENTS
+        for block in blocks("curl", document.read_text(encoding="utf-8"))
+        for call in block.replace("\\\n", " ").splitlines()
+    ]
+
+    with listening(create_app(engine)) as port:
+        for call in found:
+            words = shlex.split(call.replace("localhost:4000", f"127.0.0.1:{port}"))
+            done = subprocess.run([words[0], "-sS", "--fail-with-body", *words[1:]], capture_output=True, text=True)
+            assert done.returncode == 0, (call, done.stdout, done.stderr)
+            assert json.loads(done.stdout), call
+
+    assert len(found) > 6
+
+
+def test_the_block_for_clients_of_openai_runs(engine):
+    block = "".join(blocks("py", (ROOT / "docs/chat.md").read_text(encoding="utf-8")))
+
+    with model_server() as model, chat_service(engine, model.url) as url:
+        exec(compile(block.replace("http://127.0.0.1:4000", url), "a block of docs/chat.md", "exec"), {})
+
+    assert [memory.speaker for memory in engine.list(engine.scope(project="home")).memories] == ["assistant", "user"]
 
 
 def test_every_make_target_in_the_documents_is_in_the_makefile():
