@@ -111,7 +111,12 @@ def _as_utf8(header: str) -> str:
 Known = Annotated[Caller, Depends(caller)]
 Profile = Annotated[
     str | None,
-    Header(alias="X-Profile", description="Whose memories; without it the token's, or the service's own."),
+    Header(
+        alias="X-Profile",
+        min_length=1,
+        max_length=2000,
+        description="Whose memories; without it the token's, or the service's own.",
+    ),
 ]
 
 

@@ -50,6 +50,10 @@ def _time(value: Any) -> datetime | None:
         raise ValueError(str(error).removeprefix(": ")) from None
 
 
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -57,6 +61,9 @@ def _listed(value: Any) -> Any:
 # Told here but checked by NOT_BLANK, whose message can be understood.
 _PATTERN: JsonDict = {"pattern": r"\S"}
 NOT_BLANK = AfterValidator(_says_something)
+
+WHOLE = BeforeValidator(_whole)
+"""To JSON, 3.0 is a whole number too."""
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_PATTERN), NOT_BLANK]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, json_schema_extra=_PATTERN), NOT_BLANK]

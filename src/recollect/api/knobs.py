@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, create_model, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
-from recollect.api.fields import Camel
+from recollect.api.fields import WHOLE, Camel
 from recollect.errors import Invalid
 from recollect.ranking import Tuning, preset
 from recollect.ranking.presets import PRESETS
@@ -17,7 +17,9 @@ BLOCK = {"fusion": "fusion", "vector_weight": "semantic_weight", "text_weight": 
 
 
 def _optional(field: FieldInfo) -> Any:
-    kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    whole = [WHOLE] if field.annotation is int else []
+    limits = [*field.metadata, *whole]
+    kind: Any = Annotated[(field.annotation, *limits)] if limits else field.annotation
     return (kind | None, Field(None, description=field.description))
 
 
@@ -47,22 +49,17 @@ class SettingsPatch(Knobs):
     """Knobs to turn for everybody who uses the store; null takes one back to its default."""
 
     hybrid: Hybrid | None = Field(
-        None, description="Turns fusion, semanticWeight, keywordWeight and rrfK together; null takes them back."
+        None,
+        description="Turns fusion, semanticWeight, keywordWeight and rrfK together, null takes them back; a knob that "
+        "is named beside it goes over it.",
     )
-
-    @model_validator(mode="after")
-    def _once(self) -> SettingsPatch:
-        twice = set(BLOCK.values()) & self.model_fields_set
-        if "hybrid" in self.model_fields_set and twice:
-            raise ValueError(f"hybrid and {min(twice)} turn the same knob; send one of them")
-        return self
 
     def turned(self) -> dict[str, Any]:
         """Each knob that is to be turned, by its Python name; None takes it back."""
-        knobs = {name: getattr(self, name) for name in self.model_fields_set if name != "hybrid"}
+        knobs: dict[str, Any] = {}
         if "hybrid" in self.model_fields_set:
-            knobs |= {knob: self.hybrid and getattr(self.hybrid, field) for field, knob in BLOCK.items()}
-        return knobs
+            knobs = {knob: self.hybrid and getattr(self.hybrid, field) for field, knob in BLOCK.items()}
+        return knobs | {name: getattr(self, name) for name in self.model_fields_set if name != "hybrid"}
 
 
 def _known(name: str) -> str:

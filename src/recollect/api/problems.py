@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
@@ -113,7 +114,8 @@ def _ours(_: Request, error: Exception) -> JSONResponse:
 def _not_valid(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    errors = [_field(item) for item in error.errors()]
+    named = dict.fromkeys(tuple(_field(item).items()) for item in error.errors())  # two may take the same header
+    errors = [dict(items) for items in named]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
     return problem(422, detail, code="invalid", errors=errors)
 
@@ -133,13 +135,29 @@ def _field(item: Any) -> dict[str, str]:
     return {"field": name, "message": message[:1].lower() + message[1:]}
 
 
-def _of_http(_: Request, error: Exception) -> JSONResponse:
+def _of_http(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     code, detail = CODES.get(error.status_code, "error"), str(error.detail)
     if detail == HTTPStatus(error.status_code).phrase:  # Starlette's own words, which help nobody
         detail = HELP.get(error.status_code, detail)
-    return problem(error.status_code, detail, code=code, headers=dict(error.headers or {}))
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+    return problem(error.status_code, detail, code=code, headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """What may be asked of this address; the router's own answer names only the first of several routes."""
+    return [
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(_takes(route, {**request.scope, "method": method}) for route in request.app.routes)
+    ]
+
+
+def _takes(route: BaseRoute, scope: Scope) -> bool:
+    return not isinstance(route, Mount) and route.matches(scope)[0] is Match.FULL
 
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:

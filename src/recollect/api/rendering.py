@@ -51,8 +51,8 @@ def bare(hit: Hit) -> dict[str, Any]:
 def recalled(recall: Recall, *, explain: bool, dropped: bool = False) -> dict[str, Any]:
     """A recall, with why each hit is there and with what was dropped where that is wished."""
     show = plain if explain else bare
-    shown = {name: plain(getattr(recall, field)) for field, name in _RECALL}
-    shown["hits"] = [show(hit) for hit in recall.hits]
+    shown: dict[str, Any] = {"question": recall.question, "hits": [show(hit) for hit in recall.hits]}
+    shown |= {name: plain(getattr(recall, field)) for field, name in _REST}
     if dropped:
         shown["dropped"] = [show(hit) for hit in recall.dropped]
     return shown
@@ -68,4 +68,4 @@ def _names(kind: type[Any]) -> tuple[tuple[str, str], ...]:
     return _NAMES[kind]
 
 
-_RECALL = tuple(names for names in _names(Recall) if names[0] not in ("hits", "dropped"))
+_REST = tuple(names for names in _names(Recall) if names[0] not in ("question", "hits", "dropped"))

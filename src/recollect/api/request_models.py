@@ -1,17 +1,37 @@
-"""What requests carry in their bodies, field by field with its limits and an example that works."""
+"""What requests about memories carry in their bodies, with limits and examples that work."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema, field_validator
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+)
 
-from recollect.api.fields import EXAMPLE_ID, OTHER_ID, Asked, Camel, Id, Kinds, Name, Sessions, Sought, Text, Time
-from recollect.api.knobs import TuningChoice
-from recollect.judge import MOST_RELEVANT
+from recollect.api.fields import (
+    EXAMPLE_ID,
+    OTHER_ID,
+    WHOLE,
+    Camel,
+    Id,
+    Kinds,
+    Name,
+    Sessions,
+    Sought,
+    Text,
+    Time,
+)
 from recollect.models import Kind
 
+Position = Annotated[int, Field(ge=0, lt=2**53), WHOLE]
+Numbered = Annotated[int, Field(ge=1), WHOLE]
 Importance = Annotated[float, Field(ge=0, le=1, description="How much it matters, from 0 to 1.")]
 Metadata = Annotated[dict[str, JsonValue], Field(description="Anything else that is to be kept with it.")]
 
@@ -37,7 +57,7 @@ class MemoryIn(Camel):
     id: Id | None = Field(None, description="A UUID of your own; without it one is made.")
     project: Name | None = None
     session: Name | None = None
-    position: int | None = Field(None, ge=0, lt=2**53, description="Its place in the session; else the next free one.")
+    position: Position | None = Field(None, description="Its place in the session; else the next free one.")
     kind: Kind = Field("episodic", description="What happened (episodic), what is known (semantic), who one is.")
     speaker: Name | None = None
     importance: Importance = 0.5
@@ -71,9 +91,10 @@ OneOrMany = Annotated[
 ]
 
 
-def _without_default(schema: dict[str, Any]) -> None:
+def _never_null(schema: dict[str, Any]) -> None:
     """Null is no value of such a field: it only stands for one that was left out."""
     schema.pop("default")
+    schema.update(schema.pop("anyOf")[0])
 
 
 class MemoryPatch(Camel):
@@ -83,14 +104,14 @@ class MemoryPatch(Camel):
         json_schema_extra={"examples": [{"importance": 1.0, "evergreen": True}], "minProperties": 1}
     )
 
-    text: Text | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
-    kind: Kind | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
+    text: Text | None = Field(None, json_schema_extra=_never_null)
+    kind: Kind | None = Field(None, json_schema_extra=_never_null)
     speaker: Name | None = None
-    importance: Importance | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
-    metadata: Metadata | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
+    importance: Importance | None = Field(None, json_schema_extra=_never_null)
+    metadata: Metadata | None = Field(None, json_schema_extra=_never_null)
     source: Name | None = None
     occurred: Time | None = None
-    evergreen: bool | SkipJsonSchema[None] = Field(None, json_schema_extra=_without_default)
+    evergreen: bool | None = Field(None, json_schema_extra=_never_null)
 
     @field_validator("text", "kind", "importance", "metadata", "evergreen", mode="before")
     @classmethod
@@ -116,13 +137,22 @@ class ForgetThese(Camel):
     ids: list[Id] = Field(min_length=1, max_length=10_000)
 
 
+def _meant(confirm: bool) -> bool:
+    if not confirm:
+        raise ValueError("forgetting a whole scope cannot be undone; say true if that is meant")
+    return confirm
+
+
+Confirmed = Annotated[bool, AfterValidator(_meant), WithJsonSchema({"type": "boolean", "const": True})]
+
+
 class ForgetScope(Camel):
     """A whole scope to forget; `confirm` says that this is meant."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"scope": {"session": "2026-05-08"}, "confirm": True}]})
 
     scope: ScopeIn
-    confirm: Literal[True] = Field(description="It cannot be undone.")
+    confirm: Confirmed = Field(description="It cannot be undone.")
 
 
 def _ids_or_scope(value: Any) -> str:
@@ -134,53 +164,6 @@ IdsOrScope = Annotated[
 ]
 
 
-class _Question(Camel):
-    query: Asked = Field(description="What is asked, in plain words.")
-    limit: int = Field(10, ge=1, le=200, description="The most hits.")
-    project: Sought | None = Field(None, description="Only this project's memories.")
-    session: Sessions | None = Field(
-        None, description="A session, or several. One that belongs to a project stands for the whole project."
-    )
-    only_session: bool = Field(False, description="Whether a session stands for itself alone.")
-    kinds: Kinds | None = None
-    recent_ids: list[Id] = Field(
-        default_factory=list, max_length=10_000, description="Memories that the caller already has."
-    )
-    now: Time | None = Field(None, description="The time at which it is asked; else now.")
-
-    def asked(self) -> dict[str, Any]:
-        """The arguments of a recall."""
-        return {name: getattr(self, name) for name in _Question.model_fields if name != "query"}
-
-
-class RecallIn(_Question):
-    """A question, of which memories, and how the answer is to be ranked."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"query": "What can Ana not eat?", "limit": 5, "tuning": {"keywordWeight": 2.0}},
-                {"query": "Who plays the cello?", "tuning": "classic-rrf", "explain": False},
-            ]
-        }
-    )
-
-    tuning: TuningChoice | None = Field(None, description="For this recall alone: knobs, or the name of a preset.")
-    explain: bool = Field(True, description="Whether each hit says why it is there.")
-    dropped: bool = Field(False, description="Whether to explain also what did not come into the result.")
-
-
-class CompareIn(_Question):
-    """A question and two tunings; null is the one in force."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "What can Ana not eat?", "a": None, "b": {"keywordWeight": 5}}]}
-    )
-
-    a: TuningChoice | None = None
-    b: TuningChoice | None = None
-
-
 class SessionPatch(Camel):
     """Where a session is to go, with all its memories."""
 
@@ -189,62 +172,9 @@ class SessionPatch(Camel):
     project: Name | None = Field(description="The project; null takes the session out of its project.")
 
 
-def _graded(value: Any) -> Any:
-    """Ids that are merely good are relevant to degree 1."""
-    if isinstance(value, list):
-        if not all(isinstance(id, str) for id in value):
-            raise ValueError("a list of ids, or an object that gives each id a relevance")
-        return dict.fromkeys(value, 1)
-    return value
-
-
-_GRADES = {"type": "object", "maxProperties": 1000, "propertyNames": {"format": "uuid"}}
-Good = Annotated[
-    dict[Id, Annotated[int, Field(ge=1, le=MOST_RELEVANT)]],
-    Field(max_length=1000),
-    BeforeValidator(_graded),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "array", "maxItems": 1000, "items": {"type": "string", "format": "uuid"}},
-                {**_GRADES, "additionalProperties": {"type": "integer", "minimum": 1, "maximum": MOST_RELEVANT}},
-            ]
-        }
-    ),
-]
-
-
-class JudgementIn(Camel):
-    """What somebody says of memories as answers to a question. At least one is good or bad."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"question": "What can Ana not eat?", "good": {EXAMPLE_ID: 3}, "bad": [OTHER_ID]}]
-        }
-    )
-
-    question: Asked
-    good: Good = Field(default_factory=dict, description="Ids, or for each id a relevance from 1 to 3.")
-    bad: list[Id] = Field(default_factory=list, max_length=1000)
-    project: Name | None = Field(None, description="The project in which it was asked.")
-    asked_at: Time | None = None
-
-
-class JudgementNamed(Camel):
-    """Which judgement is meant."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"question": "What can Ana not eat?", "memory": EXAMPLE_ID}]}
-    )
-
-    question: Asked
-    memory: Id
-    project: Sought | None = Field(None, description="The project in which it was asked, if it was asked in one.")
-
-
 class UndoIn(Camel):
     """Which change to take back."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{}, {"id": 3}]})
 
-    id: int | None = Field(None, ge=1, description="A change of the history; without it the last one.")
+    id: Numbered | None = Field(None, description="A change of the history; without it the last one.")

@@ -11,7 +11,11 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic.alias_generators import to_snake
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+
+LARGE = 100_000
+"""A body of more bytes is parsed on a thread of its own, so that nobody else waits for it."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -43,14 +47,18 @@ class _JsonRequest(Request):
 
     async def json(self) -> Any:
         body = await self.body()
-        try:
-            return json.loads(body, parse_constant=_refuse)
-        except json.JSONDecodeError:
-            raise
-        except RecursionError:
-            raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
-        except ValueError as error:  # bytes that are not UTF-8, a number of thousands of digits
-            raise json.JSONDecodeError(f"it cannot be read ({type(error).__name__})", "", 0) from None
+        return await run_in_threadpool(_parsed, body) if len(body) > LARGE else _parsed(body)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_refuse)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+    except ValueError as error:  # bytes that are not UTF-8, a number of thousands of digits
+        raise json.JSONDecodeError(f"it cannot be read ({type(error).__name__})", "", 0) from None
 
 
 def _refuse(constant: str) -> NoReturn:

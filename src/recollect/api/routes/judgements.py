@@ -10,8 +10,8 @@ from fastapi.responses import JSONResponse
 from recollect.api.auth import Reading, Writing
 from recollect.api.openapi import may_fail
 from recollect.api.problems import wrong
+from recollect.api.question_models import JudgementIn, JudgementNamed
 from recollect.api.rendering import answer
-from recollect.api.request_models import JudgementIn, JudgementNamed
 from recollect.api.response_models import Judgements
 from recollect.api.strict_route import StrictRoute
 from recollect.errors import NotFound

@@ -22,7 +22,8 @@ from recollect.remember import MAX_NAME
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 
-Id = Annotated[str, Path(alias="id", description="The memory's id.", examples=[EXAMPLE_ID])]
+# Only what is an id is the address of a memory; /v1/memories/forget is not.
+Id = Annotated[UUID, Path(description="The memory's id.", examples=[EXAMPLE_ID])]
 Sought = Annotated[str, Query(max_length=MAX_NAME)]
 Once = Annotated[
     str | None,
@@ -103,31 +104,25 @@ def forget_memories(inside: Writing, what: Annotated[IdsOrScope, Body(openapi_ex
     return answer({"forgotten": gone})
 
 
-@router.get("/{id}", response_model=Memory, summary="One memory", responses=may_fail(404))
+@router.get("/{id:uuid}", response_model=Memory, summary="One memory", responses=may_fail(404))
 def get_memory(inside: Reading, id: Id) -> JSONResponse:
     """The memory of that id."""
-    return answer(inside.get(_uuid(id)))
+    return answer(inside.get(str(id)))
 
 
-@router.patch("/{id}", response_model=Memory, summary="Change a memory", responses=may_fail(404, 409))
+@router.patch("/{id:uuid}", response_model=Memory, summary="Change a memory", responses=may_fail(404, 409))
 def update_memory(inside: Writing, id: Id, changes: MemoryPatch) -> JSONResponse:
     """The memory with some fields changed; its words and vector follow its text."""
     changed = {name: getattr(changes, name) for name in changes.model_fields_set}
-    memory = inside.update(_uuid(id), **changed) if changed else inside.get(_uuid(id))
+    memory = inside.update(str(id), **changed) if changed else inside.get(str(id))
     return answer(plain(memory))
 
 
-@router.delete("/{id}", status_code=204, response_class=Response, summary="Forget a memory", responses=may_fail(404))
+@router.delete(
+    "/{id:uuid}", status_code=204, response_class=Response, summary="Forget a memory", responses=may_fail(404)
+)
 def delete_memory(inside: Writing, id: Id) -> Response:
     """Forgets a memory for good."""
-    if not inside.forget(_uuid(id)):
+    if not inside.forget(str(id)):
         raise NotFound(f"there is no memory {id}")
     return Response(status_code=204)
-
-
-def _uuid(id: str) -> str:
-    """The id as the store spells it; nothing can go by what is none."""
-    try:
-        return str(UUID(id))
-    except ValueError:
-        raise NotFound(f"there is no memory {id}; an id is a UUID") from None

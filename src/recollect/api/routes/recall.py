@@ -8,8 +8,8 @@ from fastapi.responses import JSONResponse
 from recollect import models
 from recollect.api.auth import Reading
 from recollect.api.knobs import chosen
+from recollect.api.question_models import CompareIn, RecallIn
 from recollect.api.rendering import recalled
-from recollect.api.request_models import CompareIn, RecallIn
 from recollect.api.response_models import Comparison, Recall
 from recollect.api.strict_route import StrictRoute
 

@@ -1,0 +1,60 @@
+"""Services to ask in one line each, so that a test shows only what it is about."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from recollect.api.app import create_app
+from recollect.engine import Engine
+from recollect.settings import ServerSettings
+from recollect.tokens import Access
+
+
+def client(engine: Engine, *, token: str | None = None, **server: Any) -> TestClient:
+    """Somebody who asks the service on this engine, on loopback, with a token or without."""
+    settings = engine.settings.model_copy(update={"server": ServerSettings(**server)})
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return TestClient(
+        create_app(engine, settings), base_url="http://127.0.0.1", headers=headers, raise_server_exceptions=False
+    )
+
+
+def token(engine: Engine, profile: str = "default", access: Access = "write") -> str:
+    """The secret of a new token."""
+    return engine.create_token(profile=profile, access=access)[1]
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[int]:
+    """The port of a real server; who calls before it is up waits in the socket's queue."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+        thread.start()
+        try:
+            yield door.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
+    """The problem with which a service answered."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    body: dict[str, Any] = answer.json()
+    assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:recollect:problem:{code}")
+    assert body["detail"]
+    return body
+
+
+def wrong_fields(answer: Any) -> list[str]:
+    """The fields that a 422 names."""
+    return [error["field"] for error in problem(answer, 422, "invalid")["errors"]]

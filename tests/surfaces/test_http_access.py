@@ -1,0 +1,253 @@
+"""Who is let in, and how far: tokens, hosts, origins, sizes, and the wall between profiles on every address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from recollect.api.app import create_app
+from recollect.engine import Engine
+from recollect.models import Memory
+from recollect.stores import open_store
+from tests.stores.build import everything
+from tests.surfaces.serving import client, problem, token
+
+SECRET = "xylophone"
+"""A word that is all over the other profile, and nowhere else."""
+
+THEIRS = "01900000-0000-7000-8000-00000000beef"
+MINE = "01900000-0000-7000-8000-00000000cafe"
+
+
+@pytest.fixture
+def engine():
+    with Engine(open_store("memory://")) as engine:
+        yield engine
+
+
+# The wall between profiles
+
+ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
+    ("GET", "/settings"): [{}],
+    ("PATCH", "/settings"): [{"json": {"rrfK": 9}}],
+    ("GET", "/settings/schema"): [{}],
+    ("GET", "/settings/history"): [{}],
+    ("POST", "/settings/undo"): [{}],
+    ("GET", "/settings/presets"): [{}],
+    ("GET", "/episodes/search"): [{"params": {"q": SECRET, "sessionIds": f"{SECRET}-session,mine"}}],
+    ("POST", "/v1/memories"): [
+        {"json": {"text": "one", "session": f"{SECRET}-session"}},
+        {"json": {"text": "one", "project": f"{SECRET}-project"}},
+        {"json": {"text": "one"}, "headers": {"Idempotency-Key": f"{SECRET}-key"}},
+        {"json": {"text": "one", "profile": f"{SECRET}-profile"}},
+    ],
+    ("GET", "/v1/memories"): [
+        {},
+        {"params": {"session": f"{SECRET}-session"}},
+        {"params": {"project": f"{SECRET}-project"}},
+        {"params": {"cursor": THEIRS}},
+    ],
+    ("GET", "/v1/memories/{id}"): [{}],
+    ("PATCH", "/v1/memories/{id}"): [{"json": {"text": "taken over"}}, {"json": {}}],
+    ("DELETE", "/v1/memories/{id}"): [{}],
+    ("POST", "/v1/memories/forget"): [
+        {"json": {"ids": [THEIRS]}},
+        {"json": {"scope": {"session": f"{SECRET}-session"}, "confirm": True}},
+        {"json": {"scope": {"project": f"{SECRET}-project"}, "confirm": True}},
+    ],
+    ("POST", "/v1/recall"): [
+        {"json": {"query": SECRET, "limit": 200, "dropped": True}},
+        {"json": {"query": SECRET, "session": f"{SECRET}-session"}},
+        {"json": {"query": SECRET, "project": f"{SECRET}-project", "recentIds": [THEIRS]}},
+    ],
+    ("POST", "/v1/recall/compare"): [{"json": {"query": SECRET, "b": "weighted"}}],
+    ("GET", "/v1/sessions"): [{}, {"params": {"project": f"{SECRET}-project"}}],
+    ("PATCH", "/v1/sessions/{name}"): [{"json": {"project": "mine"}}],
+    ("GET", "/v1/projects"): [{}],
+    ("GET", "/v1/profiles"): [{}],
+    ("GET", "/v1/stats"): [{}],
+    ("POST", "/v1/judgements"): [
+        {"json": {"question": "one?", "good": [THEIRS]}},
+        {"json": {"question": "one?", "good": [MINE], "bad": [THEIRS]}},
+    ],
+    ("GET", "/v1/judgements"): [{}, {"params": {"project": f"{SECRET}-project"}}],
+    ("DELETE", "/v1/judgements"): [
+        {"json": {"question": f"{SECRET}?", "memory": THEIRS}},
+        {"json": {"question": f"{SECRET}?", "memory": THEIRS, "project": f"{SECRET}-project"}},
+    ],
+}
+"""How each operation could be used to reach into another profile. A new one needs its own lines here."""
+
+NAMED = {"{id}": THEIRS, "{name}": f"{SECRET}-session"}
+
+
+def operations() -> list[tuple[str, str]]:
+    with Engine(open_store("memory://")) as engine:
+        paths = create_app(engine).openapi()["paths"]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+
+
+def settle(engine: Engine, *, others: bool) -> None:
+    """My own few memories, and perhaps somebody else's."""
+    engine.remember("my own hello", id=MINE, session="mine", profile="me")
+    if others:
+        who = {"profile": f"{SECRET}-profile", "project": f"{SECRET}-project", "session": f"{SECRET}-session"}
+        engine.remember(f"{SECRET} is what they said", id=THEIRS, speaker=SECRET, source=SECRET, **who)
+        engine.judge(f"{SECRET}?", good=[THEIRS], project=who["project"], profile=who["profile"])
+        engine.judge(f"{SECRET}?", good=[THEIRS], profile=who["profile"])
+        owner = client(engine)
+        named = {"Idempotency-Key": f"{SECRET}-key", "X-Profile": f"{SECRET}-profile"}
+        assert owner.post("/v1/memories", json={"text": f"{SECRET} again"}, headers=named).status_code == 201
+
+
+def seen(text: str) -> str:
+    """An answer without what differs from one moment to the next."""
+    moving = r'"(created|at|elapsedMs|stages|id|by|accessed|first|last)":("[^"]*"|\{[^}]*\}|[^,}]*)'
+    return re.sub(moving, r'"\1":…', text)
+
+
+@pytest.mark.parametrize(("method", "path"), operations())
+def test_through_no_address_can_one_profile_see_change_or_guess_another(method, path):
+    assert (method, path) in ATTEMPTS, f"say in ATTEMPTS how {method} {path} could reach into another profile"
+    address = path
+    for name, value in NAMED.items():
+        address = address.replace(name, value)
+    for attempt in ATTEMPTS[method, path]:
+        answers = []
+        for others in (True, False):
+            with Engine(open_store("memory://")) as engine:
+                settle(engine, others=others)
+                asking = client(engine, token=token(engine, "me", "admin"))
+                theirs = everything(engine._store, f"{SECRET}-profile")[2:]
+                judged = engine.judgements(profile=f"{SECRET}-profile")
+
+                answer = asking.request(method, address, **attempt)
+
+                assert everything(engine._store, f"{SECRET}-profile")[2:] == theirs
+                assert engine.judgements(profile=f"{SECRET}-profile") == judged
+                answers.append((answer.status_code, seen(answer.text)))
+        # Nothing tells a profile that is there from one that is not.
+        assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(("method", "path"), operations())
+def test_no_address_takes_a_token_to_another_profile(engine, method, path):
+    settle(engine, others=True)
+    asking = client(engine, token=token(engine, "me", "admin"))
+    address = path
+    for name, value in NAMED.items():
+        address = address.replace(name, value)
+
+    for attempt in ATTEMPTS[method, path]:
+        headers = {**attempt.get("headers", {}), "X-Profile": f"{SECRET}-profile"}
+        answer = asking.request(method, address, **{**attempt, "headers": headers})
+
+        assert SECRET not in answer.text
+        if (method, path) not in (("PATCH", "/settings"), ("POST", "/settings/undo")):  # of everybody, not of a profile
+            assert answer.status_code in (403, 422), answer.text
+
+
+# Tokens
+
+WRITES = [operation for operation in ATTEMPTS if operation[0] != "GET" and not operation[1].startswith("/v1/recall")]
+
+
+@pytest.mark.parametrize(("method", "path"), WRITES)
+def test_whoever_may_only_read_changes_nothing(engine, method, path):
+    settle(engine, others=False)
+    asking = client(engine, token=token(engine, "me", "read"))
+    before = everything(engine._store, "me")
+
+    address = path.replace("{id}", MINE).replace("{name}", "mine")
+    refused = asking.request(method, address, **ATTEMPTS[method, path][0])
+
+    problem(refused, 403, "not_allowed")
+    assert everything(engine._store, "me") == before
+
+
+@pytest.mark.parametrize(("method", "path"), operations())
+def test_where_tokens_are_required_nobody_comes_in_without_one(engine, method, path):
+    asking = client(engine, require_token=True)
+    address = path.replace("{id}", MINE).replace("{name}", "mine")
+
+    refused = asking.request(method, address, **ATTEMPTS[method, path][0])
+
+    problem(refused, 401, "token_needed")
+    assert refused.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_off_loopback_a_token_is_required_whatever_the_settings_say(engine):
+    problem(client(engine, host="0.0.0.0").get("/settings"), 401, "token_needed")
+    assert client(engine, host="0.0.0.0", token=token(engine)).get("/settings").status_code == 200
+
+
+def test_a_token_that_was_taken_back_lets_nobody_in(engine):
+    made, secret = engine.create_token(access="read")
+    asking = client(engine, token=secret)
+    assert asking.get("/settings").status_code == 200
+
+    engine.revoke_token(made.id)
+
+    problem(asking.get("/settings"), 401, "token_needed")
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer rcl_unknown", "rcl_x"])
+def test_a_token_that_is_none_does_not_pass_for_the_owner(engine, header):
+    problem(client(engine).get("/settings", headers={"Authorization": header}), 401, "token_needed")
+
+
+# Doors
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost@evil.example"])
+def test_a_request_for_another_host_is_refused(engine, host):
+    problem(client(engine).get("/settings", headers={"Host": host}), 421, "unknown_host")
+
+
+@pytest.mark.parametrize("host", ["localhost:4000", "127.0.0.1", "[::1]:4000", "memory.home"])
+def test_a_request_for_this_host_is_let_in(engine, host):
+    assert client(engine, hosts=("memory.home",)).get("/settings", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://[", "http://127.0.0.1.evil.example"])
+def test_a_page_from_elsewhere_is_refused_and_changes_nothing(engine, origin):
+    refused = client(engine).patch("/settings", json={"rrfK": 9}, headers={"Origin": origin})
+
+    problem(refused, 403, "not_allowed")
+    assert "access-control-allow-origin" not in refused.headers
+    assert engine.kept_tuning() == {}
+
+
+def test_a_page_that_the_settings_name_may_call(engine):
+    asking = client(engine, origins=("https://page.example",))
+
+    answer = asking.get("/settings", headers={"Origin": "https://page.example"})
+
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://page.example"
+
+
+@pytest.mark.parametrize(
+    "body", [lambda data: data, lambda data: iter([data[:700], data[700:]])], ids=["sized", "chunked"]
+)
+def test_a_request_that_is_too_large_is_refused_and_changes_nothing(engine, body: Callable[[bytes], Any]):
+    asking = client(engine, max_body=1000)
+    data = b'{"text": "' + b"a" * 1000 + b'"}'
+
+    refused = asking.post("/v1/memories", content=body(data), headers={"Content-Type": "application/json"})
+
+    assert "at most 1,000 bytes" in problem(refused, 413, "too_large")["detail"]
+    assert engine.list().memories == ()
+
+
+def test_a_chunked_request_of_bearable_size_is_taken(engine):
+    asking = client(engine, max_body=1000)
+    chunks = iter([b'{"text":', b' "a"}'])
+
+    answer = asking.post("/v1/memories", content=chunks, headers={"Content-Type": "application/json"})
+
+    assert answer.status_code == 201
+    assert isinstance(engine.get(answer.json()["id"]), Memory)

@@ -1,0 +1,227 @@
+"""Memories over HTTP: stored whole or not at all, and not twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.engine import Engine
+from recollect.stores import open_store
+from tests.surfaces.serving import client, problem, wrong_fields
+
+
+@pytest.fixture
+def engine():
+    with Engine(open_store("memory://")) as engine:
+        yield engine
+
+
+@pytest.fixture
+def asking(engine):
+    return client(engine)
+
+
+def texts(engine):
+    return [memory.text for memory in engine.list().memories]
+
+
+def test_one_memory_comes_back_as_it_was_stored(asking):
+    answer = asking.post(
+        "/v1/memories",
+        json={
+            "text": "I am allergic to peanuts",
+            "session": "s",
+            "speaker": "Ana",
+            "importance": 1,
+            "metadata": {"someKey": {"snake_key": [1, None, "é"]}},
+            "occurred": "2026-05-08T13:56:00+02:00",
+        },
+    )
+
+    assert answer.status_code == 201
+    memory = answer.json()
+    assert memory["metadata"] == {"someKey": {"snake_key": [1, None, "é"]}}
+    assert (memory["position"], memory["accessCount"], memory["evergreen"]) == (0, 0, False)
+    assert asking.get(f"/v1/memories/{memory['id'].upper()}").json()["speaker"] == "Ana"
+
+
+def test_many_memories_are_stored_in_their_order(asking, engine):
+    answer = asking.post("/v1/memories", json={"memories": [{"text": "one"}, {"text": "two", "kind": "semantic"}]})
+
+    assert answer.status_code == 201
+    assert [memory["text"] for memory in answer.json()["memories"]] == ["one", "two"]
+    assert sorted(texts(engine)) == ["one", "two"]
+
+
+def test_a_batch_of_which_one_is_wrong_stores_nothing_and_names_it(asking, engine):
+    batch = [{"text": "one"}, {"text": "two", "importance": 2}, {"text": " "}, {"txt": "four"}]
+
+    wrong = wrong_fields(asking.post("/v1/memories", json={"memories": batch}))
+
+    assert wrong == ["memories.1.importance", "memories.2.text", "memories.3.text", "memories.3.txt"]
+    assert texts(engine) == []
+
+
+def test_a_batch_that_contradicts_the_store_stores_nothing(asking, engine):
+    known = engine.remember("known")
+
+    refused = asking.post("/v1/memories", json={"memories": [{"text": "new"}, {"text": "again", "id": known.id}]})
+
+    problem(refused, 409, "conflict")
+    assert texts(engine) == ["known"]
+
+
+def test_a_batch_has_a_limit_that_the_settings_name(engine):
+    asking = client(engine, max_batch=2)
+    batch = [{"text": f"number {number}"} for number in range(3)]
+
+    refused = asking.post("/v1/memories", json={"memories": batch})
+
+    assert wrong_fields(refused) == ["memories"]
+    assert "at most 2 memories" in refused.json()["detail"]
+    assert asking.post("/v1/memories", json={"memories": batch[:2]}).status_code == 201
+
+
+def test_a_write_that_is_sent_again_under_its_name_is_made_once(asking, engine):
+    body = {"memories": [{"text": "one"}, {"text": "two"}]}
+    named = {"Idempotency-Key": "k"}
+
+    first, second = (asking.post("/v1/memories", json=body, headers=named) for _ in range(2))
+
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.json() == second.json()
+    assert sorted(texts(engine)) == ["one", "two"]
+
+
+def test_another_write_under_the_same_name_is_refused(asking, engine):
+    named = {"Idempotency-Key": "k"}
+    asking.post("/v1/memories", json={"text": "one"}, headers=named)
+
+    problem(asking.post("/v1/memories", json={"text": "two"}, headers=named), 409, "conflict")
+
+    assert texts(engine) == ["one"]
+
+
+def test_profiles_name_their_writes_independently_of_each_other(asking, engine):
+    first = asking.post("/v1/memories", json={"text": "one"}, headers={"Idempotency-Key": "b/c", "X-Profile": "a"})
+    second = asking.post("/v1/memories", json={"text": "two"}, headers={"Idempotency-Key": "c", "X-Profile": "a/b"})
+
+    assert (first.json()["profile"], second.json()["profile"]) == ("a", "a/b")
+    assert (first.status_code, second.status_code) == (201, 201)
+
+
+def test_what_was_written_once_and_forgotten_is_not_written_again(asking, engine):
+    named = {"Idempotency-Key": "k"}
+    stored = asking.post("/v1/memories", json={"text": "one"}, headers=named).json()
+    engine.forget(stored["id"])
+
+    problem(asking.post("/v1/memories", json={"text": "one"}, headers=named), 404, "not_found")
+
+    assert texts(engine) == []
+
+
+def test_a_memory_can_be_changed_field_by_field(asking, engine):
+    stored = engine.remember("Ana likes tea", speaker="Bo", importance=0.2)
+
+    changed = asking.patch(f"/v1/memories/{stored.id}", json={"text": "Ana likes coffee", "speaker": None}).json()
+
+    assert (changed["text"], changed["speaker"], changed["importance"]) == ("Ana likes coffee", None, 0.2)
+    assert [hit.id for hit in engine.recall("coffee").hits] == [stored.id]
+    assert engine.recall("tea").hits == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"text": None}, "text"),
+        ({"importance": 1.5}, "importance"),
+        ({"session": "x"}, "session"),
+        ({"kind": 1}, "kind"),
+    ],
+)
+def test_a_change_that_is_wrong_changes_nothing(asking, engine, changes, field):
+    stored = engine.remember("Ana likes tea")
+
+    assert wrong_fields(asking.patch(f"/v1/memories/{stored.id}", json={"evergreen": True, **changes})) == [field]
+
+    assert engine.get(stored.id) == stored
+
+
+def test_a_deleted_memory_is_gone_and_cannot_be_deleted_again(asking, engine):
+    stored = engine.remember("one")
+
+    gone = asking.delete(f"/v1/memories/{stored.id}")
+
+    assert (gone.status_code, gone.content) == (204, b"")
+    problem(asking.get(f"/v1/memories/{stored.id}"), 404, "not_found")
+    problem(asking.delete(f"/v1/memories/{stored.id}"), 404, "not_found")
+    problem(asking.patch(f"/v1/memories/{stored.id}", json={"text": "x"}), 404, "not_found")
+
+
+def test_pages_lead_through_all_memories_newest_first(asking, engine):
+    stored = engine.remember_many([{"text": f"number {number}"} for number in range(7)])
+    seen, cursor = [], None
+
+    while True:
+        page = asking.get("/v1/memories", params={"limit": 3} | ({"cursor": cursor} if cursor else {})).json()
+        seen += [memory["id"] for memory in page["memories"]]
+        cursor = page["nextCursor"]
+        if cursor is None:
+            break
+
+    assert seen == sorted((memory.id for memory in stored), reverse=True)
+
+
+def test_a_listing_keeps_to_its_scope_and_an_empty_name_finds_nothing(asking, engine):
+    engine.remember("in a", session="a", project="p")
+    engine.remember("in b", session="b", project="p")
+    engine.remember("known", kind="semantic")
+
+    def listed(query):
+        return sorted(memory["text"] for memory in asking.get(f"/v1/memories?{query}").json()["memories"])
+
+    assert listed("session=a") == ["in a", "in b"]
+    assert listed("session=a&onlySession=true") == ["in a"]
+    assert listed("session=a&session=b&only_session=true&project=p") == ["in a", "in b"]
+    assert listed("kinds=semantic&kinds=identity") == ["known"]
+    assert listed("session=") == []
+    assert wrong_fields(asking.get("/v1/memories?sesion=a")) == ["sesion"]
+    assert wrong_fields(asking.get("/v1/memories?limit=0&kinds=odd")) == ["kinds.0", "limit"]
+
+
+def test_memories_are_forgotten_by_id(asking, engine):
+    one, two, _ = engine.remember_many([{"text": "one"}, {"text": "two"}, {"text": "three"}])
+
+    forgotten = asking.post("/v1/memories/forget", json={"ids": [one.id, two.id, one.id]})
+
+    assert forgotten.json() == {"forgotten": 2}
+    assert texts(engine) == ["three"]
+
+
+def test_forgetting_a_session_leaves_the_rest_of_its_project(asking, engine):
+    engine.remember("in a", session="a", project="p")
+    engine.remember("in b", session="b", project="p")
+
+    forgotten = asking.post("/v1/memories/forget", json={"scope": {"session": "a"}, "confirm": True})
+
+    assert forgotten.json() == {"forgotten": 1}
+    assert texts(engine) == ["in b"]
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"scope": {}}, ["confirm"]),
+        ({"scope": {}, "confirm": False}, ["confirm"]),
+        ({"scope": {}, "confirm": 1}, ["confirm"]),
+        ({"scope": {"sesion": "a"}, "confirm": True}, ["scope.sesion"]),
+        ({"confirm": True}, ["ids", "confirm"]),
+        ({"ids": ["x"]}, ["ids.0"]),
+        ({"ids": []}, ["ids"]),
+    ],
+)
+def test_nothing_is_forgotten_by_mistake(asking, engine, body, fields):
+    engine.remember("one")
+
+    assert wrong_fields(asking.post("/v1/memories/forget", json=body)) == fields
+
+    assert texts(engine) == ["one"]

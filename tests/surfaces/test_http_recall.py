@@ -1,0 +1,197 @@
+"""Questions over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.engine import Engine
+from recollect.errors import Unavailable
+from recollect.stores import open_store
+from tests.surfaces.serving import client, wrong_fields
+
+
+@pytest.fixture
+def words():
+    """An engine that knows words alone."""
+    with Engine(open_store("memory://")) as engine:
+        yield engine
+
+
+def test_a_recall_finds_by_meaning_and_explains_each_score(engine):
+    engine.remember("I am allergic to peanuts", session="s", metadata={"someKey": 1})
+    engine.remember("The cello needs new strings", session="s")
+
+    found = client(engine).post("/v1/recall", json={"query": "What food makes me ill?"}).json()
+
+    best = found["hits"][0]
+    assert best["memory"]["text"] == "I am allergic to peanuts"
+    assert best["memory"]["metadata"] == {"someKey": 1}
+    assert best["score"] == pytest.approx(sum(reason["change"] for reason in best["why"]))
+    assert (found["degraded"], found["question"]) == (None, "What food makes me ill?")
+    assert [leg["name"] for leg in found["legs"]] == ["semantic", "keyword"]
+    assert "dropped" not in found
+
+
+def test_reasons_can_be_left_out_and_what_was_dropped_asked_for(words):
+    words.remember_many([{"text": f"tea number {number}"} for number in range(5)])
+    asking = client(words)
+
+    plain = asking.post("/v1/recall", json={"query": "tea", "limit": 2, "explain": False}).json()
+    full = asking.post("/v1/recall", json={"query": "tea", "limit": 2, "dropped": True}).json()
+
+    assert [set(hit) for hit in plain["hits"]] == [{"rank", "id", "score", "memory"}] * 2
+    assert [hit["rank"] for hit in full["hits"] + full["dropped"]] == [1, 2, 3, 4, 5]
+    assert all(hit["why"] for hit in full["hits"])
+
+
+def test_a_tuning_is_for_one_recall_alone(words):
+    words.remember("tea")
+    asking = client(words)
+
+    def weight(**body):
+        legs = asking.post("/v1/recall", json={"query": "tea", **body}).json()["legs"]
+        return next(leg["weight"] for leg in legs if leg["name"] == "keyword")
+
+    assert weight(tuning={"keywordWeight": 5, "rrfK": None}) == 5
+    assert weight(tuning={"keyword_weight": 4}) == 4
+    assert weight(tuning="weighted") == 0.3
+    assert weight() == weight(tuning={}) == weight(tuning=None) == 1.4
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"tuning": {"keywordWeight": 6}}, "tuning.keywordWeight"),
+        ({"tuning": {"nothing": 6}}, "tuning.nothing"),
+        ({"tuning": "nothing"}, "tuning"),
+        ({"tuning": 3}, "tuning"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 201}, "limit"),
+        ({"limit": "10"}, "limit"),
+        ({"kinds": ["odd"]}, "kinds.0"),
+        ({"session": [1]}, "session.0"),
+        ({"recentIds": ["x"]}, "recentIds.0"),
+        ({"now": "soon"}, "now"),
+        ({"now": 5}, "now"),
+        ({"now": "9999-12-31T23:59:59-12:00"}, "now"),
+        ({"query": ""}, "query"),
+        ({"query": "x" * 10_001}, "query"),
+        ({"profile": "other"}, "profile"),
+    ],
+)
+def test_what_is_wrong_with_a_question_is_named(words, body, field):
+    assert wrong_fields(client(words).post("/v1/recall", json={"query": "tea", **body})) == [field]
+
+
+def test_a_recall_keeps_to_its_scope_and_leaves_out_what_the_caller_has(words):
+    had = words.remember("tea for one", session="a")
+    words.remember("tea for two", session="b")
+    words.remember("tea for three", session="c", kind="semantic")
+    asking = client(words)
+
+    def found(**body):
+        hits = asking.post("/v1/recall", json={"query": "tea", **body}).json()["hits"]
+        return sorted(hit["memory"]["text"] for hit in hits)
+
+    assert found(session="a") == ["tea for one"]
+    assert found(session=["a", "b"], onlySession=True) == ["tea for one", "tea for two"]
+    assert found(session="") == []
+    assert found(kinds=["semantic"]) == ["tea for three"]
+    assert found(recentIds=[had.id]) == ["tea for three", "tea for two"]
+    assert found(project="none") == []
+
+
+def test_a_recall_without_its_embedder_answers_from_words_and_says_so():
+    def down():
+        raise Unavailable("the embedder does not answer")
+
+    with Engine(open_store("memory://"), down) as engine:
+        engine.remember("Ana drinks tea")
+
+        answer = client(engine).post("/v1/recall", json={"query": "tea"})
+
+        assert answer.status_code == 200
+        found = answer.json()
+        assert [hit["memory"]["text"] for hit in found["hits"]] == ["Ana drinks tea"]
+        assert found["degraded"] == "keyword-only"
+        assert "does not answer" in found["degradedReason"]
+
+
+def test_a_comparison_shows_both_lists_and_what_moved(words):
+    low, high = words.remember_many(
+        [{"text": "tea tea", "importance": 0.0, "source": "a"}, {"text": "tea and milk and sugar", "source": "b"}]
+    )
+    question = {"query": "tea", "a": {"sourceWeights": {"b": 0.01}}, "b": {"sourceWeights": {"a": 0.01}}}
+
+    compared = client(words).post("/v1/recall/compare", json=question).json()
+
+    assert [hit["id"] for hit in compared["a"]["hits"]] == [low.id, high.id]
+    assert [hit["id"] for hit in compared["b"]["hits"]] == [high.id, low.id]
+    assert compared["moved"] == [
+        {"id": low.id, "rankA": 1, "rankB": 2, "change": -1},
+        {"id": high.id, "rankA": 2, "rankB": 1, "change": 1},
+    ]
+
+
+def test_a_memory_in_one_list_only_has_no_rank_in_the_other(words):
+    stored = words.remember("tea")
+
+    compared = client(words).post("/v1/recall/compare", json={"query": "tea", "b": "semantic-only"}).json()
+
+    assert compared["moved"] == [{"id": stored.id, "rankA": 1, "rankB": None, "change": None}]
+    assert compared["a"]["hits"][0]["score"] != 0
+
+
+def test_comparing_leaves_no_trace_and_recalling_does(open_engine):
+    with Engine(open_store("memory://")) as engine:
+        stored = engine.remember("tea")
+        asking = client(engine)
+        for _ in range(64):  # as many as are noted together
+            asking.post("/v1/recall/compare", json={"query": "tea"})
+            asking.get("/episodes/search?q=tea&sessionIds=1")
+        assert engine._used == []
+        asking.post("/v1/recall", json={"query": "tea"})
+        assert [ids for _, ids in engine._used] == [(stored.id,)]
+
+
+def test_an_episode_search_finds_words_inside_exactly_those_sessions(words):
+    for session in ("1", "2", "3", "4"):
+        words.remember(f"hello from {session}", session=session, project="p")
+    words.remember("a neighbour without the word", session="1")
+    words.remember("hello as a fact", session="1", kind="semantic")
+    asking = client(words)
+
+    def found(query):
+        hits = asking.get(f"/episodes/search?{query}").json()["hits"]
+        return sorted(hit["memory"]["text"] for hit in hits)
+
+    assert found("q=hello&sessionIds=1,2,3") == ["hello from 1", "hello from 2", "hello from 3"]
+    assert found("q=hello&session_ids=4") == ["hello from 4"]
+    assert found("q=hello&sessionIds=1&sessionIds=2&limit=1") in (["hello from 1"], ["hello from 2"])
+    assert found("q=hello&sessionIds=unknown") == found("q=hello&sessionIds=") == []
+    assert found("q=absent&sessionIds=1") == []
+
+
+def test_an_episode_search_gives_what_was_said_twice_twice_whatever_the_settings_are(words):
+    words.remember("hello", session="1")
+    words.remember("hello", session="2")
+    asking = client(words)
+    asking.patch("/settings", json={"keywordWeight": 0, "scoreFloor": 10})
+
+    found = asking.get("/episodes/search?q=hello&sessionIds=1,2").json()
+
+    assert sorted(hit["memory"]["session"] for hit in found["hits"]) == ["1", "2"]
+    assert found["degraded"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("q=hello", "sessionIds"),
+        ("sessionIds=1", "q"),
+        ("q=hello&sessionIds=1&limit=x", "limit"),
+        ("q=&sessionIds=1", "q"),
+    ],
+)
+def test_an_episode_search_names_what_is_wrong(words, query, field):
+    assert wrong_fields(client(words).get(f"/episodes/search?{query}")) == [field]

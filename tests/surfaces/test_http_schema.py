@@ -1,0 +1,28 @@
+"""The OpenAPI document, taken at its word: what it allows is accepted, what it forbids is refused, nothing breaks."""
+
+from __future__ import annotations
+
+import schemathesis
+from schemathesis import Case
+
+from recollect.api.app import create_app
+from recollect.engine import Engine
+from recollect.settings import ServerSettings, Settings
+from recollect.stores import open_store
+
+CONFIG = {"seed": 1, "generation": {"max-examples": 5, "deterministic": True, "no-shrink": True}}
+
+# Nobody comes in without a token here, so that this is tried too. The test client calls the service "testserver".
+SETTINGS = Settings(store="memory://", server=ServerSettings(require_token=True, hosts=("testserver",)))
+ENGINE = Engine(open_store("memory://"), settings=SETTINGS)
+ENGINE.remember("I am allergic to peanuts", session="1")
+_, SECRET = ENGINE.create_token(access="admin")
+
+document = schemathesis.openapi.from_asgi(
+    "/openapi.json", create_app(ENGINE), config=schemathesis.Config.from_dict(CONFIG)
+)
+
+
+@document.parametrize()
+def test_every_operation_does_as_the_document_says(case: Case) -> None:
+    case.call_and_validate(headers={"Authorization": f"Bearer {SECRET}"})

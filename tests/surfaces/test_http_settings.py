@@ -1,0 +1,190 @@
+"""Settings over HTTP: turned while the service runs, for everybody on the store, with a way back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+
+import pytest
+
+from recollect.api.app import create_app
+from recollect.engine import Engine
+from recollect.ranking import Tuning
+from recollect.settings import Settings
+from recollect.stores import open_store
+from tests.surfaces.serving import client, listening, problem, token, wrong_fields
+
+CURL = 'curl -X PATCH http://localhost:4000/settings -H "Content-Type: application/json" -d '
+CALLS = {
+    CURL + """'{"keywordWeight": 1.0}'""": {"semanticWeight": 1.0, "keywordWeight": 1.0},
+    CURL + """'{"semanticWeight": 0.5, "keywordWeight": 2.0}'""": {"semanticWeight": 0.5, "keywordWeight": 2.0},
+}
+
+
+@pytest.fixture
+def engine():
+    with Engine(open_store("memory://")) as engine:
+        yield engine
+
+
+def test_both_curl_calls_work_as_they_are_written_on_a_real_server(engine):
+    with listening(create_app(engine)) as port:
+        for call, expected in CALLS.items():
+            command = shlex.split(call.replace(":4000", f":{port}"))
+            done = subprocess.run(
+                [*command, "--silent", "--show-error", "--fail"],
+                capture_output=True,
+                check=True,
+                env={**os.environ, "no_proxy": "*"},
+            )
+            answered = json.loads(done.stdout)
+            assert {name: answered[name] for name in expected} == expected
+            assert engine.tuned().keyword_weight == expected["keywordWeight"]
+
+
+def test_settings_are_every_knob_in_camel_case(engine):
+    settings = client(engine).get("/settings").json()
+
+    assert settings == Tuning().model_dump(by_alias=True)
+    assert {"semanticWeight", "keywordWeight", "rrfK", "fusion", "halfLifeDays"} <= set(settings)
+
+
+def test_a_change_holds_for_the_very_next_recall(engine):
+    asking = client(engine)
+    engine.remember("hello there")
+
+    asking.patch("/settings", json={"keyword_weight": 3.5})
+
+    legs = asking.post("/v1/recall", json={"query": "hello"}).json()["legs"]
+    assert {leg["name"]: leg["weight"] for leg in legs}["keyword"] == 3.5
+
+
+def test_a_change_is_seen_by_other_processes_on_the_store_and_survives_a_restart(open_engine):
+    one, other = client(open_engine()), client(open_engine())
+    assert other.get("/settings").json()["rrfK"] == 60
+
+    one.patch("/settings", json={"rrfK": 7})
+
+    assert other.get("/settings").json()["rrfK"] == 7
+    assert client(open_engine()).get("/settings").json()["rrfK"] == 7
+
+
+def test_null_takes_a_knob_back_to_its_default(engine):
+    asking = client(engine)
+    asking.patch("/settings", json={"keywordWeight": 5, "rrfK": 9})
+
+    answered = asking.patch("/settings", json={"keywordWeight": None}).json()
+
+    assert (answered["keywordWeight"], answered["rrfK"]) == (Tuning().keyword_weight, 9)
+    assert engine.kept_tuning() == {"rrf_k": 9}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"keywordWeight": 5.1}, "keywordWeight"),
+        ({"keywordWeight": -1}, "keywordWeight"),
+        ({"keywordWeight": "2"}, "keywordWeight"),
+        ({"keywordWeight": True}, "keywordWeight"),
+        ({"rankBase": 0.5}, "rankBase"),
+        ({"fusion": "magic"}, "fusion"),
+        ({"keywordWait": 1}, "keywordWait"),
+        ({"sourceWeights": {"notes/*": -1}}, "sourceWeights.notes/*"),
+        ({"keywordWeight": 1, "keyword_weight": 2}, "keyword_weight"),
+        ({"hybrid": {"vectorWeight": 6}}, "hybrid.vectorWeight"),
+        ({"hybrid": {"fusion": "full"}}, "hybrid.fusion"),
+        ([], "body"),
+    ],
+)
+def test_a_wrong_knob_is_named_and_nothing_is_changed(engine, body, field):
+    asking = client(engine)
+    good = {"rrfK": 9, **body} if isinstance(body, dict) else body
+
+    assert wrong_fields(asking.patch("/settings", json=good)) == [field]
+
+    assert engine.kept_tuning() == {}
+    assert asking.get("/settings/history").json() == {"changes": []}
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"fusion": "rrf", "vectorWeight": 0.6, "textWeight": 0.4, "rrfK": 20}, ("rrf", 0.6, 0.4, 20)),
+        ({"fusion": "weighted", "vectorWeight": 0.7, "textWeight": 0.3, "rrfK": 60}, ("weighted", 0.7, 0.3, 60)),
+        ({"vectorWeight": 0.9}, ("weighted", 0.9, 0.3, 60)),
+        ({}, ("weighted", 0.7, 0.3, 60)),
+        (None, ("full", 1.0, 1.4, 60)),
+    ],
+)
+def test_the_block_of_older_configurations_is_understood(engine, block, expected):
+    asking = client(engine)
+    asking.patch("/settings", json={"fusion": "relative", "rrfK": 5})
+
+    found = asking.patch("/settings", json={"hybrid": block}).json()
+
+    assert (found["fusion"], found["semanticWeight"], found["keywordWeight"], found["rrfK"]) == expected
+
+
+def test_a_knob_that_the_configuration_sets_cannot_be_turned_and_the_answer_says_so():
+    settings = Settings(store="memory://", tuning={"keywordWeight": 0.5})
+    with Engine(open_store("memory://"), settings=settings) as engine:
+        asking = client(engine)
+
+        refused = problem(asking.patch("/settings", json={"keywordWeight": 2, "rrfK": 9}), 409, "conflict")
+
+        assert refused["detail"].startswith("keywordWeight: set by this service's configuration")
+        assert engine.kept_tuning() == {}
+        assert asking.get("/settings").json()["keywordWeight"] == 0.5
+        knobs = asking.get("/settings/schema").json()["properties"]
+        assert [name for name, knob in knobs.items() if knob.get("readOnly")] == ["keywordWeight"]
+        assert asking.patch("/settings", json={"rrfK": 9}).json()["rrfK"] == 9
+
+
+def test_the_schema_gives_every_knob_its_range_default_and_meaning(engine):
+    knobs = client(engine).get("/settings/schema").json()["properties"]
+
+    assert set(knobs) == set(client(engine).get("/settings").json())
+    weight = knobs["semanticWeight"]
+    assert (weight["minimum"], weight["maximum"], weight["default"]) == (0, 5, 1.0)
+    assert all(knob["description"] for knob in knobs.values())
+
+
+def test_changes_are_remembered_with_who_made_them_and_any_can_be_undone(engine):
+    asking = client(engine, token=token(engine, access="admin"))
+    for weight in (1, 2, 3):
+        asking.patch("/settings", json={"keywordWeight": weight})
+    changes = asking.get("/settings/history").json()["changes"]
+    assert [(change["id"], change["after"]) for change in changes] == [
+        (3, {"keywordWeight": 3}),
+        (2, {"keywordWeight": 2}),
+        (1, {"keywordWeight": 1}),
+    ]
+    assert all(change["by"] == f"token {engine.tokens()[0].id}" for change in changes)
+
+    assert asking.post("/settings/undo").json()["keywordWeight"] == 2
+    assert asking.post("/settings/undo", json={"id": 1}).json()["keywordWeight"] == Tuning().keyword_weight
+    assert asking.post("/settings/undo").json()["keywordWeight"] == 2  # an undoing can be undone
+    problem(asking.post("/settings/undo", json={"id": 99}), 404, "not_found")
+
+
+def test_with_nothing_changed_there_is_nothing_to_undo(engine):
+    problem(client(engine).post("/settings/undo"), 404, "not_found")
+
+
+def test_presets_are_whole_tunings_by_name(engine):
+    presets = client(engine).get("/settings/presets").json()
+
+    assert (presets["steep-rrf"]["rrfK"], presets["steep-rrf"]["rankBase"]) == (5, 0)
+    assert presets["default"] == Tuning().model_dump(by_alias=True)
+
+
+@pytest.mark.parametrize("access", ["read", "write"])
+def test_only_an_administrator_may_turn_knobs(engine, access):
+    asking = client(engine, token=token(engine, access=access))
+
+    assert asking.get("/settings").status_code == 200
+    problem(asking.patch("/settings", json={"rrfK": 9}), 403, "not_allowed")
+    problem(asking.post("/settings/undo"), 403, "not_allowed")
+    assert engine.kept_tuning() == {}
