@@ -187,7 +187,7 @@ def _ask_about_a_secret(engine: Engine, app: FastAPI) -> str:
     asked.post("/v1/recall", json={"query": f"where is {SECRET}?"})
     asked.post("/v1/recall", json={"query": f"where is {SECRET}?", SECRET: 1})
     asked.get(f"/episodes/search?q={SECRET}&sessionIds={SECRET}")
-    asked.get(f"/v1/memories/{SECRET}")
+    asked.patch(f"/v1/sessions/{SECRET}", json={"project": SECRET})
     asked.get(f"/{SECRET}?q={SECRET}", headers={"X-Request-Id": f"a\n{SECRET} {SECRET}"})
     return token
 
@@ -202,7 +202,7 @@ def test_a_request_is_a_line_of_json_without_text_questions_or_tokens(engine, ca
         ("POST", "/v1/recall", 200),
         ("POST", "/v1/recall", 422),
         ("GET", "/episodes/search", 200),
-        ("GET", "/v1/memories/{id}", 404),
+        ("PATCH", "/v1/sessions/{name}", 200),
         ("GET", "(none)", 404),
     ]
     assert lines[0].keys() == {
@@ -301,7 +301,7 @@ def test_no_span_carries_what_was_asked(engine, spans):
 
     told = "".join(span.to_json() for span in spans.get_finished_spans())
     assert "recollect.recall.keyword" in told
-    assert "GET /v1/memories/{id}" in told
+    assert "PATCH /v1/sessions/{name}" in told
     assert SECRET not in told
     assert token not in told
 

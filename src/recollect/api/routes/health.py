@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from recollect.api.auth import Administering
+from recollect.api.openapi import may_fail
 from recollect.api.problems import problem
 from recollect.api.telemetry import Telemetry
 from recollect.engine import Engine
@@ -24,7 +25,7 @@ async def alive() -> dict[str, str]:
 @router.get(
     "/readyz",
     summary="Whether the service can answer quickly",
-    responses={503: {"description": "Not yet, or the store cannot be read; the detail says why."}},
+    responses=may_fail(503),
     response_model=dict[str, str],
 )
 def ready(request: Request) -> Any:
