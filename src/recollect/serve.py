@@ -170,7 +170,7 @@ def _warm_up(engine: Engine, ready: Callable[[], None]) -> None:
     """Load the model and the index with a recall that leaves no trace, so that the first real one is quick."""
     try:
         engine.recall("warm up", limit=1, note_use=False)
-    except RecollectError as error:
+    except Exception as error:  # such as a service that is told to end before it has quite begun
         log.warning("the first recall will be slow: %s", error)
     finally:
         ready()

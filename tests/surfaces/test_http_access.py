@@ -90,9 +90,11 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
 }
 """How each operation could be used to reach into another profile. A new one needs its own lines here."""
 
-ELSEWHERE = ("/v1/chat/completions", "/v1/models", "/healthz", "/readyz", "/metrics")
-"""The first two need a model behind them, and test_chat.py tries the same of them. The others hold nobody's memories:
-they are for whoever runs the service, and test_telemetry.py says who may read the figures."""
+CHAT = ("/v1/chat/completions", "/v1/models")
+"""They need a model behind them; test_chat.py tries the same of them."""
+
+HEALTH = ("/healthz", "/readyz", "/metrics")
+"""The service's own, in no profile: the first two tell nothing and need no token, the third is for administrators."""
 
 NAMED = {"{id}": THEIRS, "{name}": f"{SECRET}-session"}
 
@@ -100,7 +102,8 @@ NAMED = {"{id}": THEIRS, "{name}": f"{SECRET}-session"}
 def operations() -> list[tuple[str, str]]:
     with Engine(open_store("memory://")) as engine:
         paths = create_app(engine).openapi()["paths"]
-    return [(method.upper(), path) for path, methods in paths.items() for method in methods if path not in ELSEWHERE]
+    ours = {path: methods for path, methods in paths.items() if path not in (*CHAT, *HEALTH)}
+    return [(method.upper(), path) for path, methods in ours.items() for method in methods]
 
 
 def settle(engine: Engine, *, others: bool) -> None:

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
+from recollect.api.observing import template
 from recollect.errors import Conflict, Invalid, MissingExtra, NotFound, RecollectError, Unavailable
 
 log = logging.getLogger(__name__)
@@ -167,6 +168,6 @@ def _takes(route: BaseRoute, scope: Scope) -> bool:
 
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     name = getattr(request.state, "request_id", None)
-    log.error("request %s failed", name, exc_info=error)
+    log.error("%s %s failed, request %s", request.method, template(request.scope), name, exc_info=error)
     detail = "something went wrong here that should not; the log of the service says what"
     return problem(500, detail, code="error", headers={"X-Request-Id": name} if name else None)
