@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STORE ?= $(VENV)/sample.db
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts pytest bench heldout clean
+.PHONY: help install run test check format lint types contracts browser pytest bench heldout clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,7 +36,11 @@ types: install
 contracts: install
 	$(BIN)/lint-imports
 
+browser: install ## See to it that there is a Chromium for the tests of the playground
+	@$(BIN)/python -m tests.browser.chromium
+
 pytest: install
+	-@$(BIN)/python -m tests.browser.chromium
 	$(BIN)/pytest
 
 format: install ## Format the code

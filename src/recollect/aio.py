@@ -9,7 +9,19 @@ from types import TracebackType
 from typing import Any
 
 from recollect.engine import Engine
-from recollect.models import Explanation, Judgement, Memory, Page, Profile, Project, Recall, Scope, Session, Stats
+from recollect.models import (
+    Explanation,
+    Judgement,
+    Memory,
+    Page,
+    Profile,
+    Project,
+    Recall,
+    Scope,
+    Session,
+    Stats,
+    Timeline,
+)
 from recollect.ranking import Tuning
 from recollect.remember import Draft
 from recollect.tokens import Token
@@ -89,6 +101,9 @@ class AsyncEngine:
 
     async def profiles(self) -> Sequence[Profile]:
         return await asyncio.to_thread(self.engine.profiles)
+
+    async def timeline(self, **where: Any) -> Timeline:
+        return await asyncio.to_thread(self.engine.timeline, **where)
 
     async def keep_tuning(self, knobs: Mapping[str, Any], *, by: str = "") -> Tuning:
         return await asyncio.to_thread(self.engine.keep_tuning, knobs, by=by)

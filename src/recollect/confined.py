@@ -13,7 +13,19 @@ from typing import Any
 
 from recollect.engine import Engine
 from recollect.errors import Invalid, NotFound
-from recollect.models import Explanation, Judgement, Kind, Memory, Page, Profile, Project, Recall, Session
+from recollect.models import (
+    Explanation,
+    Judgement,
+    Kind,
+    Memory,
+    Page,
+    Profile,
+    Project,
+    Recall,
+    Session,
+    Timeline,
+    TimelineBy,
+)
 from recollect.ranking import Tuning
 from recollect.remember import check_name
 
@@ -169,6 +181,10 @@ class Confined:
         """How much there is in the profile."""
         found = (profile for profile in self.engine.profiles() if profile.name == self.profile)
         return next(found, Profile(self.profile, 0, 0, 0))
+
+    def timeline(self, *, project: str | None = None, by: TimelineBy | None = None) -> Timeline:
+        """Memories by kind over time."""
+        return self.engine.timeline(project=self._home(project), profile=self.profile, by=by)
 
     def judge(
         self,

@@ -33,6 +33,8 @@ from recollect.models import (
     Scope,
     Session,
     Stats,
+    Timeline,
+    TimelineBy,
 )
 from recollect.ranking import Tuning, preset
 from recollect.recall import Gathered, Question, answer, gather, recall
@@ -51,6 +53,7 @@ from recollect.rerankers import OnnxReranker, Reranker
 from recollect.settings import Settings, load_settings
 from recollect.stores import Once, Record, Store, Vector, open_store
 from recollect.stores.remembering import RememberingStore
+from recollect.timeline import timeline
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
 from recollect.tuning_log import Change
 from recollect.turns import AT_ONCE, Turns
@@ -419,6 +422,12 @@ class Engine:
     def profiles(self) -> Sequence[Profile]:
         """Everybody who has memories here."""
         return self._store.profiles()
+
+    def timeline(
+        self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
+    ) -> Timeline:
+        """Memories by kind over time, of the profile or one project, in steps that fit their span unless named."""
+        return timeline(self._store.days(profile or self._settings.profile, project=project), by=by)
 
     # Letting others in
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
@@ -40,7 +40,7 @@ class Plain:
 def _plain(value: Any) -> Any:
     if isinstance(value, str | float | int | None):
         return value
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # or a time, which is one too
         return value.isoformat()
     if isinstance(value, Plain | Memory | Hit):
         return value.to_dict()
@@ -334,6 +334,37 @@ class Profile(Plain):
     projects: int
     sessions: int
     memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day(Plain):
+    """How many memories of each kind there are of one day of UTC; kinds of which there are none may be left out."""
+
+    day: date
+    by_kind: Mapping[Kind, int]
+
+
+TimelineBy = Literal["day", "month", "year"]
+BUCKETS: tuple[TimelineBy, ...] = get_args(TimelineBy)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Plain):
+    """How many memories there are of a day, a month or a year, by its first day."""
+
+    start: date
+    memories: int
+    by_kind: Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Plain):
+    """Memories by kind over time, oldest first; a bucket with nothing in it is left out."""
+
+    by: TimelineBy
+    first: date | None
+    last: date | None
+    buckets: tuple[Bucket, ...]
 
 
 @dataclass(frozen=True, slots=True)

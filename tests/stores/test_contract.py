@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from itertools import product
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from recollect.errors import Conflict, Invalid, NotFound
-from recollect.models import KINDS, Memory, Model, Project, Scope, Session
+from recollect.models import KINDS, Day, Memory, Model, Project, Scope, Session
 from recollect.stores import Found, Record, Store, open_store
 from recollect.stores.in_memory import InMemoryStore
 from tests.stores.build import (
@@ -250,6 +250,37 @@ def test_sessions_and_projects_are_listed_by_name_with_what_they_hold(store: Sto
     assert store.sessions("default", project="p") == [Session("b", "default", "p", 2, early, late)]
     assert store.projects("default") == [Project("o", "default", 0, 1), Project("p", "default", 1, 3)]
     assert store.sessions("default", project="unknown") == store.sessions("unknown") == store.projects("unknown") == []
+
+
+def test_days_count_memories_by_kind_and_by_when_they_happened_in_utc(store: Store):
+    midnight = datetime(2025, 6, 1, tzinfo=UTC)
+    store.add(
+        [
+            record(1, occurred=midnight, kind="semantic"),
+            record(2, occurred=midnight + timedelta(hours=24) - timedelta(microseconds=1)),
+            record(3, created=midnight, kind="semantic", session="a", project="p"),
+            record(4, occurred=midnight.astimezone(timezone(timedelta(hours=2))) - timedelta(microseconds=1)),
+            record(5, occurred=datetime(1969, 12, 31, 23, 59, tzinfo=UTC), project="p"),
+            record(6, occurred=datetime(1, 1, 1, tzinfo=UTC), kind="identity"),
+            record(7, occurred=datetime(9999, 12, 31, 23, tzinfo=UTC)),
+            record(8, occurred=midnight, project="p", profile="elsewhere"),
+        ],
+        model=None,
+    )
+
+    assert store.days("default") == [
+        Day(date(1, 1, 1), {"identity": 1}),
+        Day(date(1969, 12, 31), {"episodic": 1}),
+        Day(date(2025, 5, 31), {"episodic": 1}),
+        Day(date(2025, 6, 1), {"episodic": 1, "semantic": 2}),
+        Day(date(9999, 12, 31), {"episodic": 1}),
+    ]
+    assert store.days("default", project="p") == [
+        Day(date(1969, 12, 31), {"episodic": 1}),
+        Day(date(2025, 6, 1), {"semantic": 1}),
+    ]
+    assert store.days("elsewhere") == [Day(date(2025, 6, 1), {"episodic": 1})]
+    assert store.days("default", project="unknown") == store.days("unknown") == store.days("\ud800") == []
 
 
 def test_a_moved_session_takes_its_memories_along_for_both_searches_and_new_ones(store: Store):

@@ -6,7 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from fastapi import FastAPI
@@ -33,9 +33,9 @@ def token(engine: Engine, profile: str = "default", access: Access = "write") ->
 
 
 @contextmanager
-def listening(app: FastAPI) -> Iterator[int]:
+def listening(app: FastAPI, *, lifespan: Literal["on", "off"] = "off") -> Iterator[int]:
     """The port of a real server; who calls before it is up waits in the socket's queue."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
     with socket.create_server(("127.0.0.1", 0)) as door:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
         thread.start()

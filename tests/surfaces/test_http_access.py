@@ -78,6 +78,7 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/v1/projects"): [{}],
     ("GET", "/v1/profiles"): [{}],
     ("GET", "/v1/stats"): [{}],
+    ("GET", "/v1/timeline"): [{}, {"params": {"by": "day"}}, {"params": {"project": f"{SECRET}-project"}}],
     ("POST", "/v1/judgements"): [
         {"json": {"question": "one?", "good": [THEIRS]}},
         {"json": {"question": "one?", "good": [MINE], "bad": [THEIRS]}},

@@ -150,3 +150,21 @@ def test_one_memory_that_is_not_there_leaves_all_unjudged(asking, engine):
     problem(asking.post("/v1/judgements", json={"question": QUESTION, "good": good}), 404, "not_found")
 
     assert engine.judgements() == []
+
+
+def test_the_timeline_counts_the_profiles_own_memories_by_kind(engine):
+    asking = client(engine)
+    engine.remember("one", occurred="2026-05-08", project="garden")
+    engine.remember("two", occurred="2026-05-08T23:59:59Z", kind="semantic")
+    engine.remember("theirs", occurred="2024-01-01", profile="other")
+
+    day = {"start": "2026-05-08", "memories": 2, "byKind": {"episodic": 1, "semantic": 1, "identity": 0}}
+    assert asking.get("/v1/timeline").json() == {
+        "by": "day", "first": "2026-05-08", "last": "2026-05-08", "buckets": [day],
+    }  # fmt: skip
+    assert asking.get("/v1/timeline", params={"by": "year"}).json()["buckets"][0]["start"] == "2026-01-01"
+    assert asking.get("/v1/timeline", params={"project": "garden"}).json()["buckets"][0]["memories"] == 1
+    assert asking.get("/v1/timeline", headers={"X-Profile": "nobody"}).json() == {
+        "by": "day", "first": None, "last": None, "buckets": [],
+    }  # fmt: skip
+    assert wrong_fields(asking.get("/v1/timeline", params={"by": "week"})) == ["by"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import threading
@@ -36,6 +37,7 @@ def test_it_says_what_is_served_where_and_ends_cleanly(store):
         "none", f"curl {address}/v1/recall", f"curl -X PATCH {address}/settings", "mcp config",
     ):  # fmt: skip
         assert said in service.said
+    assert re.search(rf"serves {address}.*\n +playground +{address}/\n", service.said)
     assert "Traceback" not in service.said
     assert not Path(f"{store}-wal").exists()  # the store was closed, not left
 

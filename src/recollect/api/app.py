@@ -19,6 +19,7 @@ from recollect.api.logs import request_log
 from recollect.api.mcp_mount import HEADERS, McpMount
 from recollect.api.observing import Observed
 from recollect.api.openapi import EVERYWHERE, TAGS, add_problem_schema
+from recollect.api.playground_page import add_playground
 from recollect.api.problems import add_problems, problem
 from recollect.api.routes import add_routes
 from recollect.api.routes.chat import add_chat
@@ -74,6 +75,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     add_chat(app)
     add_problem_schema(app)
     add_docs_page(app)
+    add_playground(app)
     _add_mcp(app, engine, settings)
     return app
 

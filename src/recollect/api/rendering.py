@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import date
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -30,7 +30,7 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Memory):
         return dict(zip(_MEMORY, map(plain, value), strict=True))
-    if isinstance(value, datetime):
+    if isinstance(value, date):  # or a time, which is one too
         return value.isoformat()
     if isinstance(value, Hit):
         return {**bare(value), "why": [reason.to_dict() for reason in value.why]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -196,6 +196,23 @@ class Profiles(_Answer):
     """Profiles, by name."""
 
     profiles: list[Profile]
+
+
+class Bucket(_Answer):
+    """How many memories there are of a day, a month or a year."""
+
+    start: date = Field(description="Its first day.")
+    memories: int
+    by_kind: dict[str, int]
+
+
+class Timeline(_Answer):
+    """Memories by kind over time, oldest first; what has none is left out."""
+
+    by: models.TimelineBy
+    first: date | None = Field(description="The day of the oldest memory.")
+    last: date | None = Field(description="The day of the newest.")
+    buckets: list[Bucket]
 
 
 class Model(_Answer):

@@ -26,7 +26,7 @@ def serve(
     ] = None,
     port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Load the sample memories into an empty store.")] = False,
-    open: Annotated[bool, typer.Option("--open", help="Open the API's page in the browser.")] = False,
+    open: Annotated[bool, typer.Option("--open", help="Open the playground in the browser.")] = False,
 ) -> None:
     """Serve the store over HTTP and MCP, on this machine unless another host is named. Ctrl-C ends it."""
     import webbrowser
@@ -42,7 +42,7 @@ def serve(
             _introduce(engine, settings, address, loaded=loaded)
             _suggest(address, token=needs_token(settings.server), store=common(ctx).store)
             if open:
-                threading.Thread(target=webbrowser.open, args=(f"{address}/docs",), daemon=True).start()
+                threading.Thread(target=webbrowser.open, args=(f"{address}/",), daemon=True).start()
 
         run(engine, settings, started=started)
 
@@ -67,6 +67,7 @@ def _introduce(engine: Engine, settings: Settings, address: str, *, loaded: int)
     """Say what is served where, and to whom."""
     samples = f" ({loaded} samples loaded)" if loaded else ""
     lines = {
+        "playground": f"{address}/",
         "API": f"{address}/docs",
         "MCP": f"{address}/mcp",
         "store": f"{engine.address}, {engine.stats().memories:,} memories{samples}",
@@ -74,7 +75,7 @@ def _introduce(engine: Engine, settings: Settings, address: str, *, loaded: int)
     }
     _say(f"Recollect serves {address}; Ctrl-C ends it", bold=True)
     for name, value in lines.items():
-        _say(f"  {name:<9}", dim=True, nl=False)
+        _say(f"  {name:<11}", dim=True, nl=False)
         _say(value)
     for line in _who_may(settings.server):
         _say(f"  {line}", fg="yellow")

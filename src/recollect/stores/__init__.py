@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from recollect.errors import Conflict, Invalid
-from recollect.models import Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
+from recollect.models import Day, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
 
 Vector = npt.NDArray[np.float32]
 
@@ -160,6 +160,14 @@ class Cataloguing(Protocol):
 
     def profiles(self) -> list[Profile]:
         """Everybody who has memories here, by name."""
+        ...
+
+    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
+        """How much a profile or one of its projects has of each day of UTC, oldest first.
+
+        A memory is of the day on which it happened, or else of that on which it was stored. Days without any are left
+        out, and so are the kinds of a day of which there are none.
+        """
         ...
 
 

@@ -11,12 +11,26 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 
 from recollect.errors import Conflict, Invalid, NotFound
-from recollect.models import KINDS, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
+from recollect.models import (
+    KINDS,
+    Day,
+    Judgement,
+    Key,
+    Kind,
+    Memory,
+    Model,
+    Page,
+    Profile,
+    Project,
+    Scope,
+    Session,
+    Stats,
+)
 from recollect.stores import Found, Once, Record, Vector, check_same
 
 # These tokens are part of a row's length in the SQLite index, so of its BM25.
@@ -269,6 +283,13 @@ class InMemoryStore:
                 Profile(name, len(self.projects(name)), len(self.sessions(name)), counts[name])
                 for name in sorted(counts)
             ]
+
+    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
+        with self._lock:
+            found: dict[date, Counter[Kind]] = {}
+            for _, entry in self._within(Scope(profile, project)):
+                found.setdefault(entry.memory.when.date(), Counter())[entry.memory.kind] += 1
+            return [Day(day, dict(found[day])) for day in sorted(found)]
 
     # Noting
 

@@ -13,6 +13,7 @@ from recollect.api.openapi import may_fail
 from recollect.api.rendering import answer, plain
 from recollect.api.request_models import SessionPatch
 from recollect.api.strict_route import StrictRoute
+from recollect.models import TimelineBy
 from recollect.remember import MAX_NAME
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], route_class=StrictRoute)
@@ -48,6 +49,16 @@ def list_projects(inside: Reading) -> JSONResponse:
 def list_profiles(inside: Reading, who: Known) -> JSONResponse:
     """Everybody who has memories here. Whoever comes with a token sees the token's own profile alone."""
     return answer({"profiles": inside.engine.profiles() if who.profile is None else [inside.counted()]})
+
+
+@router.get("/timeline", response_model=shown.Timeline, summary="Memories by kind over time")
+def get_timeline(
+    inside: Reading,
+    project: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
+    by: Annotated[TimelineBy | None, Query(description="In which steps; else in those that fit the span.")] = None,
+) -> JSONResponse:
+    """How many memories there are of each day, month or year of UTC, by when they happened, oldest first."""
+    return answer(inside.timeline(project=project, by=by))
 
 
 @router.get("/stats", response_model=shown.Stats, summary="How much there is")

@@ -10,7 +10,7 @@ from typing import cast
 
 import apsw
 
-from recollect.models import Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
+from recollect.models import Day, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
 from recollect.stores import Found, Once, Record, Vector
 from recollect.stores.sqlite import (
     catalogue,
@@ -251,6 +251,10 @@ class SqliteStore:
     def profiles(self) -> list[Profile]:
         with self._connections.read() as connection:
             return catalogue.profiles(connection)
+
+    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
+        with self._connections.read() as connection:
+            return catalogue.days(connection, profile, project)
 
     # Noting
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import date
 
 import apsw
 
 from recollect.errors import NotFound
-from recollect.models import KINDS, Model, Profile, Project, Session, Stats
+from recollect.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
 from recollect.stores.sqlite import vector_blocks, word_index
 from recollect.stores.sqlite.rows import from_micros
-from recollect.stores.sqlite.scopes import Numbers, Registrar
+from recollect.stores.sqlite.scopes import Numbers, Registrar, resolve
 
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),
@@ -23,6 +24,18 @@ _SESSIONS = """
     GROUP BY s.id ORDER BY s.name
 """
 
+
+# Days since 1970, rounded down also before it.
+_DAYS = """
+    SELECT (time - CASE WHEN time < 0 THEN 86399999999 ELSE 0 END) / 86400000000 AS day, kind, count(*)
+    FROM (
+        SELECT coalesce(occurred, created) AS time, kind FROM memories
+        WHERE profile = :profile AND (:project IS NULL OR project = :project)
+    )
+    GROUP BY day, kind ORDER BY day, kind
+"""
+
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 
 _KEYS_OF_SESSION = "SELECT key FROM memories WHERE session = ?"
 
@@ -62,6 +75,18 @@ def profiles(connection: apsw.Connection) -> list[Profile]:
         """
     )
     return [Profile(*row) for row in rows]
+
+
+def days(connection: apsw.Connection, profile: str, project: str | None) -> list[Day]:
+    """How much a profile or one of its projects has of each day."""
+    reach = resolve(connection, Scope(profile, project))
+    if reach is None:
+        return []
+    home = reach.homes.projects[0] if reach.homes else None
+    found: dict[date, dict[Kind, int]] = {}
+    for day, kind, count in connection.execute(_DAYS, {"profile": reach.profile, "project": home}):
+        found.setdefault(date.fromordinal(_FIRST_DAY + day), {})[KINDS[kind - 1]] = count
+    return [Day(day, by_kind) for day, by_kind in found.items()]
 
 
 def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:

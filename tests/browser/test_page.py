@@ -1,0 +1,30 @@
+"""The page as a browser sees it before anybody does anything."""
+
+from __future__ import annotations
+
+from recollect.api.playground_page import HEADERS
+
+
+def test_it_loads_under_its_own_policy_with_nothing_to_complain_of(page, base_url):
+    answer = page.goto(f"{base_url}/")
+
+    assert answer.status == 200
+    assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+    assert "Recollect" in page.title()
+    page.get_by_role("main").wait_for()
+
+
+def test_the_browser_holds_the_page_to_its_policy(page, base_url, expected_errors):
+    expected_errors.append("violates the following Content Security Policy directive")
+    page.goto(f"{base_url}/")
+
+    ran = page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.ran = true";
+            document.body.append(script);
+            return window.ran === true;
+        }"""
+    )
+
+    assert ran is False
