@@ -78,6 +78,7 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/v1/projects"): [{}],
     ("GET", "/v1/profiles"): [{}],
     ("GET", "/v1/stats"): [{}],
+    ("GET", "/v1/status"): [{}],
     ("GET", "/v1/timeline"): [{}, {"params": {"by": "day"}}, {"params": {"project": f"{SECRET}-project"}}],
     ("POST", "/v1/judgements"): [
         {"json": {"question": "one?", "good": [THEIRS]}},
@@ -122,7 +123,7 @@ def settle(engine: Engine, *, others: bool) -> None:
 
 def seen(text: str) -> str:
     """An answer without what differs from one moment to the next."""
-    moving = r'"(created|at|elapsedMs|stages|id|by|accessed|first|last)":("[^"]*"|\{[^}]*\}|[^,}]*)'
+    moving = r'"(created|at|elapsedMs|stages|id|by|accessed|first|last|uptimeSeconds)":("[^"]*"|\{[^}]*\}|[^,}]*)'
     return re.sub(moving, r'"\1":…', text)
 
 

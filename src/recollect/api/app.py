@@ -15,6 +15,7 @@ from starlette.routing import Route
 import recollect
 from recollect.api.docs_page import add_docs_page
 from recollect.api.doors import Doors, TooLarge
+from recollect.api.lately import Lately
 from recollect.api.logs import request_log
 from recollect.api.mcp_mount import HEADERS, McpMount
 from recollect.api.observing import Observed
@@ -83,11 +84,13 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
 def _observe(app: FastAPI, engine: Engine, settings: Settings) -> None:
     """Count and log what is asked, outside of everything that could refuse it."""
     app.state.telemetry = telemetry = Telemetry(engine)
+    app.state.lately = lately = Lately()
     engine.watch(telemetry.recalled)
+    engine.watch(lately.recalled)
     engine.watch(trace_recall)
     app.add_middleware(Traced)
     log = request_log(settings.server.log)
-    app.add_middleware(Observed, telemetry.requested, *([log] if log else []))
+    app.add_middleware(Observed, telemetry.requested, lately.requested, *([log] if log else []))
 
 
 def _add_mcp(app: FastAPI, engine: Engine, settings: Settings) -> None:

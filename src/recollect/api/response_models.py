@@ -239,6 +239,40 @@ class Stats(_Answer):
     bytes: int | None = None
 
 
+class Times(_Answer):
+    """Milliseconds."""
+
+    p50: float
+    p95: float
+
+
+class Latency(_Answer):
+    """How long the last few hundred recalls took, the whole and by stage; a stage counts where it ran."""
+
+    recalls: int
+    whole: Times | None = Field(description="Null before the first recall.")
+    stages: dict[str, Times]
+
+
+class Status(_Answer):
+    """How the service is doing. What counts everybody's memories and recalls is null for whoever has a token."""
+
+    version: str
+    uptime_seconds: float
+    profile: str
+    memories: int = Field(description="Those of the profile.")
+    store: str = Field(description="The name of the store's file.")
+    embedder: str
+    model: Model | None
+    degraded: bool = Field(description="Whether recall by meaning is not to be had now.")
+    degraded_reason: str | None
+    unembedded: int | None = Field(description="How many memories wait for a vector.")
+    latency: Latency
+    recalls: int | None = Field(description="Since the start.")
+    degraded_recalls: dict[str, int] | None = Field(description="Those that lacked something, by what they lacked.")
+    errors: int | None = Field(description="Requests that the service itself failed, since the start.")
+
+
 class Judgement(_Answer):
     """How relevant somebody found a memory to a question: 0 is not, 1 to 3 more and more."""
 

@@ -1,0 +1,89 @@
+"""What the page says of the service: what it is made of, what recall lacks, and how quick it has been."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import recollect
+from recollect.api.lately import KEPT, Lately
+from recollect.engine import Engine
+from recollect.models import Recall
+from recollect.settings import Settings
+from recollect.stores import open_store
+from tests.surfaces.serving import client, token
+
+
+def test_it_says_what_recalls_took_by_stage_and_what_they_lacked(engine):
+    engine.remember("the cat eats at eight")
+    asking = client(engine)
+    before = asking.get("/v1/status").json()
+    for question in ("cat", "eight"):
+        asking.post("/v1/recall", json={"query": question})
+
+    status = asking.get("/v1/status").json()
+
+    assert before["latency"] == {"recalls": 0, "whole": None, "stages": {}}
+    assert (status["version"], status["memories"], status["unembedded"]) == (recollect.__version__, 1, 0)
+    assert (status["degraded"], status["degradedReason"], status["degradedRecalls"]) == (False, None, {})
+    assert (status["recalls"], status["errors"]) == (2, 0)
+    assert status["model"]["dimension"] == 384
+    assert status["latency"]["recalls"] == 2
+    assert 0 < status["latency"]["whole"]["p50"] <= status["latency"]["whole"]["p95"]
+    assert {"embed", "keyword", "semantic"} <= set(status["latency"]["stages"])
+    assert status["uptimeSeconds"] >= before["uptimeSeconds"]
+
+
+def test_recall_that_lacks_its_meaning_is_said_to_with_the_reason():
+    with Engine(open_store("memory://")) as engine:
+        engine.remember("the cat eats at eight")
+        asking = client(engine)
+        asking.post("/v1/recall", json={"query": "cat"})
+
+        status = asking.get("/v1/status").json()
+
+    assert (status["degraded"], status["degradedReason"]) == (True, "no embedder is configured")
+    assert status["degradedRecalls"] == {"keyword-only": 1}
+    assert status["model"] is None
+
+
+@pytest.mark.parametrize(
+    ("address", "name"), [("/home/ana/private/store.db", "store.db"), ("sqlite:////home/ana/store.db", "store.db"),
+                          ("memory://", "memory://")],
+)  # fmt: skip
+def test_it_names_the_stores_file_and_not_where_it_is(address, name):
+    with Engine(open_store("memory://"), settings=Settings(store=address)) as engine:
+        answer = client(engine).get("/v1/status")
+
+    assert answer.json()["store"] == name
+    assert "ana" not in answer.text
+
+
+def test_a_token_is_told_nothing_that_counts_the_memories_and_recalls_of_others(engine):
+    engine.remember("mine", profile="me")
+    engine.remember("theirs", profile="them")
+    asking = client(engine, token=token(engine, "me", "admin"))
+    asking.post("/v1/recall", json={"query": "mine"})
+
+    status = asking.get("/v1/status").json()
+
+    assert (status["profile"], status["memories"]) == ("me", 1)
+    assert {status[name] for name in ("unembedded", "recalls", "errors")} == {None}
+    assert status["degradedRecalls"] is None
+    assert status["latency"]["recalls"] == 1
+
+
+def test_figures_are_of_the_last_recalls_only_and_of_the_stages_that_ran():
+    lately = Lately()
+    old = Recall("?", (), (), elapsed_ms=10_000.0, stages={"rerank": 9_000.0})
+    lately.recalled(old)
+    for ms in range(1, KEPT + 1):
+        lately.recalled(replace(old, elapsed_ms=float(ms), stages={"keyword": ms / 2}))
+
+    latency = lately.latency()
+
+    assert latency.recalls == KEPT
+    assert latency.whole.p50 == (KEPT + 1) / 2
+    assert set(latency.stages) == {"keyword"}
+    assert lately.counts()["recalls"] == KEPT + 1
