@@ -24,13 +24,15 @@ export function mount(root, app) {
   const actions = el("div", { class: "memories-actions" },
     el("button", { type: "button", class: "button primary", onclick: remember }, "Remember…"),
     el("button", { type: "button", class: "button", onclick: () => picker.click() }, "Import…"), picker);
+  const untilDay = el("input", { type: "date", onchange: () => app.route.update({ until: untilDay.value }) });
+  const untilPick = el("label", { class: "until" }, "Noted until", untilDay);
   const chosenBar = el("div", { class: "chosen-bar", hidden: true, role: "group", "aria-label": "Selected memories" });
   const side = el("div", { class: "memories-side", hidden: true });
   const view = el("div", { class: "memories" },
     catalogue.element,
     el("div", { class: "memories-middle" },
       importPlace,
-      el("div", { class: "memories-top" }, heading, orders, actions),
+      el("div", { class: "memories-top" }, heading, untilPick, orders, actions),
       chosenBar, list.element),
     side);
   let editor = null;
@@ -39,15 +41,17 @@ export function mount(root, app) {
 
   const readsInOrder = () => Boolean(app.scope.value.session) && app.route.params.get("order") !== "newest";
 
+  const until = () => (/^\d{4}-\d\d-\d\d$/.test(app.route.params.get("until") ?? "") ? app.route.params.get("until") : null);
+
   /** Goes where the address says: another scope is listed, another memory opened. */
   async function follow() {
     const id = app.route.params.get("id");
-    const scope = JSON.stringify([app.scope.value, readsInOrder()]);
+    const scope = JSON.stringify([app.scope.value, readsInOrder(), until()]);
     if (scope !== shownScope) {
       shownScope = scope;
       showHeading();
       catalogue.draw();
-      const feed = (readsInOrder() ? inOrder : newestFirst)(app.api, app.scope.asQuery());
+      const feed = (readsInOrder() ? inOrder : newestFirst)(app.api, app.scope.asQuery(), until());
       list.show(feed, id).then(() => list.mark(app.route.params.get("id"), { scroll: Boolean(id) }));
     }
     if (id !== (editor?.id ?? opening)) await showEditor(id);
@@ -58,6 +62,8 @@ export function mount(root, app) {
     replace(heading, session ?? project ?? "All memories");
     const order = (name, value) => el("button", { type: "button", class: "button", "aria-pressed": String(readsInOrder() === !value),
       onclick: () => app.route.update({ order: value }) }, name);
+    untilPick.hidden = readsInOrder();
+    untilDay.value = until() ?? "";
     replace(orders, session && [order("In order", null), order("Newest first", "newest")]);
   }
 
@@ -66,7 +72,7 @@ export function mount(root, app) {
       catalogue.draw();
       return;
     }
-    app.route.update({ project: to.project, session: to.session, id: null, order: null }, { push: true });
+    app.route.update({ project: to.project, session: to.session, id: null, order: null, until: null }, { push: true });
   }
 
   const mayLeave = async () => !editor || editor.mayLeave();
@@ -173,9 +179,11 @@ export function mount(root, app) {
 
   function empty() {
     const { project, session, kinds } = app.scope.value;
-    if (project || session || kinds) return nothingHere(() => app.scope.set({ project: null, session: null, kinds: [] }));
+    if (project || session || kinds || until()) return nothingHere(showAll);
     return noMemories({ remember, choose: () => picker.click() });
   }
+
+  const showAll = () => app.route.update({ project: null, session: null, kinds: null, until: null, order: null }, { push: true });
 
   function closeByKey(event) {
     if (event.key === "Escape" && editor && !event.defaultPrevented && !document.querySelector("dialog[open]")) close();

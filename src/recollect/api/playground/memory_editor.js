@@ -37,7 +37,7 @@ export function createEditor(app, memory, events) {
   const form = el("form", { class: "editor-form", onsubmit: submit, oninput: showDirt, onkeydown: saveByKey },
     labelled("Text", fields.text, "whole"),
     labelled("Kind", fields.kind), labelled("Speaker", fields.speaker),
-    labelled("When it happened", fields.occurred), labelled("Source", fields.source),
+    labelled("When it happened", fields.occurred, "whole"), labelled("Source", fields.source, "whole"),
     el("div", { class: "whole editor-slider" }, labelled("Importance", [fields.importance, importance])),
     wrong,
     el("div", { class: "editor-end whole" }, save, revert));

@@ -12,9 +12,14 @@ const TURNS = 200;
  * @property {() => ?number} total  how many there are, if that is known
  */
 
-/** @returns {Feed} */
-export function newestFirst(api, query) {
-  let cursor = null;
+/**
+ * @param {object} api
+ * @param {object} query
+ * @param {?string} until  the last day to be shown, such as 2026-05-08
+ * @returns {Feed}
+ */
+export function newestFirst(api, query, until = null) {
+  let cursor = until ? endOfDay(until) : null;
   let ended = false;
   return {
     inOrder: false,
@@ -27,6 +32,14 @@ export function newestFirst(api, query) {
       return page.memories;
     },
   };
+}
+
+/** Where to go on for what was stored up to the end of a day: an id begins with its milliseconds (UUIDv7). */
+function endOfDay(day) {
+  const end = new Date(`${day}T00:00:00`);
+  end.setDate(end.getDate() + 1);
+  const hex = Math.max(0, end.getTime()).toString(16).padStart(12, "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
 }
 
 /**

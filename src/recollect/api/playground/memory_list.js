@@ -78,9 +78,10 @@ export function createList(app, events) {
   }
 
   function append(memory) {
-    const day = dayOf(whenOf(memory));
-    if (feed.inOrder && day !== lastDay) items.append(dayRow(whenOf(memory)));
-    lastDay = day;
+    // A conversation goes by when things were said; a list by when they were stored, which may be years later.
+    const when = feed.inOrder ? whenOf(memory) : memory.created;
+    if (dayOf(when) !== lastDay) items.append(dayRow(when, feed.inOrder ? "" : "Noted down "));
+    lastDay = dayOf(when);
     const item = drawn(memory);
     rows.set(memory.id, { memory, item });
     items.append(item);

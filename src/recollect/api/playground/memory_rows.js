@@ -37,9 +37,9 @@ export function turnRow(memory, { chosen, open, choose, colour }) {
     ]));
 }
 
-/** The line between two days of a conversation. */
-export function dayRow(when) {
-  return el("li", { class: "day" }, el("h3", {}, wholeDayOf(when)));
+/** The line between two days. */
+export function dayRow(when, before = "") {
+  return el("li", { class: "day" }, el("h2", {}, `${before}${wholeDayOf(when)}`));
 }
 
 function row(memory, className, { chosen, choose }, ...inside) {

@@ -3,6 +3,7 @@
 const day = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
 const wholeDay = new Intl.DateTimeFormat(undefined, { weekday: "long", year: "numeric", month: "long", day: "numeric" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const instant = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const count = new Intl.NumberFormat();
 
@@ -10,6 +11,7 @@ export const number = (value) => count.format(value);
 export const dayOf = (time) => day.format(new Date(time));
 export const wholeDayOf = (time) => wholeDay.format(new Date(time));
 export const clockOf = (time) => clock.format(new Date(time));
+export const instantOf = (time) => instant.format(new Date(time));
 export const exactly = (time) => exact.format(new Date(time));
 
 /** "1 memory", "2 memories". */
