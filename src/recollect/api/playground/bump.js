@@ -33,7 +33,8 @@ export function bumpChart(recall, { highlight, open }) {
   const chart = svg("svg", { class: "bump", viewBox: `0 0 ${WIDTH} ${height}`, role: "group",
     "aria-label": "Places of each memory by meaning, in the fused list and by words" },
   Object.entries(COLUMNS).map(([name, x]) => svg("text", { x, y: 16, class: "bump-head" }, NAMES[name])),
-  svg("line", { x1: 16, x2: WIDTH - 16, y1: rail, y2: rail, class: "bump-rail" }),
+  svg("line", { x1: 44, x2: WIDTH - 44, y1: rail, y2: rail, class: "bump-rail" }),
+  ["semantic", "keyword"].map((leg) => svg("text", { x: COLUMNS[leg] + (leg === "semantic" ? -16 : 16), y: rail + 4, class: "bump-dash" }, "–")),
   svg("text", { x: WIDTH / 2, y: rail + 24, class: "bump-note" }, "– not among its candidates, or behind the limit"),
   groups);
   walk(chart, drawn.filter((group) => group.dataset.id), highlight, open);

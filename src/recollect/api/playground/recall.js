@@ -22,7 +22,8 @@ export function mount(root, app) {
   const form = questionForm(app, { onAsk: () => ask() });
   const knobs = createKnobs(app, { onTurn: turned, onKept: () => (measure.refresh(), ask()), question: form.question });
   const judge = createJudge(app, () => ({ question: form.question().query, project: app.scope.value.project }), () => measure.refresh());
-  const measure = createMeasure(app, { turned: () => knobs.turned(), take: (found) => knobs.take(found), onKept: () => knobs.load().then(ask) });
+  const measure = createMeasure(app, { turned: () => knobs.turned(), take: (found) => knobs.take(found),
+    onKept: () => knobs.load().then(ask), ask: form.ask });
   const results = el("section", { class: "results", "aria-label": "Hits" });
   const chart = el("section", { class: "panel chart-panel", "aria-label": "Fusion", hidden: true });
   let given = null;
@@ -32,7 +33,7 @@ export function mount(root, app) {
 
   function turned() {
     clearTimeout(timer);
-    timer = setTimeout(() => (measure.turned(), ask({ again: true })), PAUSE);
+    timer = setTimeout(() => (measure.refresh(), ask({ again: true })), PAUSE);
   }
 
   async function ask({ again = false } = {}) {

@@ -18,6 +18,12 @@ export function stepName(step) {
   return STEPS[step] ?? step;
 }
 
+/** Reasons with the searches by meaning and by words first, in that order everywhere. */
+export function inOrder(why) {
+  const place = ({ step }) => (step === "semantic" ? 0 : step === "keyword" ? 1 : 2);
+  return [...why].sort((a, b) => place(a) - place(b));
+}
+
 export function stepColour(step) {
   return step in STEPS ? `var(--step-${step})` : "var(--strong-line)";
 }
