@@ -84,6 +84,7 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"json": {"question": "one?", "good": [THEIRS]}},
         {"json": {"question": "one?", "good": [MINE], "bad": [THEIRS]}},
     ],
+    ("POST", "/v1/measure"): [{"json": {}}, {"json": {"b": "weighted", "project": f"{SECRET}-project"}}],
     ("GET", "/v1/judgements"): [{}, {"params": {"project": f"{SECRET}-project"}}],
     ("DELETE", "/v1/judgements"): [
         {"json": {"question": f"{SECRET}?", "memory": THEIRS}},
@@ -170,7 +171,7 @@ def test_no_address_takes_a_token_to_another_profile(engine, method, path):
 
 # Tokens
 
-QUESTIONS = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context")
+QUESTIONS = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context", "/v1/measure")
 WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and path not in QUESTIONS]
 
 

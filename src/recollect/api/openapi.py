@@ -21,6 +21,7 @@ _MEANING = {
     415: "The body is not JSON, or does not say so.",
     421: "The service does not go by that host name.",
     422: "Something in the request is wrong; `errors` names each field.",
+    501: "An optional package is not installed here; the sentence is the line to type.",
     503: "Something needed is down, busy or full; try again later.",
 }
 

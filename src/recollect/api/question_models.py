@@ -67,6 +67,7 @@ class CompareIn(_Question):
 
     a: TuningChoice | None = None
     b: TuningChoice | None = None
+    dropped: bool = Field(False, description="Whether to explain also what did not come into the results.")
 
 
 def _graded(value: Any) -> Any:
@@ -112,6 +113,21 @@ class JudgementIn(Camel):
     bad: list[Id] = Field(default_factory=list, max_length=1000)
     project: Name | None = Field(None, description="The project in which it was asked.")
     asked_at: Time | None = None
+
+
+class MeasureIn(Camel):
+    """Two tunings to measure on what was judged; null is the one in force."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"a": None, "b": {"keywordWeight": 5}}, {"b": "weighted"}]}
+    )
+
+    a: TuningChoice | None = None
+    b: TuningChoice | None = None
+    project: Sought | None = Field(None, description="Only questions that were asked of this project.")
+    limit: Annotated[int, Field(ge=1, le=2000), WHOLE] = Field(
+        500, description="The most questions; of more, those judged last are asked."
+    )
 
 
 class JudgementNamed(Camel):

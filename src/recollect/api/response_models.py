@@ -291,6 +291,29 @@ class Judgements(_Answer):
     judgements: list[Judgement]
 
 
+class MeasuredQuestion(_Answer):
+    """One judged question under both tunings."""
+
+    question: str
+    project: str | None
+    relevant: int = Field(description="How many memories were judged good for it.")
+    a: dict[str, float]
+    b: dict[str, float]
+
+
+class Measured(_Answer):
+    """How well two tunings find what was judged good."""
+
+    n: int = Field(description="How many questions were asked.")
+    sentence: str
+    metrics: list[str] = Field(description="What was measured, for each question and in the mean.")
+    a: dict[str, float] | None = Field(description="The mean of each metric; null without a question.")
+    b: dict[str, float] | None
+    questions: list[MeasuredQuestion]
+    degraded: str | None = Field(description="What recalls lacked, such as keyword-only; null if nothing.")
+    degraded_reason: str | None
+
+
 class Change(_Answer):
     """The knobs that are kept in the store, before and after somebody turned some."""
 

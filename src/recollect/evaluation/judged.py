@@ -19,7 +19,10 @@ from recollect.remember import Draft
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something asked, and how relevant each document is that answers it. What is not named is not relevant."""
+    """Something asked, and how relevant each document is that answers it. What is not named is not relevant.
+
+    It is asked in a profile; None is the engine's own.
+    """
 
     id: str
     text: str
@@ -27,6 +30,7 @@ class Question:
     project: str | None = None
     asked_at: datetime | None = None
     category: str | None = None
+    profile: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def library() -> Any:
     try:
         return importlib.import_module("ir_measures")
     except ImportError:
-        raise MissingExtra("recollect eval", "eval") from None
+        raise MissingExtra("measuring", "eval") from None
 
 
 def measure(questions: Sequence[Question], found: Mapping[str, Sequence[str]]) -> dict[str, Values]:

@@ -23,6 +23,8 @@ NAME = "mine"
 PRESENT = "present"
 """The row of the tuning in force, where that is not the default."""
 
+NOTHING_JUDGED = "no question has a memory judged good yet; judge some"
+
 PAGE = 1000
 
 
@@ -50,16 +52,24 @@ def asked(judgements: Sequence[Judgement]) -> list[Asked]:
     return list(found.values())
 
 
-def own_set(engine: Engine) -> JudgedSet:
-    """The engine's memories and judgements as a set named `mine`; memories go by their ids."""
-    questions = tuple(
-        Question(f"q{at}", one.text, relevant, one.project, one.asked_at)
-        for at, one in enumerate(asked(engine.judgements()), 1)
+def own_questions(engine: Engine, *, profile: str | None = None, project: str | None = None) -> tuple[Question, ...]:
+    """The questions of a profile, the engine's own if none is named, for which some memory was judged good.
+
+    Memories go by their ids.
+    """
+    return tuple(
+        Question(f"q{at}", one.text, relevant, one.project, one.asked_at, profile=profile)
+        for at, one in enumerate(asked(engine.judgements(profile=profile, project=project)), 1)
         if (relevant := {id: grade for id, grade in one.relevance.items() if grade > 0})
     )
+
+
+def own_set(engine: Engine, *, profile: str | None = None) -> JudgedSet:
+    """The memories and judgements of a profile, the engine's own if none is named, as a set named `mine`."""
+    questions = own_questions(engine, profile=profile)
     if not questions:
-        raise Invalid("no question has a memory judged good yet; judge some with: recollect judge")
-    memories = list(all_memories(engine))
+        raise Invalid(f"{NOTHING_JUDGED} with: recollect judge")
+    memories = list(all_memories(engine, profile=profile))
     return JudgedSet(NAME, questions, _pool(memories, questions), _no_drafts, identify=_id)
 
 
@@ -85,11 +95,12 @@ def _pool(memories: Sequence[Memory], questions: Sequence[Question]) -> Pool:
     )
 
 
-def all_memories(engine: Engine, *, project: str | None = None) -> Iterator[Memory]:
+def all_memories(engine: Engine, *, project: str | None = None, profile: str | None = None) -> Iterator[Memory]:
     """Every memory of the profile, or of one of its projects."""
+    scope = engine.scope(project=project, profile=profile)
     cursor = None
     while True:
-        page = engine.list(engine.scope(project=project), cursor=cursor, limit=PAGE)
+        page = engine.list(scope, cursor=cursor, limit=PAGE)
         yield from page.memories
         cursor = page.next_cursor
         if cursor is None:

@@ -28,7 +28,7 @@ def ranking_again(engine: Engine, *, now: datetime) -> Rank:
     gather = engine.gathering(AT_ONCE)
 
     def rank(question: Question, tuning: Tuning) -> tuple[Memory, ...]:
-        scope = engine.scope(project=question.project)
+        scope = engine.scope(project=question.project, profile=question.profile)
         asked = Recalled(question.text, scope, tuning, LIMIT, question.asked_at or now)
         found = gather(asked)
         for searched in found.searches:

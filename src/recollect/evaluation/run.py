@@ -12,7 +12,7 @@ from recollect.engine import Engine
 from recollect.errors import Invalid, Unavailable
 from recollect.evaluation.judged import JudgedSet, Question, by_source
 from recollect.evaluation.metrics import Values, library, measure
-from recollect.models import Memory
+from recollect.models import Memory, Recall
 from recollect.ranking import PRESETS, Tuning
 
 LIMIT = 10
@@ -101,12 +101,23 @@ def ask(
 
     `Unavailable` where a user would get an answer from words alone: the figures would be those of another system.
     """
-    answer = engine.recall(
-        question.text, project=question.project, limit=LIMIT, now=question.asked_at, tuning=tuning, note_use=False
-    )
+    answer = recalled(engine, question, tuning)
     if answer.degraded:
         raise Unavailable(f"a recall was answered {answer.degraded}: {answer.degraded_reason}")
     return tuple(document for hit in answer.hits if (document := identify(hit.memory)) is not None)
+
+
+def recalled(engine: Engine, question: Question, tuning: Tuning) -> Recall:
+    """The recall of a question as a user of the engine would get it, even if something is missing; it leaves no trace."""
+    return engine.recall(
+        question.text,
+        project=question.project,
+        profile=question.profile,
+        limit=LIMIT,
+        now=question.asked_at,
+        tuning=tuning,
+        note_use=False,
+    )
 
 
 def _embed_questions(engine: Engine, questions: Sequence[Question]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from recollect.api.routes import catalogue, episodes, health, judgements, memories, recall, settings, status
+from recollect.api.routes import catalogue, episodes, health, judgements, measure, memories, recall, settings, status
 
 
 def add_routes(app: FastAPI) -> None:
     """Give the application its addresses."""
-    for room in (settings, episodes, memories, recall, catalogue, judgements, health, status):
+    for room in (settings, episodes, memories, recall, catalogue, judgements, measure, health, status):
         app.include_router(room.router)
