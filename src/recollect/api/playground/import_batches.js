@@ -90,6 +90,6 @@ function halves(lines) {
 }
 
 function refuse(progress, line, reason) {
-  const text = typeof line.memory?.text === "string" ? line.memory.text : "";
+  const text = typeof line.memory?.text === "string" ? line.memory.text : line.raw ?? "";
   progress.refused.push({ number: line.number, reason, text: text.slice(0, 200) });
 }

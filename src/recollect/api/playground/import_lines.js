@@ -8,6 +8,7 @@ const HASHED_AT_ONCE = 1 << 20;
  * @property {number} number  its line, or its place in the array, from 1
  * @property {object} [memory]  what it says
  * @property {string} [reason]  why it cannot be read
+ * @property {string} [raw]  what it says instead
  * @property {number} done  how much of the file has been read with it, from 0 to 1
  */
 
@@ -68,7 +69,7 @@ function parsed(text) {
   try {
     return checked(JSON.parse(text));
   } catch {
-    return { reason: "this is not JSON" };
+    return { reason: "this is not JSON", raw: text };
   }
 }
 

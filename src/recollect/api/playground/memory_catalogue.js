@@ -31,7 +31,7 @@ export function createCatalogue(app, choose) {
     const here = app.scope.value;
     const loose = known.sessions.filter((session) => session.project === null);
     replace(tree,
-      entry("All memories", null, { project: null, session: null }, !here.project && !here.session),
+      el("li", {}, entry("All memories", null, { project: null, session: null }, !here.project && !here.session)),
       known.projects.filter((project) => project.memories > 0).map((project) => branch(project, here)),
       loose.length > 0 && el("li", {}, el("p", { class: "catalogue-loose" }, "In no project"),
         el("ul", {}, loose.map((session) => sessionEntry(session, here)))));

@@ -65,10 +65,15 @@ export function createEditor(app, memory, events) {
 
   function changes() {
     const before = written(now);
-    const differ = Object.keys(fields).filter((name) => name === "importance"
-      ? Math.abs(Number(fields.importance.value) - now.importance) >= 0.005 // a slider stands on hundredths
-      : fields[name].value !== before[name]);
+    const differ = Object.keys(fields).filter((name) => !isSame(name, fields[name].value, before[name]));
     return Object.fromEntries(differ.map((name) => [name, read(name, fields[name].value)]));
+  }
+
+  // Fields write some values in their own way: a slider stands on hundredths, a time loses its last zeros.
+  function isSame(name, value, before) {
+    if (name === "importance") return Math.abs(Number(value) - Number(before)) < 0.005;
+    if (name === "occurred") return fromLocalInput(value) === fromLocalInput(before);
+    return value === before;
   }
 
   function read(name, value) {

@@ -1,0 +1,496 @@
+"""The view Memories, as a person uses it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from recollect.engine import Engine
+
+EVIL = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script> & <b>bold</b>"
+SESSION = "#/memories?project=sample-kitchen&session=sample-kitchen-plan"
+
+Api = Callable[..., Any]
+
+
+@pytest.fixture
+def api(page: Page, base_url: str) -> Api:
+    """Asks the service beside the page."""
+
+    def ask(method: str, path: str, body: Any = None) -> Any:
+        answer = page.request.fetch(f"{base_url}{path}", method=method, data=body)
+        assert answer.ok, answer.text()
+        return answer.json() if answer.body() else None
+
+    return ask
+
+
+def in_session(api: Api, session: str) -> list[dict[str, Any]]:
+    found = api("GET", f"/v1/memories?session={session}&onlySession=true&limit=1000")["memories"]
+    return sorted(found, key=lambda memory: memory["position"])
+
+
+def rows(page: Page) -> Any:
+    return page.locator(".memory-opener")
+
+
+def open_first(page: Page, base_url: str) -> None:
+    page.goto(f"{base_url}/{SESSION}")
+    rows(page).first.click()
+    expect(editor(page)).to_be_visible()
+
+
+def editor(page: Page) -> Any:
+    return page.get_by_role("region", name="Memory", exact=True)
+
+
+def jsonl(tmp_path: Path) -> Path:
+    """Five hundred lines of which two are wrong: one is no JSON, one has no text."""
+    lines = [json.dumps({"text": f"At {at} the tide gauge stood at {at % 7} metres", "session": "tide"}) for at in range(500)]
+    lines[17] = '{"text": "cut off'
+    lines[333] = json.dumps({"text": "  ", "session": "tide"})
+    path = tmp_path / "tide.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def drop(page: Page, path: Path) -> None:
+    """Let a file fall on the page."""
+    expect(rows(page).first).to_be_visible()
+    page.evaluate(
+        """([name, text]) => {
+            const given = new DataTransfer();
+            given.items.add(new File([text], name, { type: "application/jsonl" }));
+            for (const type of ["dragenter", "dragover", "drop"]) {
+                document.body.dispatchEvent(new DragEvent(type, { dataTransfer: given, bubbles: true, cancelable: true }));
+            }
+        }""",
+        [path.name, path.read_text()],
+    )
+
+
+def imported(page: Page) -> Any:
+    return page.locator(".import .note")
+
+
+# Browsing
+
+
+def test_a_session_is_reached_from_the_column_and_read_in_order(page, base_url, api):
+    page.goto(f"{base_url}/#/memories")
+    column = page.get_by_role("navigation", name="Projects and sessions")
+    column.get_by_role("button", name="sample-kitchen-plan").click()
+
+    told = in_session(api, "sample-kitchen-plan")
+    expect(page.locator(".turn-text")).to_have_text([memory["text"] for memory in told])
+    expect(page.locator(".turn-top strong")).to_have_text([memory["speaker"] for memory in told])
+    expect(page.locator(".day")).to_have_text(["Monday, 2 March 2026"])
+    assert "session=sample-kitchen-plan" in page.url
+
+
+def test_the_list_goes_on_where_it_ended_when_one_scrolls(page, base_url, engine: Engine):
+    engine.remember_many([{"text": f"Bus {at} was late", "project": "buses"} for at in range(130)])
+    page.goto(f"{base_url}/#/memories?project=buses")
+    expect(rows(page).first).to_contain_text("Bus 129")
+
+    rows(page).last.scroll_into_view_if_needed()
+    expect(rows(page)).to_have_count(100)
+    rows(page).last.scroll_into_view_if_needed()
+
+    expect(rows(page)).to_have_count(130)
+    expect(rows(page).last).to_contain_text("Bus 0")
+    expect(page.get_by_role("button", name="Load more")).to_be_hidden()
+
+
+def test_kinds_picked_in_the_header_filter_the_list(page, base_url, api):
+    page.goto(f"{base_url}/#/memories")
+    expect(rows(page)).to_have_count(42)
+    page.get_by_label("identity").check()
+
+    expect(rows(page)).to_have_count(len(api("GET", "/v1/memories?kinds=identity")["memories"]))
+    expect(page.locator(".memory .tag")).to_have_text(["identity", "identity"])
+
+
+def test_a_link_to_a_memory_of_a_session_scrolls_to_it_and_marks_it(page, base_url, engine: Engine, api):
+    engine.remember_many([{"text": f"Step {at}", "session": "long walk"} for at in range(300)])
+    sought = in_session(api, "long%20walk")[270]
+
+    page.goto(f"{base_url}/#/memories?session=long+walk&id={sought['id']}")
+
+    expect(rows(page).filter(has_text="Step 270")).to_be_in_viewport()
+    expect(rows(page).filter(has_text="Step 270")).to_have_attribute("aria-current", "true")
+    expect(editor(page).get_by_label("Text")).to_have_value("Step 270")
+
+
+def test_from_a_memory_one_comes_to_its_session(page, base_url):
+    page.goto(f"{base_url}/#/memories")
+    rows(page).filter(has_text="14,000 at the most").click()
+    editor(page).get_by_role("button", name="sample-kitchen-plan").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("sample-kitchen-plan")
+    expect(page.locator(".turn").filter(has_text="14,000 at the most").locator("button")).to_have_attribute(
+        "aria-current", "true"
+    )
+
+
+def test_an_empty_store_says_how_to_begin(page, base_url, engine: Engine):
+    engine.forget_scope(engine.scope(), confirm=True)
+    page.goto(f"{base_url}/#/memories")
+
+    expect(page.get_by_role("heading", name="No memories yet")).to_be_visible()
+    expect(page.get_by_text('recollect remember "I am allergic to peanuts"')).to_be_visible()
+    expect(page.get_by_text(f"curl {base_url}/v1/memories")).to_be_visible()
+
+
+def test_a_list_that_cannot_be_loaded_says_so_and_can_be_asked_for_again(page, base_url, expected_errors):
+    expected_errors.append("503")
+    page.route("**/v1/memories?*", lambda route: route.fulfill(status=503, json={"detail": "the store is away"}))
+    page.goto(f"{base_url}/#/memories")
+    expect(page.locator(".memory-list .note.error")).to_contain_text("the store is away")
+
+    page.unroute("**/v1/memories?*")
+    page.get_by_role("button", name="Try again").click()
+
+    expect(rows(page)).to_have_count(42)
+
+
+def test_without_a_token_one_is_asked_for(page, serve, expected_errors):
+    expected_errors.append("401")
+    page.goto(f"{serve(require_token=True)}/#/memories")
+
+    expect(page.get_by_role("dialog", name="A token is needed")).to_be_visible()
+
+
+# Changing
+
+
+def test_an_edit_is_saved_and_undone(page, base_url, api):
+    before = in_session(api, "sample-kitchen-plan")[0]
+    open_first(page, base_url)
+    editor(page).get_by_label("Text").fill("We got the keys on a Monday.")
+    editor(page).get_by_label("Speaker").fill("Bo")
+    editor(page).get_by_label("Kind").select_option("semantic")
+    editor(page).get_by_label("Importance").fill("0.9")
+    editor(page).get_by_label("When it happened").fill("2026-03-01T09:30:00")
+    editor(page).get_by_label("Source").fill("diary.md")
+    editor(page).get_by_role("button", name="Save changes").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
+
+    after = api("GET", f"/v1/memories/{before['id']}")
+    assert {name: after[name] for name in ("text", "speaker", "kind", "importance", "source")} == {
+        "text": "We got the keys on a Monday.", "speaker": "Bo", "kind": "semantic", "importance": 0.9,
+        "source": "diary.md",
+    }  # fmt: skip
+    assert after["occurred"] == "2026-03-01T09:30:00+00:00"
+    expect(rows(page).first).to_contain_text("We got the keys on a Monday.")
+
+    page.get_by_role("button", name="Undo").click()
+    expect(rows(page).first).to_contain_text(before["text"])
+    expect(page.get_by_text("Undone")).to_be_visible()
+    assert api("GET", f"/v1/memories/{before['id']}") == before
+    expect(editor(page).get_by_label("Text")).to_have_value(before["text"])
+
+
+def test_only_what_was_changed_is_sent(page, base_url):
+    open_first(page, base_url)
+    editor(page).get_by_label("Speaker").fill("Bo")
+    with page.expect_request(lambda request: request.method == "PATCH") as sent:
+        editor(page).get_by_role("button", name="Save changes").click()
+
+    assert sent.value.post_data_json == {"speaker": "Bo"}
+
+
+def test_a_refused_edit_is_taken_back_and_what_was_typed_stays(page, base_url, api, expected_errors):
+    expected_errors.append("422")
+    before = in_session(api, "sample-kitchen-plan")[0]
+    open_first(page, base_url)
+    editor(page).get_by_label("Text").fill("   ")
+    editor(page).get_by_role("button", name="Save changes").click()
+
+    expect(editor(page).get_by_role("alert")).to_contain_text("this is blank")
+    expect(editor(page).get_by_label("Text")).to_have_attribute("aria-invalid", "true")
+    expect(editor(page).get_by_label("Text")).to_have_value("   ")
+    expect(rows(page).first).to_contain_text(before["text"])
+
+
+def test_a_memory_is_pinned_and_unpinned(page, base_url, api):
+    open_first(page, base_url)
+    memory = in_session(api, "sample-kitchen-plan")[0]
+    pin = editor(page).get_by_role("button", name="Evergreen")
+    pin.click()
+
+    expect(pin).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".turn").first).to_contain_text("evergreen")
+    expect(page.get_by_text("Saved")).to_be_visible()
+    assert api("GET", f"/v1/memories/{memory['id']}")["evergreen"] is True
+
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Undone")).to_be_visible()
+    assert api("GET", f"/v1/memories/{memory['id']}") == memory
+
+
+@pytest.mark.parametrize("way", ["another memory", "another view", "escape", "back"])
+def test_unsaved_changes_are_not_lost_by_a_slip(page, base_url, way):
+    page.goto(f"{base_url}/#/recall")
+    page.get_by_role("link", name="Memories").click()
+    rows(page).first.click()
+    editor(page).get_by_label("Speaker").fill("Somebody else")
+    leave = {
+        "another memory": lambda: rows(page).nth(2).click(),
+        "another view": lambda: page.get_by_role("link", name="Status").click(),
+        "escape": lambda: page.keyboard.press("Escape"),
+        "back": lambda: page.go_back(),
+    }[way]
+
+    leave()
+    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Keep editing").click()
+    expect(editor(page).get_by_label("Speaker")).to_have_value("Somebody else")
+
+    leave()
+    page.get_by_role("button", name="Discard changes").click()
+    expect(page.get_by_text("Somebody else")).to_have_count(0)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+# Forgetting
+
+
+def test_a_forgotten_memory_comes_back_exactly(page, base_url, engine: Engine, api):
+    stored = engine.remember(
+        "The spare key is under the third pot",
+        session="keys", speaker="Ana", kind="semantic", importance=0.83, source="note.md", evergreen=True,
+        metadata={"pot": {"colour": "red", "places": [1, 2.5, None]}}, occurred="2025-02-03T04:05:06.789012+00:00",
+    )  # fmt: skip
+    engine.recall("Where is the spare key?")
+    before = api("GET", f"/v1/memories/{stored.id}")
+    page.goto(f"{base_url}/#/memories?session=keys")
+    rows(page).first.click()
+    editor(page).get_by_role("button", name="Forget…").click()
+    asked = page.get_by_role("dialog", name="Forget 1 memory?")
+    expect(asked).to_contain_text("The spare key is under the third pot")
+    asked.get_by_role("button", name="Forget 1 memory").click()
+    expect(rows(page)).to_have_count(0)
+    assert page.request.get(f"{base_url}/v1/memories/{stored.id}").status == 404
+
+    page.get_by_role("button", name="Undo").click()
+
+    expect(rows(page)).to_have_count(1)
+    assert api("GET", f"/v1/memories/{stored.id}") == before
+
+
+def test_several_are_forgotten_together_and_brought_back_to_their_places(page, base_url, api):
+    before = in_session(api, "sample-kitchen-plan")
+    page.goto(f"{base_url}/{SESSION}")
+    for at in (1, 2, 5):
+        page.locator(".memory-choice input").nth(at).check(force=True)
+    page.get_by_role("button", name="Forget 3 memories…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Forget 3 memories").click()
+    expect(rows(page)).to_have_count(5)
+    assert [memory["position"] for memory in in_session(api, "sample-kitchen-plan")] == [0, 3, 4, 6, 7]
+
+    page.get_by_role("button", name="Undo").click()
+
+    expect(page.locator(".turn-text")).to_have_text([memory["text"] for memory in before])
+    assert in_session(api, "sample-kitchen-plan") == before
+
+
+# Adding
+
+
+def test_something_is_remembered_by_the_form(page, base_url, api):
+    page.goto(f"{base_url}/#/memories?project=sample-kitchen")
+    page.get_by_role("button", name="Remember…").click()
+    form = page.get_by_role("dialog", name="Remember something")
+    form.get_by_label("Text").fill("The oven light is broken")
+    form.get_by_label("Speaker").fill("Ben")
+    form.get_by_label("Session").fill("sample-kitchen-done")
+    form.get_by_role("button", name="Remember", exact=True).click()
+
+    expect(rows(page).first).to_contain_text("The oven light is broken")
+    newest = api("GET", "/v1/memories?limit=1")["memories"][0]
+    assert (newest["text"], newest["project"], newest["session"], newest["speaker"], newest["position"]) == (
+        "The oven light is broken", "sample-kitchen", "sample-kitchen-done", "Ben", 4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["dropped", "chosen"])
+def test_a_file_is_imported_without_the_lines_that_are_wrong_and_only_once(
+    page, base_url, api, tmp_path, expected_errors, way
+):
+    expected_errors.append("422")
+    path = jsonl(tmp_path)
+    page.goto(f"{base_url}/#/memories")
+
+    def bring() -> None:
+        if way == "dropped":
+            drop(page, path)
+        else:
+            with page.expect_file_chooser() as chooser:
+                page.get_by_role("button", name="Import…").click()
+            chooser.value.set_files(path)
+
+    bring()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(imported(page)).to_have_text(
+        "498 memories added. 2 lines were refused. There are 540 memories now.", timeout=60_000
+    )
+    expect(page.locator(".import tbody tr")).to_have_text(
+        ["18this is not JSON" + '{"text": "cut off', "334text: this is blank"]
+    )
+    stored = in_session(api, "tide")
+    assert len(stored) == 498
+    assert [memory["text"] for memory in stored] == [
+        f"At {at} the tide gauge stood at {at % 7} metres" for at in range(500) if at not in (17, 333)
+    ]
+
+    page.get_by_role("region", name="Import", exact=True).get_by_role("button", name="Close").click()
+    bring()
+    expect(imported(page)).to_contain_text("All 498 lines were imported before", timeout=60_000)
+    assert api("GET", "/v1/stats")["memories"] == 540
+
+
+def test_a_json_array_is_imported_too(page, base_url, api, tmp_path):
+    path = tmp_path / "two.json"
+    path.write_text(json.dumps([{"text": "First of two"}, {"text": "Second of two", "kind": "identity"}], indent=2))
+    page.goto(f"{base_url}/#/memories")
+    drop(page, path)
+
+    expect(imported(page)).to_have_text("2 memories added. There are 44 memories now.")
+    assert [memory["text"] for memory in api("GET", "/v1/memories?limit=2")["memories"]] == [
+        "Second of two",
+        "First of two",
+    ]
+
+
+def test_a_line_that_no_field_is_blamed_for_is_found_among_the_others(page, base_url, api, tmp_path, expected_errors):
+    expected_errors.append("409")
+    known = api("GET", "/v1/memories?limit=1")["memories"][0]["id"]
+    lines = [{"text": f"Line {at}"} for at in range(20)]
+    lines[13]["id"] = known
+    path = tmp_path / "conflict.jsonl"
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    page.goto(f"{base_url}/#/memories")
+    drop(page, path)
+
+    expect(imported(page)).to_contain_text("19 memories added. 1 line was refused.", timeout=30_000)
+    expect(page.locator(".import tbody tr")).to_contain_text(["14"])
+
+
+def test_an_import_can_be_cancelled_and_gone_on_with(page, base_url, api, tmp_path, expected_errors):
+    expected_errors.append("422")
+    path = jsonl(tmp_path)
+    page.goto(f"{base_url}/#/memories")
+    held: list[Any] = []
+    page.route("**/v1/memories", lambda route: held.append(route))
+    drop(page, path)
+    page.get_by_role("region", name="Import", exact=True).get_by_role("button", name="Cancel").click()
+    expect(imported(page)).to_contain_text("Cancelled.")
+    page.unroute("**/v1/memories")
+
+    page.get_by_role("button", name="Go on").click()
+
+    expect(imported(page)).to_contain_text("There are 540 memories now.", timeout=60_000)
+
+
+# Whatever a memory says
+
+
+def test_markup_in_a_memory_is_text_everywhere(page, base_url, engine: Engine):
+    stored = engine.remember(
+        EVIL, speaker=EVIL, session=EVIL, project=EVIL, source=EVIL, metadata={EVIL: [EVIL, {"deep": EVIL}]}
+    )
+    page.goto(f"{base_url}/#/memories")
+    expect(rows(page).first.locator(".memory-text")).to_have_text(EVIL)
+    expect(page.locator(".catalogue-name").filter(has_text="onerror").first).to_have_text(EVIL)
+    rows(page).first.click()
+    expect(editor(page).get_by_label("Text")).to_have_value(EVIL)
+    expect(editor(page).locator(".value-tree .value-text")).to_have_text([EVIL, EVIL])
+    editor(page).get_by_role("button", name=EVIL).click()
+    expect(page.locator(".turn-text")).to_have_text(EVIL)
+    expect(page.get_by_role("heading", level=1)).to_have_text(EVIL)
+    editor(page).get_by_role("button", name="Forget…").click()
+    expect(page.locator(".forget-text")).to_have_text(EVIL)
+    page.get_by_role("button", name="Keep").click()
+    page.set_viewport_size({"width": 360, "height": 740})
+    expect(page.locator("main img, main b, main script")).to_have_count(0)
+    assert stored.text == EVIL
+    assert page.title() == "Memories · Recollect"
+
+
+# For everybody
+
+
+def test_everything_is_done_by_keyboard(page, base_url, api):
+    page.goto(f"{base_url}/{SESSION}")
+    expect(rows(page)).to_have_count(8)
+    page.get_by_role("button", name="Import…").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(rows(page).first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(rows(page).nth(2)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(editor(page)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(editor(page)).to_have_count(0)
+    expect(rows(page).nth(2)).to_be_focused()
+    page.keyboard.press("End")
+    page.keyboard.press("Delete")
+    expect(page.get_by_role("button", name="Keep")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(rows(page)).to_have_count(7)
+    expect(rows(page).nth(6)).to_be_focused()
+    assert len(in_session(api, "sample-kitchen-plan")) == 7
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_nothing_serious(page, base_url, width, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{base_url}/#/memories")
+    expect(rows(page)).to_have_count(42)
+    assert serious(page) == []
+    page.goto(f"{base_url}/{SESSION}")
+    rows(page).nth(3).click()
+    expect(editor(page)).to_be_visible()
+    assert serious(page) == []
+    editor(page).get_by_role("button", name="Forget…").click()
+    assert serious(page) == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1024, 1600])
+def test_nothing_is_wider_than_the_window(page, base_url, engine: Engine, width):
+    engine.remember("w" * 400, session="s" * 200, project="p" * 200, speaker="x" * 200, metadata={"m" * 200: "v" * 400})
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(f"{base_url}/#/memories")
+    expect(rows(page)).to_have_count(43)
+    assert not is_too_wide(page)
+    rows(page).first.click()
+    expect(editor(page)).to_be_visible()
+    assert not is_too_wide(page)
+    page.goto(f"{base_url}/#/memories?session={'s' * 200}")
+    expect(rows(page)).to_have_count(1)
+    assert not is_too_wide(page)
+
+
+def is_too_wide(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))
+
+
+def serious(page: Page) -> list[str]:
+    """What axe-core finds that keeps people out."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{item['id']}: {item['nodes'][0]['html'][:200]}"
+        for item in found
+        if item["impact"] in ("serious", "critical")
+    ]
