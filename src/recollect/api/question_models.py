@@ -69,6 +69,7 @@ class CompareIn(_Question):
 
     a: TuningChoice | None = None
     b: TuningChoice | None = None
+    dropped: bool = Field(False, description="Whether to explain also what did not come into the results.")
 
 
 def _graded(value: Any) -> Any:

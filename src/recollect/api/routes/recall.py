@@ -44,8 +44,8 @@ def compare_recalls(inside: Reading, question: CompareIn) -> JSONResponse:
     return JSONResponse(
         {
             "question": a.question,
-            "a": recalled(a, explain=True),
-            "b": recalled(b, explain=True),
+            "a": recalled(a, explain=True, dropped=question.dropped),
+            "b": recalled(b, explain=True, dropped=question.dropped),
             "moved": _moved(a, b),
         }
     )

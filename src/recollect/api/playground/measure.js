@@ -1,0 +1,72 @@
+/** How well the tuning in force, and the turned one, find what was judged good: in the mean and for each question. */
+
+import { el, replace } from "./dom.js";
+import { change } from "./format.js";
+import { createTune } from "./tune.js";
+
+const PLACES = 3;
+
+/**
+ * @param {object} app
+ * @param {{turned: () => object, take: (knobs: object) => void, onKept: () => void, ask: (question: string) => void}} ways
+ */
+export function createMeasure(app, { turned, take, onKept, ask }) {
+  const body = el("div", { class: "measure-body", "aria-live": "polite" });
+  const tune = createTune(app, { take, onKept });
+  const element = el("section", { class: "panel measure", "aria-label": "Measure" },
+    el("div", { class: "panel-top" }, el("h2", {}, "Measure")), body, tune.element);
+  let latest = 0;
+
+  async function refresh() {
+    const turn = (latest += 1);
+    const knobs = turned();
+    const isTurned = Object.keys(knobs).length > 0;
+    const { project } = app.scope.value;
+    try {
+      const measured = await app.api.post("v1/measure", { a: null, b: isTurned ? knobs : null, ...(project && { project }) });
+      if (turn !== latest) return;
+      replace(body, measured.n ? figures(measured, isTurned, ask) : nothing());
+      tune.allow(measured.n > 0);
+    } catch (problem) {
+      if (turn !== latest) return;
+      replace(body, el("p", { class: "note error" }, problem.detail ?? String(problem)));
+      tune.allow(false);
+    }
+  }
+
+  return { element, refresh, stop: tune.stop };
+}
+
+function nothing() {
+  return el("p", { class: "quiet" }, "Judge some hits with the thumbs, and the figures of your own questions stand here: before a knob is kept, you see what it gains.");
+}
+
+function figures({ metrics, a, b, questions, sentence, degraded, degradedReason }, isTurned, ask) {
+  const row = (name, values) => el("tr", {}, el("th", { scope: "row" }, name),
+    metrics.map((metric) => el("td", { class: "number" }, values[metric].toFixed(PLACES))));
+  return [
+    el("table", { class: "figures measure-table" },
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Tuning"), metrics.map((name) => el("th", { scope: "col", class: "number" }, name)))),
+      el("tbody", {}, row("In force", a), isTurned && row("Turned", b),
+        isTurned && el("tr", { class: "difference" }, el("th", { scope: "row" }, "Difference"),
+          metrics.map((metric) => difference(b[metric] - a[metric]))))),
+    el("p", { class: "small quiet" }, `Mean over ${sentence}.`),
+    degraded && el("p", { class: "note warn" }, `Degraded: ${degraded}. ${degradedReason ?? ""}`),
+    el("details", { class: "per-question", open: questions.length <= 5 }, el("summary", { class: "small" }, "By question"),
+      el("ul", {}, questions.map((each) => questionRow(each, metrics[0], isTurned, ask)))),
+  ];
+}
+
+function difference(by) {
+  const sign = by > 0.0005 ? "better" : by < -0.0005 ? "worse" : "";
+  return el("td", { class: `number ${sign}` }, change(by, PLACES));
+}
+
+function questionRow({ question, relevant, a, b }, metric, isTurned, ask) {
+  const by = b[metric] - a[metric];
+  const sign = by > 0.0005 ? "better" : by < -0.0005 ? "worse" : "";
+  return el("li", { class: "measured" },
+    el("button", { type: "button", class: "measured-question", title: `Ask it; ${relevant} judged good`, onclick: () => ask(question) }, question),
+    el("span", { class: "mono small" }, a[metric].toFixed(PLACES)),
+    isTurned && el("span", { class: `mono small ${sign}`, title: `${metric} with the turned knobs` }, change(by, PLACES)));
+}
