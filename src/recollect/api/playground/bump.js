@@ -71,7 +71,8 @@ function drawLine(line, columns, rail) {
 function curve(x1, y1, x2, y2, absent) {
   const middle = (x1 + x2) / 2;
   const d = `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
-  return svg("path", { d, class: absent ? "bump-path absent" : "bump-path" });
+  // The wide one is not seen: it makes the line easier to point at.
+  return [svg("path", { d, class: absent ? "bump-path absent" : "bump-path" }), !absent && svg("path", { d, class: "bump-wide" })];
 }
 
 function mark(name, y, line) {
