@@ -85,6 +85,9 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"json": {"question": "one?", "good": [MINE], "bad": [THEIRS]}},
     ],
     ("POST", "/v1/measure"): [{"json": {}}, {"json": {"b": "weighted", "project": f"{SECRET}-project"}}],
+    ("POST", "/v1/tune"): [{"json": {}}],
+    ("GET", "/v1/tune"): [{}],
+    ("DELETE", "/v1/tune"): [{}],
     ("GET", "/v1/judgements"): [{}, {"params": {"project": f"{SECRET}-project"}}],
     ("DELETE", "/v1/judgements"): [
         {"json": {"question": f"{SECRET}?", "memory": THEIRS}},

@@ -54,14 +54,15 @@ def test_every_example_works_as_it_is_shown(method, path, body):
     with Engine(open_store("memory://")) as engine:
         engine.remember("I am allergic to peanuts", id=EXAMPLE_ID, session="2026-05-08", speaker="Ana")
         engine.remember("Bo plays the cello", id=OTHER_ID)
-        engine.judge("What can Ana not eat?", good=[EXAMPLE_ID])
+        for question in ("What can Ana not eat?", *(f"question {number}?" for number in range(9))):
+            engine.judge(question, good=[EXAMPLE_ID])
         for weight in (1, 2, 3):
             engine.keep_tuning({"keyword_weight": weight})
         address = path.replace("{id}", EXAMPLE_ID).replace("{name}", "2026-05-08")
 
         answer = client(engine).request(method, address, json=body)
 
-        assert answer.status_code in (200, 201, 204), answer.text
+        assert answer.status_code in (200, 201, 202, 204), answer.text
 
 
 @pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one[1] not in FOR_OPENAI_CLIENTS])

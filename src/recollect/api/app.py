@@ -26,6 +26,7 @@ from recollect.api.routes import add_routes
 from recollect.api.routes.chat import add_chat
 from recollect.api.telemetry import Telemetry
 from recollect.api.tracing import Traced, trace_recall
+from recollect.api.tune_job import TuneJob
 from recollect.engine import Engine
 from recollect.settings import Settings
 
@@ -78,6 +79,8 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     add_docs_page(app)
     add_playground(app)
     _add_mcp(app, engine, settings)
+    app.state.tune_job = TuneJob()
+    app.state.openers.append(app.state.tune_job.open)
     return app
 
 

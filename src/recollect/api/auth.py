@@ -140,6 +140,12 @@ async def administering(request: Request, who: Known) -> Engine:
     return engine
 
 
+async def administering_inside(request: Request, who: Known, profile: Profile = None) -> Confined:
+    """What this caller may change, for those who may change settings."""
+    allowed(who, "admin")
+    return inside(request, who, profile)
+
+
 def _whatever_the_key(access: Access) -> Callable[..., Awaitable[Confined]]:
     """Lets in clients made for a model's server, which always send a key.
 
@@ -163,5 +169,6 @@ def _whatever_the_key(access: Access) -> Callable[..., Awaitable[Confined]]:
 Reading = Annotated[Confined, Depends(reading)]
 Writing = Annotated[Confined, Depends(writing)]
 Administering = Annotated[Engine, Depends(administering)]
+AdministeringInside = Annotated[Confined, Depends(administering_inside)]
 Chatting = Annotated[Confined, Depends(_whatever_the_key("write"))]
 ListingModels = Annotated[Confined, Depends(_whatever_the_key("read"))]

@@ -8,6 +8,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from recollect.api.fields import EXAMPLE_ID, OTHER_ID, WHOLE, Asked, Camel, Id, Kinds, Name, Sessions, Sought, Time
 from recollect.api.knobs import TuningChoice
+from recollect.evaluation.metrics import Metric
+from recollect.evaluation.tune import BUDGET, FEWEST, METRIC, SAMPLE, SEED
 from recollect.judge import MOST_RELEVANT
 
 Limit = Annotated[int, Field(ge=1, le=200), WHOLE]
@@ -128,6 +130,21 @@ class MeasureIn(Camel):
     limit: Annotated[int, Field(ge=1, le=2000), WHOLE] = Field(
         500, description="The most questions; of more, those judged last are asked."
     )
+
+
+class TuneIn(Camel):
+    """How to look for better knobs."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"metric": "MRR", "budget": 50}]})
+
+    metric: Metric = Field(METRIC, description="What to raise.")
+    budget: Annotated[int, Field(ge=1, le=2000), WHOLE] = Field(
+        BUDGET, description="How many tunings each search may look at."
+    )
+    sample: Annotated[int, Field(ge=FEWEST, le=5000), WHOLE] = Field(
+        SAMPLE, description="On how many questions to search; the verdict is on all."
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**32), WHOLE] = Field(SEED, description="Another seed searches otherwise.")
 
 
 class JudgementNamed(Camel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
@@ -312,6 +312,50 @@ class Measured(_Answer):
     questions: list[MeasuredQuestion]
     degraded: str | None = Field(description="What recalls lacked, such as keyword-only; null if nothing.")
     degraded_reason: str | None
+
+
+class Turned(_Answer):
+    """A knob before and after tuning."""
+
+    before: Any
+    after: Any
+
+
+class HeldOut(_Answer):
+    """One metric on held-out questions, before and after tuning, each with its 95 % interval."""
+
+    before: float
+    before_interval: tuple[float, float]
+    after: float
+    after_interval: tuple[float, float]
+    gain: float
+    gain_interval: tuple[float, float]
+    p_value: float
+
+
+class TuneResult(_Answer):
+    """What tuning found; `better` only where held-out questions show a gain that is not chance."""
+
+    metric: str
+    n: int
+    searched: int = Field(description="On how many questions the search looked.")
+    folds: int
+    folds_by: Literal["project", "question"]
+    tunings: int = Field(description="How many tunings were looked at.")
+    verdict: Literal["better", "stands"]
+    knobs: dict[str, Turned] = Field(description="Those that the search would turn, as PATCH /settings takes them.")
+    held_out: dict[str, HeldOut]
+
+
+class TuneProgress(_Answer):
+    """How far a search for knobs has come."""
+
+    state: Literal["idle", "running", "done", "failed", "stopped"]
+    stage: str | None
+    done: int
+    total: int
+    detail: str | None = Field(description="Why it failed.")
+    result: TuneResult | None
 
 
 class Change(_Answer):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,8 @@ from recollect.evaluation.judged import Question
 
 Values = npt.NDArray[np.float64]
 
-METRICS = ("any@1", "any@5", "any@10", "all@5", "R@5", "R@10", "nDCG@10", "MRR")
+Metric = Literal["any@1", "any@5", "any@10", "all@5", "R@5", "R@10", "nDCG@10", "MRR"]
+METRICS: tuple[Metric, ...] = get_args(Metric)
 SHARES = METRICS[:6]
 """Metrics that people read as percentages."""
 

@@ -108,7 +108,7 @@ def ask(
 
 
 def recalled(engine: Engine, question: Question, tuning: Tuning) -> Recall:
-    """The recall of a question as a user of the engine would get it, even if something is missing; it leaves no trace."""
+    """The recall of a question as a user of the engine would get it, whatever is missing; it leaves no trace."""
     return engine.recall(
         question.text,
         project=question.project,

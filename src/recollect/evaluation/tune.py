@@ -18,7 +18,7 @@ from recollect.engine import Engine
 from recollect.errors import Invalid
 from recollect.evaluation.judged import JudgedSet, Question
 from recollect.evaluation.knobs import differences
-from recollect.evaluation.metrics import METRICS, Values, library, measure
+from recollect.evaluation.metrics import METRICS, Metric, Values, library, measure
 from recollect.evaluation.ranking_again import ranking_again
 from recollect.evaluation.result import Progress, no_progress
 from recollect.evaluation.run import ask
@@ -31,7 +31,8 @@ FOLDS = 5
 FEWEST = 10
 """With fewer questions than this no gain could be told from chance."""
 
-METRIC, BUDGET, SAMPLE, SEED = "nDCG@10", 150, 300, 1
+METRIC: Metric = "nDCG@10"
+BUDGET, SAMPLE, SEED = 150, 300, 1
 
 Verdict = Literal["better", "stands"]
 

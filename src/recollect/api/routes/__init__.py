@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from recollect.api.routes import catalogue, episodes, health, judgements, measure, memories, recall, settings, status
+from recollect.api.routes import (
+    catalogue,
+    episodes,
+    health,
+    judgements,
+    measure,
+    memories,
+    recall,
+    settings,
+    status,
+    tune,
+)
 
 
 def add_routes(app: FastAPI) -> None:
     """Give the application its addresses."""
-    for room in (settings, episodes, memories, recall, catalogue, judgements, measure, health, status):
+    for room in (settings, episodes, memories, recall, catalogue, judgements, measure, tune, health, status):
         app.include_router(room.router)

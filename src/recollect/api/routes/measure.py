@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 
@@ -29,7 +31,7 @@ def measure_tunings(inside: Reading, wish: MeasureIn) -> JSONResponse:
     judged = own_questions(engine, profile=inside.profile, project=wish.project)
     questions = judged[-wish.limit :]
     if not questions:
-        nothing = {"a": None, "b": None, "questions": [], "degraded": None, "degradedReason": None}
+        nothing: dict[str, Any] = {"a": None, "b": None, "questions": [], "degraded": None, "degradedReason": None}
         return JSONResponse({"n": 0, "sentence": NOTHING_JUDGED, "metrics": list(SHOWN), **nothing})
     done = compare(engine, questions, engine.tuned(chosen(wish.a)), engine.tuned(chosen(wish.b)))
     return JSONResponse(

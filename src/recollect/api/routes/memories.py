@@ -96,7 +96,11 @@ def list_memories(
 
 @router.post("/forget", response_model=Forgotten, summary="Forget several memories, or a whole scope")
 def forget_memories(inside: Writing, what: Annotated[IdsOrScope, Body(openapi_examples=_FORGET)]) -> JSONResponse:
-    """Forgets memories for good and tells how many there were. A session stands for itself alone here."""
+    """Forgets memories, with what was judged of them, and tells how many there were.
+
+    A session stands for itself alone here. The service keeps nothing of them; whoever still has them can store them
+    again under their ids.
+    """
     if isinstance(what, ForgetThese):
         return answer({"forgotten": inside.forget(*what.ids)})
     scope = what.scope
@@ -122,7 +126,11 @@ def update_memory(inside: Writing, id: Id, changes: MemoryPatch) -> JSONResponse
     "/{id:uuid}", status_code=204, response_class=Response, summary="Forget a memory", responses=may_fail(404)
 )
 def delete_memory(inside: Writing, id: Id) -> Response:
-    """Forgets a memory for good."""
+    """Forgets a memory, with what was judged of it.
+
+    The service keeps nothing of it. Whoever still has it as it was read can store it again with its id, times, position
+    and all else, and it is as it was; only judgements and counts of its use begin anew.
+    """
     if not inside.forget(str(id)):
         raise NotFound(f"there is no memory {id}")
     return Response(status_code=204)
