@@ -4,6 +4,8 @@ import { el, svg } from "./dom.js";
 import { change, score } from "./format.js";
 import { inOrder, stepColour, stepName, swatch } from "./steps.js";
 
+const ALIKE = 3;
+
 /** The scale that all bars of some hits share: how far they reach to the left and to the right of zero. */
 export function scaleOf(hits) {
   let left = 0;
@@ -14,6 +16,13 @@ export function scaleOf(hits) {
     right = Math.max(right, plus);
   }
   return { left, right, whole: left + right || 1 };
+}
+
+/** Scales for two lists: one for both where it fits both, else one each. Fusions differ in what a score is. */
+export function scalesOf(hits, others) {
+  const [own, other, both] = [scaleOf(hits), scaleOf(others), scaleOf([...hits, ...others])];
+  const alike = Math.min(own.whole, other.whole) * ALIKE >= both.whole;
+  return alike ? [both, both] : [own, other];
 }
 
 function reach(why) {

@@ -42,7 +42,7 @@ export function createJudge(app, asked, onJudged) {
   /** The two buttons of a hit. */
   function thumbs(hit) {
     const button = (good, sign, label) => el("button", {
-      type: "button", class: "button icon thumb", "data-good": good, "aria-pressed": "false", "aria-label": label, title: label,
+      type: "button", class: "button icon thumb", "data-good": String(good), "aria-pressed": "false", "aria-label": label, title: label,
       onclick: () => press(hit.id, good),
     }, sign);
     const element = el("div", { class: "thumbs", role: "group", "aria-label": `Judge hit ${hit.rank}`, dataset: { memory: hit.id } },

@@ -79,7 +79,7 @@ export function createKnobs(app, { onTurn, onKept, question }) {
       const here = inside.filter((name) => name in turned).length;
       mark.textContent = here ? `${here} turned` : "";
     }
-    state.textContent = number ? `${count(number, "knob")} turned, for this page only` : "As in force";
+    state.textContent = number ? `${number} turned, not kept` : "As in force";
     element.classList.toggle("is-turned", number > 0);
     keep.disabled = drop.disabled = number === 0;
     if (!silent) onTurn();

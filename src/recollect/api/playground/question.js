@@ -14,8 +14,9 @@ export function questionForm(app, { onAsk }) {
   const asked = el("datalist", { id: "questions" });
   const element = el("form", { class: "question", role: "search", onsubmit: (event) => (event.preventDefault(), submit()) },
     el("label", { for: "question", class: "label question-label" }, "Question", el("kbd", { title: "Press / to come here" }, "/")),
-    el("div", { class: "question-line" }, field, el("button", { class: "button primary" }, "Recall")),
-    asked, el("label", { class: "limit small quiet" }, "At most ", limit, " memories"));
+    field, asked,
+    el("div", { class: "question-line" }, el("label", { class: "limit small quiet" }, "At most ", limit, " memories"),
+      el("button", { class: "button primary" }, "Recall")));
 
   function read() {
     const { params } = app.route;

@@ -1,6 +1,6 @@
 /** The view Recall: a question, its hits and why, and what other knobs would make of it. */
 
-import { scaleOf } from "./bars.js";
+import { scalesOf } from "./bars.js";
 import { bumpChart, hitColour } from "./bump.js";
 import { el, replace } from "./dom.js";
 import { flip } from "./flip.js";
@@ -99,11 +99,11 @@ export function mount(root, app) {
     const { shown, base, moved } = answer;
     const lists = results.querySelector(".hits")?.isConnected ? results.querySelector(".lists") : null;
     const top = resultsTop(answer);
-    const scale = scaleOf([...shown.hits, ...(base?.hits ?? [])]);
+    const [scale, baseScale] = scalesOf(shown.hits, base?.hits ?? shown.hits);
     const list = lists?.querySelector(".hits.now") ?? hitList("now", "Hits");
     const draw = () => replace(list, cards(shown, scale, moved));
     const both = base && beside;
-    const aside = both ? replace(hitList("before", "Hits as in force"), cards(base, scale, null)) : null;
+    const aside = both ? replace(hitList("before", "Hits as in force"), cards(base, baseScale, null)) : null;
     const gone = base ? base.hits.filter(({ id }) => !shown.hits.some((hit) => hit.id === id)) : [];
     const around = el("div", { class: both ? "lists beside" : "lists" },
       aside && el("div", {}, el("h3", { class: "list-title" }, "In force"), aside),

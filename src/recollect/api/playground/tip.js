@@ -4,6 +4,7 @@ import { el, replace } from "./dom.js";
 
 const MARGIN = 8;
 const tip = el("div", { class: "tip", role: "tooltip", hidden: true });
+let shownFor = null;
 
 /** Shows what `build()` gives while the pointer is over an element or it has the keyboard's focus. */
 export function tipOn(element, build) {
@@ -11,6 +12,7 @@ export function tipOn(element, build) {
     if (!tip.isConnected) document.body.append(tip);
     replace(tip, build());
     tip.hidden = false;
+    shownFor = element;
     place(element);
   };
   element.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && show());
@@ -23,6 +25,7 @@ export function tipOn(element, build) {
 
 export function hideTip() {
   tip.hidden = true;
+  shownFor = null;
 }
 
 function place(element) {
@@ -35,4 +38,10 @@ function place(element) {
   tip.style.top = `${Math.max(MARGIN, top)}px`;
 }
 
-addEventListener("scroll", hideTip, { passive: true, capture: true });
+/** Coming to an element by keyboard may scroll the page to it: then the tip goes along. */
+function follow() {
+  if (shownFor?.isConnected && shownFor.matches(":focus-visible")) place(shownFor);
+  else hideTip();
+}
+
+addEventListener("scroll", follow, { passive: true, capture: true });

@@ -18,7 +18,7 @@ export function took(recall) {
       el("span", { class: "quiet" }, " from ", legs.map((leg, place) => [place > 0 && " and ", candidates(leg)]))),
     stageBar(stages),
     degraded && el("p", { class: "note warn", role: "note" }, el("strong", {}, `Degraded: ${degraded}. `), degradedReason ?? ""),
-    legs.filter(({ note, ran }) => note && (ran || !degraded)).map(({ name, note }) =>
+    legs.filter(({ note, ran, weight }) => note && weight > 0 && (ran || !degraded)).map(({ name, note }) =>
       el("p", { class: "quiet small" }, `${LEGS[name] ?? name}: ${note}`)),
   );
 }
