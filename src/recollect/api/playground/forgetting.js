@@ -17,10 +17,7 @@ const SECONDS_TO_UNDO = 15;
 export async function forget(app, memories, { gone, back }) {
   if (!memories.length || !(await isMeant(memories))) return;
   const ids = memories.map((memory) => memory.id);
-  // As they are now: what a recall noted since the list was loaded is to come back too.
-  let kept = memories;
   try {
-    kept = await latest(app, memories);
     if (ids.length === 1) await app.api.delete(`v1/memories/${ids[0]}`);
     else await app.api.post("v1/memories/forget", { ids });
   } catch (problem) {
@@ -29,13 +26,8 @@ export async function forget(app, memories, { gone, back }) {
   }
   gone();
   const what = counted(ids.length, "memory", "memories");
-  app.toast(`Forgot ${what}`, { label: "Undo", seconds: SECONDS_TO_UNDO, action: () => bringBack(app, kept, back) });
+  app.toast(`Forgot ${what}`, { label: "Undo", seconds: SECONDS_TO_UNDO, action: () => bringBack(app, memories, back) });
   app.refreshScope();
-}
-
-async function latest(app, memories) {
-  if (memories.length > AT_ONCE) return memories;
-  return Promise.all(memories.map((memory) => app.api.get(`v1/memories/${memory.id}`)));
 }
 
 async function bringBack(app, memories, back) {
@@ -55,8 +47,8 @@ async function bringBack(app, memories, back) {
   }
 }
 
-/** A memory as a request has it; whose it is goes without saying, and the hash is made of the text. */
-export function asSent({ profile, contentHash, ...memory }) {
+/** A memory as a request has it, without what the service itself knows or counts. */
+export function asSent({ profile, contentHash, accessed, accessCount, ...memory }) {
   return Object.fromEntries(Object.entries(memory).filter(([, value]) => value !== null));
 }
 

@@ -186,26 +186,29 @@ export function mount(root, app) {
   const showAll = () => app.route.update({ project: null, session: null, kinds: null, until: null, order: null }, { push: true });
 
   function closeByKey(event) {
-    if (event.key === "Escape" && editor && !event.defaultPrevented && !document.querySelector("dialog[open]")) close();
+    if (event.key !== "Escape" || !editor || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    event.preventDefault(); // else the same key closes the question that it brings up
+    close();
   }
 
   // The address has changed already when this is told of; it is put back until the question is answered.
   function holdBack(event) {
-    const to = new URL(event.newURL);
-    if (!editor?.isDirty() || new URLSearchParams(to.hash.split("?")[1]).get("id") === editor.id && to.hash.startsWith("#/memories")) return;
-    event.stopImmediatePropagation();
+    const to = new URL(event.newURL).hash;
+    const stays = to.startsWith("#/memories") && new URLSearchParams(to.split("?")[1]).get("id") === editor?.id;
+    if (stays || !editor?.isDirty()) return true;
     history.replaceState(null, "", event.oldURL);
     mayLeave().then((may) => {
       if (!may) return;
       drop();
-      location.hash = to.hash;
+      location.hash = to;
     });
+    return false;
   }
 
   const warn = (event) => editor?.isDirty() && event.preventDefault();
   const endDrops = takeDrops(view, (files) => importFiles(app, files, reload));
   const endRoute = app.route.onChange(() => app.route.view === "memories" && follow());
-  addEventListener("hashchange", holdBack, { capture: true });
+  const endHold = app.route.holdBack(holdBack);
   addEventListener("beforeunload", warn);
   document.addEventListener("keydown", closeByKey);
   root.append(view);
@@ -216,7 +219,7 @@ export function mount(root, app) {
     endDrops();
     endRoute();
     list.end();
-    removeEventListener("hashchange", holdBack, { capture: true });
+    endHold();
     removeEventListener("beforeunload", warn);
     document.removeEventListener("keydown", closeByKey);
   };

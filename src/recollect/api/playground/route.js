@@ -2,6 +2,7 @@
 
 const HOME = "recall";
 const listeners = new Set();
+const holders = new Set();
 
 function parse() {
   const [view, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
@@ -53,7 +54,16 @@ export const route = {
     listeners.add(listener);
     return () => listeners.delete(listener);
   },
+
+  /**
+   * Asks before another address is followed, for a view with something that would be lost: `mayLeave(event)` of the
+   * hashchange gives false to hold it back, and then puts the address right. Gives a function that ends this.
+   */
+  holdBack(mayLeave) {
+    holders.add(mayLeave);
+    return () => holders.delete(mayLeave);
+  },
 };
 
-addEventListener("hashchange", tell);
+addEventListener("hashchange", (event) => [...holders].every((mayLeave) => mayLeave(event)) && tell());
 addEventListener("popstate", () => location.hash || tell());

@@ -17,8 +17,8 @@ export function mount(root, app) {
     figures: el("dl", { class: "status-figures" }),
     timeline: el("div", { class: "timeline-place" }),
     legend: el("ul", { class: "timeline-legend" }),
-    table: el("div", { class: "scroll" }),
-    latency: el("div", { class: "scroll" }),
+    table: el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of memories over time" }),
+    latency: el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of stages" }),
     made: el("dl", { class: "facts" }),
     degraded: el("div", {}),
   };
