@@ -36,6 +36,10 @@ def in_session(api: Api, session: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda memory: memory["position"])
 
 
+def judgements(api: Api) -> set[tuple[str, str, int]]:
+    return {(one["question"], one["memory"], one["relevance"]) for one in api("GET", "/v1/judgements")["judgements"]}
+
+
 def rows(page: Page) -> Any:
     return page.locator(".memory-opener")
 
@@ -52,7 +56,9 @@ def editor(page: Page) -> Any:
 
 def jsonl(tmp_path: Path) -> Path:
     """Five hundred lines of which two are wrong: one is no JSON, one has no text."""
-    lines = [json.dumps({"text": f"At {at} the tide gauge stood at {at % 7} metres", "session": "tide"}) for at in range(500)]
+    lines = [
+        json.dumps({"text": f"At {at} the tide gauge stood at {at % 7} metres", "session": "tide"}) for at in range(500)
+    ]
     lines[17] = '{"text": "cut off'
     lines[333] = json.dumps({"text": "  ", "session": "tide"})
     path = tmp_path / "tide.jsonl"
@@ -68,7 +74,8 @@ def drop(page: Page, path: Path) -> None:
             const given = new DataTransfer();
             given.items.add(new File([text], name, { type: "application/jsonl" }));
             for (const type of ["dragenter", "dragover", "drop"]) {
-                document.body.dispatchEvent(new DragEvent(type, { dataTransfer: given, bubbles: true, cancelable: true }));
+                const how = { dataTransfer: given, bubbles: true, cancelable: true };
+                document.body.dispatchEvent(new DragEvent(type, how));
             }
         }""",
         [path.name, path.read_text()],
@@ -269,7 +276,10 @@ def test_a_forgotten_memory_comes_back_exactly(page, base_url, engine: Engine, a
         session="keys", speaker="Ana", kind="semantic", importance=0.83, source="note.md", evergreen=True,
         metadata={"pot": {"colour": "red", "places": [1, 2.5, None]}}, occurred="2025-02-03T04:05:06.789012+00:00",
     )  # fmt: skip
-    before = api("GET", f"/v1/memories/{stored.id}")
+    other = engine.remember("The door creaks", session="doors")
+    engine.judge("Where is the key?", good={stored.id: 3}, bad=[other.id])
+    engine.judge("What is red?", bad=[stored.id])
+    before, judged = api("GET", f"/v1/memories/{stored.id}"), judgements(api)
     page.goto(f"{base_url}/#/memories?session=keys")
     rows(page).first.click()
     editor(page).get_by_role("button", name="Forget…").click()
@@ -283,6 +293,7 @@ def test_a_forgotten_memory_comes_back_exactly(page, base_url, engine: Engine, a
 
     expect(rows(page)).to_have_count(1)
     assert api("GET", f"/v1/memories/{stored.id}") == before
+    assert judgements(api) == judged
 
 
 def test_several_are_forgotten_together_and_brought_back_to_their_places(page, base_url, api):
@@ -491,7 +502,5 @@ def serious(page: Page) -> list[str]:
     """What axe-core finds that keeps people out."""
     found = Axe().run(page).response["violations"]
     return [
-        f"{item['id']}: {item['nodes'][0]['html'][:200]}"
-        for item in found
-        if item["impact"] in ("serious", "critical")
+        f"{item['id']}: {item['nodes'][0]['html'][:200]}" for item in found if item["impact"] in ("serious", "critical")
     ]

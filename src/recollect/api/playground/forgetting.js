@@ -17,7 +17,10 @@ const SECONDS_TO_UNDO = 15;
 export async function forget(app, memories, { gone, back }) {
   if (!memories.length || !(await isMeant(memories))) return;
   const ids = memories.map((memory) => memory.id);
+  let judged = [];
   try {
+    // Goes with the memories, so it is kept here for an undo.
+    judged = (await app.api.get("v1/judgements")).judgements.filter((one) => ids.includes(one.memory));
     if (ids.length === 1) await app.api.delete(`v1/memories/${ids[0]}`);
     else await app.api.post("v1/memories/forget", { ids });
   } catch (problem) {
@@ -26,25 +29,39 @@ export async function forget(app, memories, { gone, back }) {
   }
   gone();
   const what = counted(ids.length, "memory", "memories");
-  app.toast(`Forgot ${what}`, { label: "Undo", seconds: SECONDS_TO_UNDO, action: () => bringBack(app, memories, back) });
+  app.toast(`Forgot ${what}`, { label: "Undo", seconds: SECONDS_TO_UNDO, action: () => bringBack(app, memories, judged, back) });
   app.refreshScope();
 }
 
-async function bringBack(app, memories, back) {
+async function bringBack(app, memories, judged, back) {
   try {
     const restored = [];
     for (let at = 0; at < memories.length; at += AT_ONCE) {
       const part = memories.slice(at, at + AT_ONCE).map(asSent);
       restored.push(...(await app.api.post("v1/memories", { memories: part })).memories);
     }
+    for (const said of byQuestion(judged)) await app.api.post("v1/judgements", said);
     back(restored);
     app.announce(`${counted(restored.length, "memory is", "memories are")} back`);
     app.refreshScope();
   } catch (problem) {
     app.toast(`This could not be undone: ${problem.detail ?? problem}`, {
-      kind: "error", label: "Try again", seconds: 60, action: () => bringBack(app, memories, back),
+      kind: "error", label: "Try again", seconds: 60, action: () => bringBack(app, memories, judged, back),
     });
   }
+}
+
+/** What was said of memories, as requests have it: one for each question. */
+function byQuestion(judged) {
+  const asked = new Map();
+  for (const { question, project, askedAt, memory, relevance } of judged) {
+    const key = JSON.stringify([question, project, askedAt]);
+    const said = asked.get(key) ?? { question, good: {}, bad: [], ...(project && { project }), ...(askedAt && { askedAt }) };
+    if (relevance) said.good[memory] = relevance;
+    else said.bad.push(memory);
+    asked.set(key, said);
+  }
+  return [...asked.values()];
 }
 
 /** A memory as a request has it, without what the service itself knows or counts. */

@@ -130,7 +130,9 @@ export function mount(root, app) {
     if (editor?.id === memory.id) editor.refresh(memory);
   }
 
-  const toSession = (memory) => app.route.update({ project: memory.project, session: memory.session, id: memory.id, order: null }, { push: true });
+  function toSession({ id, project, session }) {
+    app.route.update({ id, project, session, kinds: null, order: null, until: null }, { push: true });
+  }
 
   function forgetThese(memories) {
     const ids = memories.map((memory) => memory.id);
@@ -146,7 +148,8 @@ export function mount(root, app) {
       },
       back() {
         restore();
-        catalogue.load();
+        if (ids.every((id) => list.get(id))) catalogue.load();
+        else reload(); // another list is shown by now
       },
     });
   }
