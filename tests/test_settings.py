@@ -70,3 +70,27 @@ def test_a_key_is_not_shown(here):
 
     assert settings.embedder.api_key.get_secret_value() == "sk-secret"
     assert "sk-secret" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("block", "knobs"),
+    [
+        ("{}", {"fusion": "weighted", "semantic_weight": 0.7, "keyword_weight": 0.3, "rrf_k": 60}),
+        ("{vectorWeight = 0.5}", {"fusion": "weighted", "semantic_weight": 0.5, "keyword_weight": 0.3, "rrf_k": 60}),
+        ('{fusion = "rrf", rrfK = 5}', {"fusion": "rrf", "semantic_weight": 0.7, "keyword_weight": 0.3, "rrf_k": 5}),
+    ],
+)
+def test_the_block_of_older_configurations_is_understood(tmp_path, block, knobs):
+    (tmp_path / "old.toml").write_text(f"hybrid = {block}\n[tuning]\ndedup = false\n")
+
+    settings = load_settings(environment={}, config=tmp_path / "old.toml")
+
+    assert settings.tuning == {**knobs, "dedup": False}
+
+
+@pytest.mark.parametrize("block", ["{weights = 1}", '{fusion = "full"}', "3"])
+def test_a_block_of_older_configurations_that_is_wrong_is_named(tmp_path, block):
+    (tmp_path / "old.toml").write_text(f"hybrid = {block}\n")
+
+    with pytest.raises(Invalid, match="hybrid"):
+        load_settings(environment={}, config=tmp_path / "old.toml")

@@ -45,6 +45,18 @@ def test_what_changes_nothing_leaves_no_trace():
     assert len(history(store)) == 1
 
 
+def test_a_change_that_is_sent_again_is_not_made_again_whatever_came_after_it():
+    store = InMemoryStore()
+    turn(store, {"rrf_k": 2}, by="", now=NOW, once="a")
+    turn(store, {"rrf_k": 3}, by="", now=NOW)
+    turn(store, {"rrf_k": 2}, by="", now=NOW, once="a")
+    assert kept_knobs(store) == {"rrf_k": 3.0}
+
+    undo(store, by="", now=NOW, once="b")
+    undo(store, by="", now=NOW, once="b")
+    assert kept_knobs(store) == {"rrf_k": 2.0}
+
+
 def test_a_knob_that_is_wrong_changes_nothing():
     store = InMemoryStore()
     turn(store, {"keyword_weight": 2}, by="", now=NOW)

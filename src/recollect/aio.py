@@ -81,8 +81,8 @@ class AsyncEngine:
     async def update(self, id: str, **changes: Any) -> Memory:
         return await asyncio.to_thread(self.engine.update, id, **changes)
 
-    async def forget(self, *ids: str) -> int:
-        return await asyncio.to_thread(self.engine.forget, *ids)
+    async def forget(self, *ids: str, **options: Any) -> int:
+        return await asyncio.to_thread(self.engine.forget, *ids, **options)
 
     async def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
         return await asyncio.to_thread(self.engine.forget_scope, scope, confirm=confirm)
@@ -105,14 +105,14 @@ class AsyncEngine:
     async def timeline(self, **where: Any) -> Timeline:
         return await asyncio.to_thread(self.engine.timeline, **where)
 
-    async def keep_tuning(self, knobs: Mapping[str, Any], *, by: str = "") -> Tuning:
-        return await asyncio.to_thread(self.engine.keep_tuning, knobs, by=by)
+    async def keep_tuning(self, knobs: Mapping[str, Any], **options: Any) -> Tuning:
+        return await asyncio.to_thread(self.engine.keep_tuning, knobs, **options)
 
     async def tuning_history(self) -> Sequence[Change]:
         return await asyncio.to_thread(self.engine.tuning_history)
 
-    async def undo_tuning(self, id: int | None = None, *, by: str = "") -> Tuning:
-        return await asyncio.to_thread(self.engine.undo_tuning, id, by=by)
+    async def undo_tuning(self, id: int | None = None, **options: Any) -> Tuning:
+        return await asyncio.to_thread(self.engine.undo_tuning, id, **options)
 
     async def create_token(self, **options: Any) -> tuple[Token, str]:
         return await asyncio.to_thread(self.engine.create_token, **options)

@@ -47,8 +47,7 @@ class Confined:
             self._refuse_other(draft.get("profile"))
             placed.append({**draft, "profile": self.profile, "project": self._home(draft.get("project"))})
         # Spelled so that no profile's name and key together read as another's.
-        name = None if once is None else json.dumps([self.profile, once])
-        return self.engine.remember_many(placed, once=name)
+        return self.engine.remember_many(placed, once=self._named(once))
 
     def recall(
         self,
@@ -116,14 +115,15 @@ class Confined:
             raise NotFound(f"there is no memory {id}")
         return memory
 
-    def update(self, id: str, **changes: Any) -> Memory:
+    def update(self, id: str, *, once: str | None = None, **changes: Any) -> Memory:
         """The memory with some fields changed."""
         self.get(id)
-        return self.engine.update(id, **changes)
+        return self.engine.update(id, once=self._named(once), **changes)
 
-    def forget(self, *ids: str) -> int:
+    def forget(self, *ids: str, once: str | None = None) -> int:
         """How many of these memories there were; they are gone for good."""
-        return self.engine.forget(*[id for id in dict.fromkeys(ids) if self._there(id)])
+        seen = [id for id in dict.fromkeys(ids) if self._there(id)]
+        return self.engine.forget(*seen, once=self._named(once), asked=ids)
 
     def forget_scope(
         self,
@@ -209,6 +209,10 @@ class Confined:
         for judgement in judgements:
             self._refuse_other(judgement.profile)
         return self.engine.unjudge(*judgements)
+
+    def _named(self, once: str | None) -> str | None:
+        """The name of a write, apart from those of other profiles."""
+        return None if once is None else json.dumps([self.profile, once])
 
     def _there(self, id: str) -> bool:
         try:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
 from time import perf_counter
 from types import TracebackType
@@ -154,14 +155,17 @@ class Engine:
         now = self.now()
         given = [self._draft(draft) for draft in drafts]
         memories = [to_memory(draft, now=now) for draft in given]
-        named = None if once is None else Once(once, fingerprint(given), now)
+        named = self._once(once, [asdict(draft) for draft in given])
         return store_memories(self._store, self._reachable_embedder(), memories, once=named) if memories else []
 
     def _draft(self, draft: Draft | Mapping[str, Any]) -> Draft:
         return draft if isinstance(draft, Draft) else Draft.from_dict(draft, profile=self._settings.profile)
 
-    def update(self, id: str, **changes: Any) -> Memory:
-        """The memory with some fields changed; its words and vector follow its text."""
+    def update(self, id: str, *, once: str | None = None, **changes: Any) -> Memory:
+        """The memory with some fields changed; its words and vector follow its text.
+
+        `once` names this change, as it does when remembering.
+        """
         unknown = [name for name in changes if name not in UPDATABLE]
         if unknown:
             raise Invalid(f"'{unknown[0]}' cannot be changed; what can is {', '.join(UPDATABLE)}")
@@ -169,16 +173,23 @@ class Engine:
         given = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *UPDATABLE)}
         new = to_memory(Draft(**{**given, **changes}), now=old.created)
         new = new._replace(created=old.created, accessed=old.accessed, access_count=old.access_count)
+        named = self._once(once, {"id": id, **changes})
         if new.indexed_text == old.indexed_text:
-            return self._store.update(Record(new), model=None, keep_vectors=True)
+            return self._store.update(Record(new), model=None, keep_vectors=True, once=named)
         embedder = usable_embedder(self._store, self._reachable_embedder())
         rows = embed_memories(embedder, [new]) if embedder else None
         record = Record(new, rows[0] if rows else None)
-        return self._store.update(record, model=embedder.model if embedder else None)
+        return self._store.update(record, model=embedder.model if embedder else None, once=named)
 
-    def forget(self, *ids: str) -> int:
-        """How many of these memories there were; they are gone for good."""
-        return self._store.remove(ids)
+    def forget(self, *ids: str, once: str | None = None, asked: Sequence[str] | None = None) -> int:
+        """How many of these memories there were; they are gone for good.
+
+        `asked` are the ids as they were sent, for a caller that has left some of them out.
+        """
+        return self._store.remove(ids, once=self._once(once, sorted(asked or ids)))
+
+    def _once(self, name: str | None, request: Any) -> Once | None:
+        return None if name is None else Once(name, fingerprint(request), self.now())
 
     def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
         """How many memories the scope held; they are gone for good. Nothing is done without `confirm`."""
@@ -343,18 +354,18 @@ class Engine:
         """The knobs that are kept in the store."""
         return tuning_log.kept_knobs(self._store)
 
-    def keep_tuning(self, knobs: Mapping[str, Any], *, by: str = "") -> Tuning:
+    def keep_tuning(self, knobs: Mapping[str, Any], *, by: str = "", once: str | None = None) -> Tuning:
         """The tuning in force from now on, for every process on this store; None takes a knob back."""
-        tuning_log.turn(self._store, knobs, by=by, now=self.now())
+        tuning_log.turn(self._store, knobs, by=by, now=self.now(), once=once)
         return self.tuned()
 
     def tuning_history(self) -> Sequence[Change]:
         """How the knobs that are kept were changed, newest first."""
         return tuning_log.history(self._store)
 
-    def undo_tuning(self, id: int | None = None, *, by: str = "") -> Tuning:
+    def undo_tuning(self, id: int | None = None, *, by: str = "", once: str | None = None) -> Tuning:
         """The tuning in force after a change is taken back, the last one if none is named."""
-        tuning_log.undo(self._store, id, by=by, now=self.now())
+        tuning_log.undo(self._store, id, by=by, now=self.now(), once=once)
         return self.tuned()
 
     # Judging

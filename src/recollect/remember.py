@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -82,9 +82,9 @@ def content_hash(text: str) -> str:
     return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
 
 
-def fingerprint(drafts: Sequence[Draft]) -> str:
-    """The same for drafts that say the same, so that a write that is sent again can be told from another one."""
-    written = json.dumps([asdict(draft) for draft in drafts], sort_keys=True, default=str)
+def fingerprint(request: Any) -> str:
+    """The same for requests that say the same, so that one that is sent again can be told from another one."""
+    written = json.dumps(request, sort_keys=True, default=str)
     return hashlib.sha256(written.encode(errors="replace")).hexdigest()
 
 

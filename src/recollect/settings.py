@@ -23,7 +23,7 @@ from platformdirs import user_config_path, user_data_path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from recollect.errors import Invalid
-from recollect.ranking.tuning import Tuning, parse_tuning
+from recollect.ranking.tuning import Tuning, from_hybrid, parse_tuning
 
 PREFIX = "RECOLLECT_"
 
@@ -130,9 +130,12 @@ def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] |
 
 def _from_file(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid TOML: {error}") from None
+    if "hybrid" in read:  # the block of older configurations
+        read["tuning"] = {**from_hybrid(read.pop("hybrid")), **read.get("tuning", {})}
+    return read
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class Change(Plain):
     by: str
     before: Mapping[str, Any]
     after: Mapping[str, Any]
+    once: str | None = None
 
 
 def kept_knobs(store: Store) -> dict[str, Any]:
@@ -37,15 +38,18 @@ def kept_knobs(store: Store) -> dict[str, Any]:
     return knobs
 
 
-def turn(store: Store, knobs: Mapping[str, Any], *, by: str, now: datetime) -> None:
-    """Keep these knobs, over those that are kept; None takes one back. What is wrong is named, and nothing changes."""
+def turn(store: Store, knobs: Mapping[str, Any], *, by: str, now: datetime, once: str | None = None) -> None:
+    """Keep these knobs, over those that are kept; None takes one back. What is wrong is named, and nothing changes.
+
+    `once` names this change: sent again under the same name, it is not made again, whatever came after it.
+    """
 
     def turned(before: dict[str, Any]) -> dict[str, Any]:
         wanted = {name: value for name, value in {**before, **_spelled(knobs)}.items() if value is not None}
         checked = parse_tuning(wanted)
         return checked.model_dump(include=set(checked.model_fields_set))
 
-    _change(store, turned, by=by, now=now)
+    _change(store, turned, by=by, now=now, once=once)
 
 
 def history(store: Store) -> Sequence[Change]:
@@ -53,25 +57,33 @@ def history(store: Store) -> Sequence[Change]:
     return [_parsed(entry) for entry in reversed(json.loads(store.kept(HISTORY) or "[]"))]
 
 
-def undo(store: Store, id: int | None = None, *, by: str, now: datetime) -> None:
+def undo(store: Store, id: int | None = None, *, by: str, now: datetime, once: str | None = None) -> None:
     """Bring back the knobs as they were before a change, the last one if none is named. This too can be undone."""
     changes = history(store)
+    if _made(changes, once):
+        return
     found = next((change for change in changes if id is None or change.id == id), None)
     if found is None:
         raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
-    _change(store, lambda _: dict(found.before), by=by, now=now)
+    _change(store, lambda _: dict(found.before), by=by, now=now, once=once)
 
 
-def _change(store: Store, change: Any, *, by: str, now: datetime) -> None:
+def _made(changes: Sequence[Change], once: str | None) -> bool:
+    return once is not None and any(change.once == once for change in changes)
+
+
+def _change(store: Store, change: Any, *, by: str, now: datetime, once: str | None) -> None:
     for _ in range(TRIES):  # another process may turn a knob at the same moment; neither change may be lost
         old, log = store.kept(KNOBS), store.kept(HISTORY)
         before: dict[str, Any] = json.loads(old or "{}")
+        entries = json.loads(log or "[]")
+        if _made(list(map(_parsed, entries)), once):
+            return
         after = change(before)
         if after == before:
             return
-        entries = json.loads(log or "[]")
         number = entries[-1]["id"] + 1 if entries else 1
-        entries.append(Change(number, now, by, before, after).to_dict())
+        entries.append(Change(number, now, by, before, after, once).to_dict())
         new = {KNOBS: json.dumps(after) if after else None, HISTORY: json.dumps(entries[-LONGEST:])}
         if store.keep(new, expecting={KNOBS: old, HISTORY: log}):
             return

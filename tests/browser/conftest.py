@@ -82,12 +82,10 @@ def expected_errors() -> list[str]:
     return []
 
 
+# It asks for `serve` so that services end after it: a page that is still loading would complain of their end.
 @pytest.fixture
 def page(browser: Browser, serve: Callable[..., str], expected_errors: list[str]) -> Iterator[Page]:
-    """A fresh page. The test fails on any error in its console, and if it asks another host for anything.
-
-    It is closed before the services end (which is why it asks for them): it may still be asking them something.
-    """
+    """A fresh page. The test fails on any error in its console, and if it asks another host for anything."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()

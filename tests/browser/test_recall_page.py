@@ -97,6 +97,7 @@ def test_a_turned_knob_moves_hits_and_is_kept_and_undone(page, base_url):
     assert settings(page, base_url)["semanticWeight"] == 0
     assert texts(page) != before
 
+    expect(page.get_by_role("button", name="Undo").first).to_be_focused()
     page.locator(".toast").get_by_role("button", name="Undo").click()
 
     expect(page.get_by_label("Semantic weight", exact=True)).to_have_value("1")
@@ -296,6 +297,25 @@ def test_a_tab_brings_the_question_back(page, base_url):
 
     page.locator(".hit").first.wait_for()
     expect(page.get_by_label("Question")).to_have_value(CAT)
+
+
+@pytest.mark.parametrize(("motion", "glides"), [("no-preference", True), ("reduce", False)])
+def test_hits_glide_to_their_new_places_unless_motion_is_not_wished(page, base_url, motion, glides):
+    page.emulate_media(reduced_motion=motion)
+    page.add_init_script(
+        """window.glided = 0;
+        const animate = Element.prototype.animate;
+        Element.prototype.animate = function (frames, options) {
+            if (frames[0].transform) window.glided += 1;
+            return animate.call(this, frames, options);
+        };"""
+    )
+    ask(page, base_url, LOGINS)
+
+    page.get_by_label("Preset").select_option("classic-rrf")
+
+    expect(page.locator(".move.up").first).to_be_visible()
+    assert (page.evaluate("window.glided") > 0) is glides
 
 
 def test_line_and_card_point_at_each_other(page, base_url):

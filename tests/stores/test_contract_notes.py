@@ -100,6 +100,31 @@ def test_of_many_who_send_the_same_write_only_one_writes(store: Store):
     assert all(memories == written[0] for memories in written)
 
 
+def test_a_change_that_is_sent_again_is_not_made_again_whatever_came_after_it(store: Store):
+    store.add([record(1, "first")], model=None)
+    once = Once("key", "print", NOW)
+    store.update(record(1, "second"), model=None, once=once)
+    store.update(record(1, "third"), model=None)
+
+    again = store.update(record(1, "second"), model=None, once=once)
+
+    assert again.text == store.get([id_of(1)])[0].text == "third"
+    with pytest.raises(Conflict, match="another request"):
+        store.update(record(1, "fourth"), model=None, once=Once("key", "other print", NOW))
+
+
+def test_a_removal_that_is_sent_again_tells_what_it_removed_and_removes_nothing(store: Store):
+    store.add([record(1), record(2), record(3)], model=None)
+    once = Once("key", "print", NOW)
+
+    assert store.remove([id_of(1), id_of(2), id_of(9)], once=once) == 2
+    store.add([record(1)], model=None)
+    assert store.remove([id_of(1), id_of(2), id_of(9)], once=once) == 2
+
+    assert store.stats().memories == 2
+    assert store.remove([id_of(8)], once=Once("nothing", "print", NOW)) == 0
+
+
 def test_profiles_are_those_who_have_memories_with_how_much(store: Store):
     store.add([record(1, project="p", session="s"), record(2), record(3, profile="ana", session="x")], model=None)
     store.add([record(4, profile="gone")], model=None)

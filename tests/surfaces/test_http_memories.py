@@ -225,3 +225,38 @@ def test_nothing_is_forgotten_by_mistake(asking, engine, body, fields):
     assert wrong_fields(asking.post("/v1/memories/forget", json=body)) == fields
 
     assert texts(engine) == ["one"]
+
+
+def test_a_change_under_a_key_is_made_once_whatever_came_after_it(engine):
+    asking = client(engine)
+    address = f"/v1/memories/{asking.post('/v1/memories', json={'text': 'one'}).json()['id']}"
+    named = {"Idempotency-Key": "k"}
+
+    asking.patch(address, json={"text": "two"}, headers=named)
+    asking.patch(address, json={"text": "three"})
+    again = asking.patch(address, json={"text": "two"}, headers=named)
+
+    assert (again.status_code, again.json()["text"]) == (200, "three")
+    problem(asking.patch(address, json={"text": "four"}, headers=named), 409, "conflict")
+
+
+def test_forgetting_under_a_key_may_be_sent_again(engine):
+    asking = client(engine)
+    address = f"/v1/memories/{asking.post('/v1/memories', json={'text': 'one'}).json()['id']}"
+    named = {"Idempotency-Key": "k"}
+
+    assert [asking.delete(address, headers=named).status_code for _ in range(2)] == [204, 204]
+    assert asking.delete(address).status_code == 404
+
+
+def test_settings_under_a_key_are_changed_once_whatever_came_after_it(engine):
+    asking = client(engine)
+    named = {"Idempotency-Key": "k"}
+
+    asking.patch("/settings", json={"rrfK": 2}, headers=named)
+    asking.patch("/settings", json={"rrfK": 3})
+    again = asking.patch("/settings", json={"rrfK": 2}, headers=named)
+    assert again.json()["rrfK"] == 3
+
+    undone = [asking.post("/settings/undo", headers={"Idempotency-Key": "u"}).json()["rrfK"] for _ in range(2)]
+    assert undone == [2, 2]

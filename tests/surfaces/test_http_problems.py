@@ -155,4 +155,4 @@ def test_what_nobody_foresaw_is_a_problem_without_details(caplog):
         refused = client(engine).get("/v1/memories")
 
     assert "secret" not in problem(refused, 500, "error")["detail"]
-    assert f"request {refused.headers['X-Request-Id']} failed" in caplog.text
+    assert f"GET /v1/memories failed, request {refused.headers['X-Request-Id']}" in caplog.text

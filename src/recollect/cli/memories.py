@@ -153,7 +153,7 @@ def update(
     if not changes:
         raise Invalid("nothing to change: give at least one of --text, --importance, …; see: recollect update --help")
     with common(ctx).engine() as engine:
-        memory = engine.update(id, **changes)
+        memory = engine.update(id, once=None, **changes)
     from recollect.cli import show
 
     emit(ctx, memory.to_dict(), lambda: show.memory(memory))

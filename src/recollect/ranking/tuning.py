@@ -113,6 +113,25 @@ class Tuning(BaseModel):
         return max(wanted, self.pool_floor, self.rerank)
 
 
+HYBRID: dict[str, tuple[str, Any]] = {
+    "fusion": ("fusion", "weighted"),
+    "vectorWeight": ("semantic_weight", 0.7),
+    "textWeight": ("keyword_weight", 0.3),
+    "rrfK": ("rrf_k", 60),
+}
+"""What each field of the `hybrid` block of older configurations turns, and its value where it is left out."""
+
+
+def from_hybrid(block: Any) -> dict[str, Any]:
+    """The knobs that a `hybrid` block turns: without a fusion it means what it always meant, weighted."""
+    unknown = sorted(set(block) - set(HYBRID)) if isinstance(block, dict) else ["that is no block"]
+    if unknown:
+        raise Invalid(f"hybrid: there is no field '{unknown[0]}'; the fields are {', '.join(HYBRID)}")
+    if block.get("fusion") not in (None, "weighted", "rrf"):
+        raise Invalid(f"hybrid.fusion: weighted or rrf, not {block['fusion']!r}")
+    return {knob: block.get(field, default) for field, (knob, default) in HYBRID.items()}
+
+
 def parse_tuning(knobs: dict[str, Any]) -> Tuning:
     """A tuning from plain values; what is wrong is named knob by knob."""
     try:

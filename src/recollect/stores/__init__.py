@@ -74,15 +74,21 @@ class Keeping(Protocol):
         """Memories of exactly this scope by id, newest first, from behind the cursor on."""
         ...
 
-    def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
+    def update(
+        self, record: Record, *, model: Model | None, keep_vectors: bool = False, once: Once | None = None
+    ) -> Memory:
         """The memory with new contents under its old id.
 
-        `keep_vectors` says that its text has not changed; else vectors of None mean that it waits to be embedded.
+        `keep_vectors` says that its text has not changed; else vectors of None mean that it waits to be embedded. A
+        change that was made before under the same name is not made again: it gives the memory as it is now.
         """
         ...
 
-    def remove(self, ids: Sequence[str]) -> int:
-        """How many of these were there and are now gone, text, words and vectors."""
+    def remove(self, ids: Sequence[str], *, once: Once | None = None) -> int:
+        """How many of these were there and are now gone, text, words and vectors.
+
+        A removal that was made before under the same name gives how many it removed then.
+        """
         ...
 
     def remove_scope(self, scope: Scope) -> int:

@@ -64,10 +64,9 @@ class InMemoryStore:
 
     def add(self, records: Sequence[Record], *, model: Model | None, once: Once | None = None) -> list[Memory]:
         with self._lock:
-            if once and once.name in self._made:
-                earlier, ids = self._made[once.name]
-                check_same(once, earlier.fingerprint)
-                return self.get(ids)
+            written = self._made_before(once)
+            if written is not None:
+                return self.get(written)
             names = self._names.copy()
             new: dict[str, _Entry] = {}
             free: dict[tuple[str, str], int] = {}
@@ -83,9 +82,7 @@ class InMemoryStore:
                     free[session] = max(following, (memory.position or 0) + 1)
                 new[memory.id] = _Entry(memory, self._rounded(record.vectors, model))
             # Nothing can fail from here on.
-            if once:
-                self._made = {name: made for name, made in self._made.items() if made[0].at >= once.forget_before}
-                self._made[once.name] = (once, [record.memory.id for record in records])
+            self._note_made(once, [record.memory.id for record in records])
             self._names = names
             for id, entry in new.items():
                 self._keys[id] = self._next_key
@@ -115,22 +112,45 @@ class InMemoryStore:
         with self._lock:
             return [self._entries[self._keys[id]].memory for id in ids if id in self._keys]
 
-    def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
+    def update(
+        self, record: Record, *, model: Model | None, keep_vectors: bool = False, once: Once | None = None
+    ) -> Memory:
         with self._lock:
             key = self._keys.get(record.memory.id)
             if key is None:
                 raise NotFound(f"there is no memory {record.memory.id}")
+            if self._made_before(once) is not None:
+                return self._entries[key].memory
             names = self._names.copy()
             memory = _as_kept(names.place(record.memory))
             vectors = self._entries[key].vectors if keep_vectors else self._rounded(record.vectors, model)
             self._names = names
             self._entries[key] = _Entry(memory, vectors)
             self._register(self._entries[key], model)
+            self._note_made(once, [memory.id])
             return memory
 
-    def remove(self, ids: Sequence[str]) -> int:
+    def _made_before(self, once: Once | None) -> list[str] | None:
+        """The ids that the write of this name wrote, None if it is new."""
+        if once is None or once.name not in self._made:
+            return None
+        earlier, ids = self._made[once.name]
+        check_same(once, earlier.fingerprint)
+        return ids
+
+    def _note_made(self, once: Once | None, ids: list[str]) -> None:
+        if once:
+            self._made = {name: made for name, made in self._made.items() if made[0].at >= once.forget_before}
+            self._made[once.name] = (once, ids)
+
+    def remove(self, ids: Sequence[str], *, once: Once | None = None) -> int:
         with self._lock:
+            earlier = self._made_before(once)
+            if earlier is not None:
+                return len(earlier)
             found = {id for id in ids if id in self._keys}
+            if found:
+                self._note_made(once, sorted(found))
             for id in found:
                 del self._entries[self._keys.pop(id)]
             self._judged = {at: one for at, one in self._judged.items() if one.memory not in found}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from recollect.api.auth import Reading, Writing
 from recollect.api.fields import EXAMPLE_ID
+from recollect.api.idempotency import Once
 from recollect.api.openapi import may_fail
 from recollect.api.problems import wrong
 from recollect.api.rendering import answer, plain
@@ -25,15 +26,6 @@ router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictR
 # Only what is an id is the address of a memory; /v1/memories/forget is not.
 Id = Annotated[UUID, Path(description="The memory's id.", examples=[EXAMPLE_ID])]
 Sought = Annotated[str, Query(max_length=MAX_NAME)]
-Once = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="A name for this request: sent again under it within a day, it is not carried out again.",
-    ),
-]
 
 _ONE_OR_MANY: Any = {
     "one": {"value": {"text": "I am allergic to peanuts", "session": "2026-05-08", "speaker": "Ana"}},
@@ -94,15 +86,22 @@ def list_memories(
     )
 
 
-@router.post("/forget", response_model=Forgotten, summary="Forget several memories, or a whole scope")
-def forget_memories(inside: Writing, what: Annotated[IdsOrScope, Body(openapi_examples=_FORGET)]) -> JSONResponse:
+@router.post(
+    "/forget",
+    response_model=Forgotten,
+    summary="Forget several memories, or a whole scope",
+    responses=may_fail(409),
+)
+def forget_memories(
+    inside: Writing, what: Annotated[IdsOrScope, Body(openapi_examples=_FORGET)], once: Once = None
+) -> JSONResponse:
     """Forgets memories, with what was judged of them, and tells how many there were.
 
     A session stands for itself alone here. The service keeps nothing of them; whoever still has them can store them
     again under their ids.
     """
     if isinstance(what, ForgetThese):
-        return answer({"forgotten": inside.forget(*what.ids)})
+        return answer({"forgotten": inside.forget(*what.ids, once=once)})
     scope = what.scope
     gone = inside.forget_scope(project=scope.project, session=scope.session, kinds=scope.kinds, confirm=what.confirm)
     return answer({"forgotten": gone})
@@ -115,22 +114,22 @@ def get_memory(inside: Reading, id: Id) -> JSONResponse:
 
 
 @router.patch("/{id:uuid}", response_model=Memory, summary="Change a memory", responses=may_fail(404, 409))
-def update_memory(inside: Writing, id: Id, changes: MemoryPatch) -> JSONResponse:
+def update_memory(inside: Writing, id: Id, changes: MemoryPatch, once: Once = None) -> JSONResponse:
     """The memory with some fields changed; its words and vector follow its text."""
     changed = {name: getattr(changes, name) for name in changes.model_fields_set}
-    memory = inside.update(str(id), **changed) if changed else inside.get(str(id))
+    memory = inside.update(str(id), once=once, **changed) if changed else inside.get(str(id))
     return answer(plain(memory))
 
 
 @router.delete(
-    "/{id:uuid}", status_code=204, response_class=Response, summary="Forget a memory", responses=may_fail(404)
+    "/{id:uuid}", status_code=204, response_class=Response, summary="Forget a memory", responses=may_fail(404, 409)
 )
-def delete_memory(inside: Writing, id: Id) -> Response:
+def delete_memory(inside: Writing, id: Id, once: Once = None) -> Response:
     """Forgets a memory, with what was judged of it.
 
     The service keeps nothing of it. Whoever still has it as it was read can store it again with its id, times, position
     and all else, and it is as it was; only judgements and counts of its use begin anew.
     """
-    if not inside.forget(str(id)):
+    if not inside.forget(str(id), once=once):
         raise NotFound(f"there is no memory {id}")
     return Response(status_code=204)

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Body
 from fastapi.responses import JSONResponse
 from pydantic.alias_generators import to_camel
 
-from recollect.api.auth import Administering, Known, Reading
+from recollect.api.auth import Administering, Caller, Known, Reading
+from recollect.api.idempotency import Once
 from recollect.api.knobs import SettingsPatch
 from recollect.api.openapi import may_fail
-from recollect.api.rendering import answer, plain
+from recollect.api.rendering import answer
 from recollect.api.request_models import UndoIn
 from recollect.api.response_models import Changes
 from recollect.api.strict_route import StrictRoute
@@ -42,7 +43,10 @@ def get_settings(inside: Reading) -> JSONResponse:
 
 @router.patch("/settings", response_model=Tuning, summary="Turn knobs", responses=may_fail(409))
 def patch_settings(
-    engine: Administering, who: Known, knobs: Annotated[SettingsPatch, Body(openapi_examples=_EXAMPLES)]
+    engine: Administering,
+    who: Known,
+    knobs: Annotated[SettingsPatch, Body(openapi_examples=_EXAMPLES)],
+    once: Once = None,
 ) -> JSONResponse:
     """Turns knobs from the next request on, in every process on this store, and after a restart; gives all of them.
 
@@ -53,10 +57,10 @@ def patch_settings(
     fixed = [name for name in turned if name in _fixed(engine)]
     if fixed:
         raise Conflict(
-            f"{_named(fixed)}: set by this service's configuration file or environment, which goes over what is kept "
+            f"{_listed(fixed)}: set by this service's configuration file or environment, which goes over what is kept "
             "in the store; change it there. Nothing was changed"
         )
-    return _tuning(engine.keep_tuning(turned, by=who.name))
+    return _tuning(engine.keep_tuning(turned, by=who.name, once=_named(who, once)))
 
 
 @router.get("/settings/schema", response_model=dict[str, Any], summary="Every knob, with its range and meaning")
@@ -72,16 +76,22 @@ def get_settings_schema(inside: Reading) -> JSONResponse:
 def get_settings_history(inside: Reading) -> JSONResponse:
     """Every change that is remembered, newest first, with the knobs that the store kept before and after it."""
     changes = [
-        {**plain(change), "before": _camel(change.before), "after": _camel(change.after)}
+        {
+            "id": change.id,
+            "at": change.at,
+            "by": change.by,
+            "before": _camel(change.before),
+            "after": _camel(change.after),
+        }
         for change in inside.engine.tuning_history()
     ]
-    return JSONResponse({"changes": changes})
+    return answer({"changes": changes})
 
 
 @router.post("/settings/undo", response_model=Tuning, summary="Take a change back", responses=may_fail(404, 409))
-def undo_settings(engine: Administering, who: Known, which: UndoIn | None = None) -> JSONResponse:
+def undo_settings(engine: Administering, who: Known, which: UndoIn | None = None, once: Once = None) -> JSONResponse:
     """Brings back the knobs as they were before a change, the last one if none is named. This can be undone too."""
-    return _tuning(engine.undo_tuning(which.id if which else None, by=who.name))
+    return _tuning(engine.undo_tuning(which.id if which else None, by=who.name, once=_named(who, once)))
 
 
 @router.get("/settings/presets", response_model=dict[str, Tuning], summary="Tunings by name")
@@ -99,8 +109,13 @@ def _fixed(engine: Engine) -> set[str]:
     return {spelled_knob(name) for name in engine.settings.tuning}
 
 
-def _named(knobs: Iterable[str]) -> str:
+def _listed(knobs: Iterable[str]) -> str:
     return ", ".join(to_camel(name) for name in sorted(knobs))
+
+
+def _named(who: Caller, once: str | None) -> str | None:
+    """The name of a change, apart from those of other callers."""
+    return None if once is None else f"{who.name}/{once}"
 
 
 def _camel(knobs: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,11 +101,15 @@ class SqliteStore:
         with self._connections.read() as connection:
             return memory_table.by_ids(connection, ids)
 
-    def update(self, record: Record, *, model: Model | None, keep_vectors: bool = False) -> Memory:
+    def update(
+        self, record: Record, *, model: Model | None, keep_vectors: bool = False, once: Once | None = None
+    ) -> Memory:
         memory = record.memory
         terms = index_terms(memory.indexed_text)
         with self._write() as connection:
             key = memory_table.key_of(connection, memory.id)
+            if once and requests.made_before(connection, once) is not None:
+                return by_keys(connection, [key])[key]
             numbers = Registrar(connection).numbers(memory)
             word_index.remove_words(connection, catalogue.indexed(connection, [key]))
             connection.execute("DELETE FROM memories WHERE key = ?", (key,))
@@ -117,10 +121,18 @@ class SqliteStore:
             else:
                 vector_blocks.remove_vectors(connection, [key])
                 self._add_vectors(connection, [(key, numbers, record.vectors)], model)
+            if once:
+                requests.note(connection, once, [memory.id])
             return by_keys(connection, [key])[key]
 
-    def remove(self, ids: Sequence[str]) -> int:
+    def remove(self, ids: Sequence[str], *, once: Once | None = None) -> int:
         with self._write() as connection:
+            earlier = requests.made_before(connection, once) if once else None
+            if earlier is not None:
+                return len(earlier)
+            there = [memory.id for memory in memory_table.by_ids(connection, list(dict.fromkeys(ids)))] if once else []
+            if once and there:
+                requests.note(connection, once, there)
             return memory_table.remove(connection, sorted(memory_table.keys_of(connection, ids)))
 
     def remove_scope(self, scope: Scope) -> int:
