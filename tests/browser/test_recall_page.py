@@ -49,7 +49,9 @@ def test_hits_say_what_who_when_where_and_why(page, base_url):
     expect(first.locator(".leg-chip").first).to_contain_text("meaning #1")
     expect(first.locator(".leg-chip").last).to_contain_text("words #1")
     expect(page.locator(".hit").nth(2).locator(".leg-chip").last).to_contain_text("words –")
-    expect(page.locator(".took")).to_contain_text(re.compile(r"10 memories in [\d.]+ ms from 30 by meaning and 1 by words"))
+    expect(page.locator(".took")).to_contain_text(
+        re.compile(r"10 memories in [\d.]+ ms from 30 by meaning and 1 by words")
+    )
     expect(page.locator("#announcer")).to_have_text(re.compile(r"10 memories in [\d.]+ ms"))
 
 
@@ -95,6 +97,7 @@ def test_a_turned_knob_moves_hits_and_is_kept_and_undone(page, base_url):
     assert settings(page, base_url)["semanticWeight"] == 0
     assert texts(page) != before
 
+    expect(page.get_by_role("button", name="Undo").first).to_be_focused()
     page.locator(".toast").get_by_role("button", name="Undo").click()
 
     expect(page.get_by_label("Semantic weight", exact=True)).to_have_value("1")
@@ -186,6 +189,36 @@ def test_a_judged_question_shows_up_in_measure_and_can_be_taken_back(page, base_
     expect(page.locator(".measure-body")).to_contain_text("Judge some hits")
 
 
+def test_a_search_for_better_knobs_is_watched_and_its_result_kept(page, base_url, engine):
+    answers = {
+        "what is the budget?": "14,000",
+        "who is the carpenter?": "Lindqvist",
+        "why no gas?": "asthma",
+        "which fuse?": "16 A",
+        "does the user eat meat?": "vegetarian",
+        "why could nobody sign in?": "ERR_CONN",
+        "how to go back to the old version?": "deploy rollback",
+        "how long was it down?": "Twelve minutes",
+        "how are the legs?": "knee",
+        "which islands?": "Canary",
+        "is the examination over?": "audit is over",
+        "what is the pet called?": "Möbius",
+    }
+    memories = engine.list(limit=100).memories
+    for question, words in answers.items():
+        engine.judge(question, good=[memory.id for memory in memories if words in memory.text])
+    engine.keep_tuning({"semantic_weight": 0.05, "keyword_weight": 5.0, "session_weight": 2.0, "neighbour_weight": 2.0})
+    ask(page, base_url)
+
+    page.get_by_role("button", name="Find better knobs").click()
+
+    expect(page.locator(".tune-body .note")).to_contain_text("Better on questions", timeout=60_000)
+    page.get_by_role("button", name="Keep these").click()
+    expect(page.locator(".toast")).to_contain_text(re.compile(r"Kept \d+ knob"))
+    kept = settings(page, base_url)
+    assert (kept["semanticWeight"], kept["keywordWeight"], kept["sessionWeight"]) != (0.05, 5.0, 2.0)
+
+
 def test_why_not_tells_where_a_memory_fell_out(page, base_url):
     ask(page, base_url)
 
@@ -232,6 +265,8 @@ def test_the_whole_of_it_works_from_the_keyboard(page, base_url):
     expect(cards.nth(1)).to_be_focused()
     expect(page.locator(".bump-line.on")).to_have_attribute("aria-label", re.compile("^Hit 2"))
     page.keyboard.press("Tab")
+    expect(cards.nth(1).locator(".place")).to_be_focused()
+    page.keyboard.press("Tab")
     expect(cards.nth(1).locator(".bar-button")).to_be_focused()
     expect(page.locator(".tip")).to_be_visible()
     page.keyboard.press("Enter")
@@ -240,6 +275,47 @@ def test_the_whole_of_it_works_from_the_keyboard(page, base_url):
     expect(cards.last).to_be_focused()
     page.keyboard.press("/")
     expect(page.get_by_label("Question")).to_be_focused()
+
+
+def test_a_long_text_is_folded_until_it_is_wished(page, base_url, engine):
+    engine.remember("The lighthouse keeper wrote: " + "the lamp must never go out, " * 30 + "and that is all.")
+    ask(page, base_url, "what did the lighthouse keeper write?")
+    text = page.locator(".hit-text").filter(has_text="The lighthouse keeper")
+    expect(text).not_to_contain_text("and that is all.")
+
+    text.get_by_role("button", name="more").click()
+
+    expect(text).to_contain_text("and that is all.")
+
+
+def test_a_tab_brings_the_question_back(page, base_url):
+    ask(page, base_url)
+    page.get_by_role("link", name="Status").click()
+    expect(page).to_have_title(re.compile("Status"))
+
+    page.get_by_role("link", name="Recall").click()
+
+    page.locator(".hit").first.wait_for()
+    expect(page.get_by_label("Question")).to_have_value(CAT)
+
+
+@pytest.mark.parametrize(("motion", "glides"), [("no-preference", True), ("reduce", False)])
+def test_hits_glide_to_their_new_places_unless_motion_is_not_wished(page, base_url, motion, glides):
+    page.emulate_media(reduced_motion=motion)
+    page.add_init_script(
+        """window.glided = 0;
+        const animate = Element.prototype.animate;
+        Element.prototype.animate = function (frames, options) {
+            if (frames[0].transform) window.glided += 1;
+            return animate.call(this, frames, options);
+        };"""
+    )
+    ask(page, base_url, LOGINS)
+
+    page.get_by_label("Preset").select_option("classic-rrf")
+
+    expect(page.locator(".move.up").first).to_be_visible()
+    assert (page.evaluate("window.glided") > 0) is glides
 
 
 def test_line_and_card_point_at_each_other(page, base_url):

@@ -60,6 +60,8 @@ function toast(text, { action, label = "Undo", kind = "", seconds = action ? 12 
   return close;
 }
 
+/** What each view was last asked for, so that its tab brings it back. */
+const lastParams = {};
 let shown = null;
 let leave = () => {};
 
@@ -69,6 +71,8 @@ async function show() {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
+  const own = [...route.params].filter(([param]) => !SCOPE_PARAMS.includes(param));
+  lastParams[name] = new URLSearchParams(own).toString();
   if (name === shown) return;
   const first = shown === null;
   shown = name;
@@ -92,7 +96,8 @@ for (const tab of document.querySelectorAll(".tabs a")) {
   tab.addEventListener("click", (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
-    app.go(tab.getAttribute("href"));
+    const { view } = tab.dataset;
+    if (view !== shown) app.go(`#/${view}?${lastParams[view] ?? ""}`);
   });
 }
 document.querySelector(".skip").addEventListener("click", (event) => {

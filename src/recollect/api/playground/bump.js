@@ -6,9 +6,11 @@ const WIDTH = 380;
 const ROW = 26;
 const TOP = 40;
 const COLUMNS = { semantic: 52, fused: 190, keyword: 328 };
+const LEGS = ["semantic", "keyword"];
 const NAMES = { semantic: "by meaning", fused: "fused", keyword: "by words" };
 const DOT = 4;
 const MOST_GREY = 6;
+const MOST_HITS = 20;
 
 /** The colour of the hit at a place: every hit has its own, the same on its card and its lines. */
 export function hitColour(place, length) {
@@ -34,14 +36,16 @@ export function bumpChart(recall, { highlight, open }) {
     "aria-label": "Places of each memory by meaning, in the fused list and by words" },
   Object.entries(COLUMNS).map(([name, x]) => svg("text", { x, y: 16, class: "bump-head" }, NAMES[name])),
   svg("line", { x1: 44, x2: WIDTH - 44, y1: rail, y2: rail, class: "bump-rail" }),
-  ["semantic", "keyword"].map((leg) => svg("text", { x: COLUMNS[leg] + (leg === "semantic" ? -16 : 16), y: rail + 4, class: "bump-dash" }, "–")),
+  LEGS.map((leg) => svg("text", { x: COLUMNS[leg] + (leg === "semantic" ? -16 : 16), y: rail + 4, class: "bump-dash" }, "–")),
   svg("text", { x: WIDTH / 2, y: rail + 24, class: "bump-note" }, "– not among its candidates, or behind the limit"),
   groups);
   walk(chart, drawn.filter((group) => group.dataset.id), highlight, open);
-  return el("figure", { class: "bump-figure" }, chart, asTable(lines));
+  const more = recall.hits.length > MOST_HITS && el("p", { class: "small quiet" }, `The first ${MOST_HITS} of ${recall.hits.length} hits.`);
+  return el("figure", { class: "bump-figure" }, chart, more, asTable(lines));
 }
 
-function gathered({ hits, dropped = [] }) {
+function gathered({ hits: all, dropped = [] }) {
+  const hits = all.slice(0, MOST_HITS);
   const rankIn = (hit, leg) => hit.why.find(({ step }) => step === leg)?.rank ?? null;
   const line = (hit) => ({ hit, semantic: rankIn(hit, "semantic"), keyword: rankIn(hit, "keyword") });
   const shown = hits.map((hit, place) => ({ ...line(hit), fused: hit.rank, colour: hitColour(place, hits.length) }));
@@ -60,7 +64,7 @@ function column(lines, name) {
 function drawLine(line, columns, rail) {
   const { hit, colour } = line;
   const y = (name) => (columns[name].has(hit.id) ? TOP + columns[name].get(hit.id) * ROW + ROW / 2 - 8 : rail);
-  const paths = ["semantic", "keyword"].map((leg) => curve(COLUMNS[leg], y(leg), COLUMNS.fused, y("fused"), line[leg] === null));
+  const paths = LEGS.map((leg) => curve(COLUMNS[leg], y(leg), COLUMNS.fused, y("fused"), line[leg] === null));
   const marks = Object.keys(COLUMNS).filter((name) => line[name] !== null).map((name) => mark(name, y(name), line));
   const group = svg("g", { class: colour ? "bump-line" : "bump-line grey", ...(colour && { "data-id": hit.id, role: "button",
     tabindex: -1, "aria-label": inWords(line) }) }, paths, marks);
@@ -87,7 +91,8 @@ function mark(name, y, line) {
 
 function inWords({ hit, semantic, keyword, fused }) {
   const place = (rank) => (rank === null ? "not found" : `place ${rank}`);
-  return `${fused === null ? "Not in the result" : `Hit ${fused}`}, by meaning ${place(semantic)}, by words ${place(keyword)}: ${hit.memory.text.slice(0, 80)}`;
+  const where = fused === null ? "Not in the result" : `Hit ${fused}`;
+  return `${where}, by meaning ${place(semantic)}, by words ${place(keyword)}: ${hit.memory.text.slice(0, 80)}`;
 }
 
 /** One of the lines can be reached by Tab, the others by arrows; Enter goes to the card. */

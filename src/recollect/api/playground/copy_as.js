@@ -19,7 +19,10 @@ export const FORMS = {
   Python: ({ question: { query, onlySession, ...rest }, turned }) => {
     const named = { ...rest, ...(onlySession && { only_session: true }), ...(Object.keys(turned).length && { tuning: snaked(turned) }) };
     const given = Object.entries(named).map(([name, value]) => `, ${name}=${python(value)}`).join("");
-    return `from recollect import Engine\n\nengine = Engine.open()\nfor hit in engine.recall(${python(query)}${given}).hits:\n    print(hit.rank, hit.memory.text)\n`;
+    return [
+      "from recollect import Engine", "", "with Engine.open() as engine:",
+      `    for hit in engine.recall(${python(query)}${given}).hits:`, "        print(hit.rank, hit.memory.text)", "",
+    ].join("\n");
   },
 };
 

@@ -1,4 +1,4 @@
-/** Dialogs of the page's own: titled, closed by Escape, by the cross or by a click beside them. */
+/** Dialogs of the page's own: titled, closed by Escape, by the cross, by a click beside them or by going elsewhere. */
 
 import { el, unique } from "./dom.js";
 
@@ -30,7 +30,10 @@ export function openDialog(title, build, { wide = false } = {}) {
       ),
     );
     dialog.addEventListener("click", (event) => event.target === dialog && close());
+    const leave = () => close();
+    addEventListener("hashchange", leave);
     dialog.addEventListener("close", () => {
+      removeEventListener("hashchange", leave);
       dialog.remove();
       resolve(value);
     });

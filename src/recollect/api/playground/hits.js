@@ -3,6 +3,7 @@
 import { bar, barInWords, barTable } from "./bars.js";
 import { el, unique } from "./dom.js";
 import { ago, count, score, wholeTime } from "./format.js";
+import { route } from "./route.js";
 import { tipOn } from "./tip.js";
 
 const FOLD = 320;
@@ -11,7 +12,7 @@ const LEGS = { semantic: "meaning", keyword: "words" };
 /**
  * A card.
  * @param {object} hit as the service gives it
- * @param {{scale: object, colour: string, move?: object, legs: string[], thumbs?: Node, whyNot?: Function,
+ * @param {{scale: object, colour: string, move?: object, legs: string[], thumbs?: Node,
  *   highlight: (id: ?string) => void, tabbable: boolean}} how
  */
 export function hitCard(hit, { scale, colour, move, legs, thumbs, highlight, tabbable }) {
@@ -96,17 +97,26 @@ function folded(text, id) {
 /** Who said it, when, where, and what kind of memory it is. */
 export function provenance(memory) {
   const when = memory.occurred ?? memory.created;
-  const place = [memory.project, memory.session].filter(Boolean).join(" › ");
   return el(
     "p",
     { class: "provenance" },
     memory.speaker && el("span", { class: "who" }, memory.speaker),
     el("time", { datetime: when, title: wholeTime(when) }, ago(when)),
-    place && el("span", {}, place, memory.position !== null && el("span", { class: "mono" }, ` #${memory.position}`)),
+    placeLink(memory),
     el("span", {}, memory.kind),
     el("span", { title: "Importance, from 0 to 1" }, "importance ", el("span", { class: "mono" }, memory.importance)),
     memory.evergreen && el("span", { class: "tag" }, "evergreen"),
   );
+}
+
+/** Where it belongs, as a way to read it among what was said around it. */
+function placeLink({ id, project, session, position }) {
+  const named = [project, session].filter(Boolean);
+  if (!named.length) return null;
+  const profile = route.params.get("profile");
+  const query = new URLSearchParams(Object.entries({ profile, project, session, id }).filter(([, value]) => value));
+  return el("a", { class: "place", href: `#/memories?${query}`, title: "Read it where it belongs" }, named.join(" › "),
+    position !== null && el("span", { class: "mono" }, ` #${position}`));
 }
 
 /** A memory that fell out of the result, greyed. */

@@ -33,7 +33,8 @@ export function createJudge(app, asked, onJudged) {
         said.set(memory, good);
       }
     } catch (problem) {
-      app.toast(problem.status === 403 ? `This token may not judge: ${problem.detail}` : problem.detail ?? String(problem), { kind: "error" });
+      const text = problem.detail ?? String(problem);
+      app.toast(problem.status === 403 ? `This token may not judge: ${text}` : text, { kind: "error" });
     }
     for (const thumbs of document.querySelectorAll(".thumbs")) show(thumbs);
     onJudged();

@@ -21,7 +21,7 @@ export function knobField(name, schema, turn) {
   const fallback = "default" in schema ? schema.default : {};
   const back = el("button", {
     type: "button", class: "knob-back", title: `Back to the default, ${written(fallback)}`,
-    "aria-label": `${spaced(name)}: back to the default, ${written(fallback)}`, onclick: () => turn(name, fallback),
+    "aria-label": `${spaced(name)}: back to the default, ${written(fallback)}`, onclick: () => (turn(name, fallback), control.inputs.at(-1).focus()),
   }, "↺");
   const dot = el("span", { class: "knob-dot", "aria-hidden": "true" });
   if (schema.readOnly) for (const input of control.inputs) input.disabled = true;

@@ -31,7 +31,7 @@ export function createKnobs(app, { onTurn, onKept, question }) {
   const state = el("p", { class: "knobs-state small", "aria-live": "polite" });
   const preset = el("select", { id: "preset", "aria-label": "Preset", onchange: () => choosePreset(preset.value) });
   const keep = el("button", { type: "button", class: "button primary", onclick: keepThem }, "Keep");
-  const drop = el("button", { type: "button", class: "button", onclick: () => take({}) }, "Put back");
+  const drop = el("button", { type: "button", class: "button", onclick: () => (take({}), preset.focus()) }, "Put back");
   const undo = el("button", { type: "button", class: "button", title: "Takes the last kept change back", onclick: undoLast }, "Undo");
   const copies = el("select", {
     "aria-label": "Copy as", onchange: () => {
@@ -110,6 +110,8 @@ export function createKnobs(app, { onTurn, onKept, question }) {
       await load();
       app.toast(said, toast);
       onKept();
+      // The button that was pressed may be disabled or gone now, and the keyboard's user must not start again at the top.
+      if (document.activeElement === document.body) (undo.disabled ? preset : undo).focus();
     } catch (problem) {
       const text = problem.status === 403 ? `This token may not change settings: ${problem.detail}` : problem.detail ?? String(problem);
       app.toast(text, { kind: "error" });

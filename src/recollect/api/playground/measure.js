@@ -5,6 +5,7 @@ import { change } from "./format.js";
 import { createTune } from "./tune.js";
 
 const PLACES = 3;
+const PAUSE = 250;
 
 /**
  * @param {object} app
@@ -15,30 +16,54 @@ export function createMeasure(app, { turned, take, onKept, ask }) {
   const tune = createTune(app, { take, onKept });
   const element = el("section", { class: "panel measure", "aria-label": "Measure" },
     el("div", { class: "panel-top" }, el("h2", {}, "Measure")), body, tune.element);
-  let latest = 0;
+  let running = false;
+  let again = false;
+  let timer = 0;
 
-  async function refresh() {
-    const turn = (latest += 1);
+  /** Measures anew in a moment. Every judged question is asked for it, so there is one measuring at a time. */
+  function refresh() {
+    clearTimeout(timer);
+    timer = setTimeout(measure, PAUSE);
+  }
+
+  async function measure() {
+    again = running;
+    if (running) return;
+    running = true;
+    element.setAttribute("aria-busy", "true");
+    await measureOnce();
+    element.setAttribute("aria-busy", "false");
+    running = false;
+    if (again) measure();
+  }
+
+  async function measureOnce() {
     const knobs = turned();
     const isTurned = Object.keys(knobs).length > 0;
     const { project } = app.scope.value;
     try {
       const measured = await app.api.post("v1/measure", { a: null, b: isTurned ? knobs : null, ...(project && { project }) });
-      if (turn !== latest) return;
       replace(body, measured.n ? figures(measured, isTurned, ask) : nothing());
       tune.allow(measured.n > 0);
     } catch (problem) {
-      if (turn !== latest) return;
       replace(body, el("p", { class: "note error" }, problem.detail ?? String(problem)));
       tune.allow(false);
     }
   }
 
-  return { element, refresh, stop: tune.stop };
+  return {
+    element,
+    refresh,
+    stop() {
+      clearTimeout(timer);
+      tune.stop();
+    },
+  };
 }
 
 function nothing() {
-  return el("p", { class: "quiet" }, "Judge some hits with the thumbs, and the figures of your own questions stand here: before a knob is kept, you see what it gains.");
+  return el("p", { class: "quiet" }, "Judge some hits with the thumbs, and the figures of your own questions stand here: ",
+    "before a knob is kept, you see what it gains.");
 }
 
 function figures({ metrics, a, b, questions, sentence, degraded, degradedReason }, isTurned, ask) {
@@ -46,7 +71,8 @@ function figures({ metrics, a, b, questions, sentence, degraded, degradedReason 
     metrics.map((metric) => el("td", { class: "number" }, values[metric].toFixed(PLACES))));
   return [
     el("table", { class: "figures measure-table" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Tuning"), metrics.map((name) => el("th", { scope: "col", class: "number" }, name)))),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Tuning"),
+        metrics.map((name) => el("th", { scope: "col", class: "number" }, name)))),
       el("tbody", {}, row("In force", a), isTurned && row("Turned", b),
         isTurned && el("tr", { class: "difference" }, el("th", { scope: "row" }, "Difference"),
           metrics.map((metric) => difference(b[metric] - a[metric]))))),
@@ -66,7 +92,8 @@ function questionRow({ question, relevant, a, b }, metric, isTurned, ask) {
   const by = b[metric] - a[metric];
   const sign = by > 0.0005 ? "better" : by < -0.0005 ? "worse" : "";
   return el("li", { class: "measured" },
-    el("button", { type: "button", class: "measured-question", title: `Ask it; ${relevant} judged good`, onclick: () => ask(question) }, question),
+    el("button", { type: "button", class: "measured-question", title: `Ask it; ${relevant} judged good`,
+      onclick: () => ask(question) }, question),
     el("span", { class: "mono small" }, a[metric].toFixed(PLACES)),
     isTurned && el("span", { class: `mono small ${sign}`, title: `${metric} with the turned knobs` }, change(by, PLACES)));
 }

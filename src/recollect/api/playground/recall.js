@@ -45,7 +45,9 @@ export function mount(root, app) {
     const knobsNow = knobs.turned();
     const wasAsked = JSON.stringify(question);
     const any = Object.keys(knobsNow).length > 0;
-    if (!any && again && given?.asked === wasAsked && given.base) return showGiven({ ...given, shown: given.base, base: null, moved: null });
+    if (!any && again && given?.asked === wasAsked && given.base) {
+      return showGiven({ ...given, shown: given.base, base: null, moved: null });
+    }
     busy(true);
     try {
       const answer = any
@@ -85,7 +87,8 @@ export function mount(root, app) {
     const { shown, moved } = answer;
     busy(false);
     const movedCount = moved?.filter(({ change }) => change !== 0).length;
-    app.announce(`${count(shown.hits.length, "memory", "memories")} in ${duration(shown.elapsedMs)}${moved ? `, ${movedCount} moved` : ""}`);
+    const found = `${count(shown.hits.length, "memory", "memories")} in ${duration(shown.elapsedMs)}`;
+    app.announce(moved ? `${found}, ${movedCount} moved` : found);
     if (!shown.hits.length && !moved?.length) {
       chart.hidden = true;
       return replace(results, took(shown), emptyState(app, openWhy));

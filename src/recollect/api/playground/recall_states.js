@@ -49,5 +49,5 @@ export function errorState(problem, retry) {
 /** The first answer is on its way. */
 export function loadingState() {
   const row = () => el("div", { class: "panel loading-card" }, el("div", { class: "skeleton" }), el("div", { class: "skeleton short" }));
-  return el("div", { class: "loading", "aria-label": "Recalling" }, row(), row(), row());
+  return el("div", { class: "loading", role: "status", "aria-label": "Recalling" }, row(), row(), row());
 }

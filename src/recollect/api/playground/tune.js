@@ -46,7 +46,8 @@ export function createTune(app, { take, onKept }) {
     const label = total ? `${stage}, ${done} of ${total}` : stage;
     const had = body.querySelector("progress");
     if (!had) {
-      replace(body, el("p", { class: "small tune-stage" }), el("div", { class: "tune-line" }, el("progress", { "aria-label": "Search for knobs" }),
+      replace(body, el("p", { class: "small tune-stage" }), el("div", { class: "tune-line" },
+        el("progress", { "aria-label": "Search for knobs" }),
         el("button", { type: "button", class: "button", onclick: end }, "Stop")));
     }
     body.querySelector(".tune-stage").textContent = label;
@@ -70,9 +71,11 @@ export function createTune(app, { take, onKept }) {
       el("p", { class: better ? "note good" : "note" }, better
         ? `Better on questions that had no say in the search: ${metric} ${gain.before.toFixed(3)} → ${gain.after.toFixed(3)}.`
         : "The tuning in force stands: no other is better beyond chance."),
-      gain && el("p", { class: "small quiet" }, `${change(gain.gain)} ${metric}, 95 % between ${change(gain.gainInterval[0])} and ${change(gain.gainInterval[1])}; `
-        + `${count(tunings, "tuning")} looked at, ${count(n, "question")}.`),
-      names.length > 0 && el("table", { class: "figures" }, el("tbody", {}, names.map((name) => el("tr", {}, el("th", { scope: "row" }, spaced(name)),
+      gain && el("p", { class: "small quiet" },
+        `${change(gain.gain)} ${metric}, 95 % between ${gain.gainInterval.map((end) => change(end)).join(" and ")}; `,
+        `${count(tunings, "tuning")} looked at, ${count(n, "question")}.`),
+      names.length > 0 && el("table", { class: "figures" }, el("tbody", {}, names.map((name) => el("tr", {},
+        el("th", { scope: "row" }, spaced(name)),
         el("td", { class: "number" }, `${knobs[name].before} → ${knobs[name].after}`))))),
       names.length > 0 && el("div", { class: "tune-line" },
         el("button", { type: "button", class: "button", onclick: () => take(found) }, "Try these"),
