@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STORE ?= $(VENV)/sample.db
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts browser pytest bench heldout clean
+.PHONY: help install run test check format lint types contracts browser pytest bench heldout screenshots browser clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-run: install ## Serve API and MCP on 127.0.0.1:4000, with sample memories
+run: install ## Serve playground, API and MCP on 127.0.0.1:4000, with sample memories
 	@$(BIN)/recollect --store $(STORE) serve --samples
 
 test: check ## Everything that CI runs
@@ -54,6 +54,9 @@ $(VENV)/.bench: $(STAMP)
 bench: $(VENV)/.bench ## Measure against LanceDB (BENCH='--sizes 10000 100000 1000000'), then the service under load
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench.load $(LOAD)
+
+screenshots: browser ## Make the pictures in docs/images anew
+	$(BIN)/python -m tests.browser.screenshots docs/images
 
 SETS ?=
 heldout: install ## Are the default knobs more than a fit? Chosen on half of SETS='DIR DIR', measured on the rest

@@ -1,0 +1,88 @@
+"""Pictures of the playground for the documents: `python -m tests.browser.screenshots docs/images`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from recollect.api.app import create_app
+from recollect.engine import Engine
+from recollect.samples import load_samples
+from recollect.settings import ServerSettings
+from tests.browser import chromium
+from tests.surfaces.serving import listening
+
+QUESTION = "why did they choose induction?"
+
+
+def recall(page: Page) -> None:
+    page.get_by_label("Question").fill(QUESTION)
+    page.keyboard.press("Enter")
+    page.locator(".hit").first.wait_for()
+
+
+def turned(page: Page) -> None:
+    recall(page)
+    page.get_by_label("Preset").select_option("classic-rrf")
+    page.locator(".hits.now .move").first.wait_for()
+
+
+def why_not(page: Page) -> None:
+    recall(page)
+    page.get_by_role("button", name="Why not?").click()
+    page.locator("dialog[open]").get_by_text("The carpenter was here this morning").click()
+    page.locator("dialog[open]").get_by_text("by meaning").first.wait_for()
+
+
+def session(page: Page) -> None:
+    page.goto(page.url.split("#")[0] + "#/memories?project=sample-kitchen&session=sample-kitchen-plan")
+    page.get_by_text("Induction it is then").first.click()
+
+
+def status(page: Page) -> None:
+    recall(page)
+    page.goto(page.url.split("#")[0] + "#/status")
+    page.get_by_text("Memories over time").wait_for()
+
+
+PICTURES: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
+    "recall": (recall, 1440, 980, "light"),
+    "knobs": (turned, 1440, 980, "dark"),
+    "why-not": (why_not, 1280, 900, "light"),
+    "memories": (session, 1440, 860, "dark"),
+    "status": (status, 1280, 1000, "light"),
+    "narrow": (recall, 390, 844, "light"),
+}
+
+
+def main(folder: Path) -> None:
+    """Make every picture."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place, Engine.open(Path(place) / "samples.db") as engine:
+        load_samples(engine)
+        settings = engine.settings.model_copy(update={"server": ServerSettings(log="off")})
+        with listening(create_app(engine, settings), lifespan="on") as port, sync_playwright() as playwright:
+            path = chromium.find(playwright.chromium.executable_path)
+            browser = playwright.chromium.launch(executable_path=path, args=list(chromium.FLAGS))
+            for name, (show, width, height, scheme) in PICTURES.items():
+                page = browser.new_page(
+                    viewport={"width": width, "height": height},
+                    color_scheme=scheme,
+                    reduced_motion="reduce",
+                    locale="en-GB",
+                    timezone_id="UTC",
+                )
+                page.goto(f"http://127.0.0.1:{port}/")
+                show(page)
+                page.wait_for_load_state("networkidle")
+                page.screenshot(path=folder / f"{name}.png")
+                page.close()
+            browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))
