@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 STORE ?= $(VENV)/sample.db
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts browser pytest bench heldout screenshots browser clean
+.PHONY: help install run test check format lint types contracts browser pytest bench heldout screenshots clean
 
 help: ## What can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
