@@ -299,23 +299,41 @@ def test_a_tab_brings_the_question_back(page, base_url):
     expect(page.get_by_label("Question")).to_have_value(CAT)
 
 
-@pytest.mark.parametrize(("motion", "glides"), [("no-preference", True), ("reduce", False)])
-def test_hits_glide_to_their_new_places_unless_motion_is_not_wished(page, base_url, motion, glides):
-    page.emulate_media(reduced_motion=motion)
-    page.add_init_script(
-        """window.glided = 0;
-        const animate = Element.prototype.animate;
-        Element.prototype.animate = function (frames, options) {
-            if (frames[0].transform) window.glided += 1;
-            return animate.call(this, frames, options);
-        };"""
-    )
+GLIDES = """
+window.glides = {};
+const animate = Element.prototype.animate;
+Element.prototype.animate = function (frames, options) {
+    const from = /translateY[(](.+)px/.exec(frames[0].transform);
+    if (from) window.glides[this.dataset.id] = Number(from[1]);
+    return animate.call(this, frames, options);
+};
+"""
+
+
+def test_hits_glide_from_where_they_were(page, base_url):
+    page.add_init_script(GLIDES)
     ask(page, base_url, LOGINS)
 
     page.get_by_label("Preset").select_option("classic-rrf")
 
     expect(page.locator(".move.up").first).to_be_visible()
-    assert (page.evaluate("window.glided") > 0) is glides
+    glides = page.evaluate("window.glides")
+    for hit in page.locator(".hit:has(.move.up)").all():
+        assert glides[hit.get_attribute("data-id")] > 0
+    for hit in page.locator(".hit:has(.move.down)").all():
+        assert glides[hit.get_attribute("data-id")] < 0
+    assert page.locator(".hit").first.get_attribute("data-id") not in glides
+
+
+def test_nothing_glides_where_motion_is_not_wished(page, base_url):
+    page.emulate_media(reduced_motion="reduce")
+    page.add_init_script(GLIDES)
+    ask(page, base_url, LOGINS)
+
+    page.get_by_label("Preset").select_option("classic-rrf")
+
+    expect(page.locator(".move.up").first).to_be_visible()
+    assert page.evaluate("window.glides") == {}
 
 
 def test_line_and_card_point_at_each_other(page, base_url):

@@ -142,6 +142,19 @@ def test_a_memory_in_one_list_only_has_no_rank_in_the_other(words):
     assert compared["a"]["hits"][0]["score"] != 0
 
 
+def test_comparing_tells_what_was_dropped_if_that_is_wished(words):
+    words.remember("tea")
+    words.remember("tea again")
+    question = {"query": "tea", "limit": 1}
+    asking = client(words)
+
+    compared = asking.post("/v1/recall/compare", json={**question, "dropped": True}).json()
+
+    assert [len(compared[side]["dropped"]) for side in ("a", "b")] == [1, 1]
+    assert compared["b"]["dropped"][0]["rank"] == 2
+    assert "dropped" not in asking.post("/v1/recall/compare", json=question).json()["a"]
+
+
 def test_comparing_leaves_no_trace_and_recalling_does(open_engine):
     with Engine(open_store("memory://")) as engine:
         stored = engine.remember("tea")

@@ -111,7 +111,8 @@ export function createKnobs(app, { onTurn, onKept, question }) {
       app.toast(said, toast);
       onKept();
       // The button that was pressed may be disabled or gone now, and the keyboard's user must not start again at the top.
-      if (document.activeElement === document.body) (undo.disabled ? preset : undo).focus();
+      const { activeElement, body: nowhere } = document;
+      if (activeElement === nowhere || activeElement.disabled) (undo.disabled ? preset : undo).focus();
     } catch (problem) {
       const text = problem.status === 403 ? `This token may not change settings: ${problem.detail}` : problem.detail ?? String(problem);
       app.toast(text, { kind: "error" });

@@ -99,24 +99,21 @@ export function mount(root, app) {
   }
 
   function drawResults(answer) {
-    const { shown, base, moved } = answer;
-    const lists = results.querySelector(".hits")?.isConnected ? results.querySelector(".lists") : null;
-    const top = resultsTop(answer);
+    const list = results.querySelector(".hits.now") ?? hitList("now", "Hits");
+    flip(list, () => replace(results, resultsTop(answer), bothLists(answer, list)));
+  }
+
+  function bothLists({ shown, base, moved }, list) {
     const [scale, baseScale] = scalesOf(shown.hits, base?.hits ?? shown.hits);
-    const list = lists?.querySelector(".hits.now") ?? hitList("now", "Hits");
-    const draw = () => replace(list, cards(shown, scale, moved));
     const both = base && beside;
-    const aside = both ? replace(hitList("before", "Hits as in force"), cards(base, baseScale, null)) : null;
     const gone = base ? base.hits.filter(({ id }) => !shown.hits.some((hit) => hit.id === id)) : [];
-    const around = el("div", { class: both ? "lists beside" : "lists" },
-      aside && el("div", {}, el("h3", { class: "list-title" }, "In force"), aside),
+    replace(list, cards(shown, scale, moved));
+    return el("div", { class: both ? "lists beside" : "lists" },
+      both && el("div", {}, el("h3", { class: "list-title" }, "In force"),
+        replace(hitList("before", "Hits as in force"), cards(base, baseScale, null))),
       el("div", {}, both && el("h3", { class: "list-title" }, "With the turned knobs"), list,
         gone.length > 0 && el("div", { class: "gone-block" }, el("h3", { class: "list-title" }, "Fell out"),
           el("ul", {}, gone.map((hit) => goneRow(hit, `was ${hit.rank}`))))));
-    flip(list, () => {
-      draw();
-      replace(results, top, around);
-    });
   }
 
   function resultsTop({ shown, base }) {

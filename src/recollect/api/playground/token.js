@@ -42,7 +42,7 @@ async function ask(reason) {
 function form(reason, close) {
   const field = el("input", {
     id: "token-field", type: "password", autocomplete: "off", spellcheck: "false", value: token.value ?? "",
-    placeholder: "rc_…",
+    placeholder: "rcl_…",
   });
   return el(
     "form",
