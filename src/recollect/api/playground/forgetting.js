@@ -76,7 +76,8 @@ async function isMeant(memories) {
       el("p", { class: "forget-text" }, memory.text),
       el("p", { class: "quiet small" }, [memory.speaker, exactly(whenOf(memory)), memory.session].filter(Boolean).join(" · "))))),
     memories.length > SHOWN && el("p", { class: "quiet" }, `and ${counted(memories.length - SHOWN, "other", "others")}`),
-    el("p", { class: "small" }, `No recall will find ${memories.length === 1 ? "it" : "them"} any more. You can undo this for ${SECONDS_TO_UNDO} seconds.`),
+    el("p", { class: "small" }, `No recall will find ${memories.length === 1 ? "it" : "them"} any more. `
+      + `You can undo this for ${SECONDS_TO_UNDO} seconds.`),
     el("div", { class: "dialog-end" },
       el("button", { type: "button", class: "button", autofocus: true, onclick: () => close(false) }, "Keep"),
       el("button", { type: "button", class: "button danger", onclick: () => close(true) }, `Forget ${what}`)),

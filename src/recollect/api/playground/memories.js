@@ -157,7 +157,8 @@ export function mount(root, app) {
   function showChosen(memories) {
     chosenBar.hidden = !memories.length;
     replace(chosenBar, el("span", { class: "mono" }, `${memories.length} selected`),
-      el("button", { type: "button", class: "button danger", onclick: () => forgetThese(memories) }, `Forget ${counted(memories.length, "memory", "memories")}…`),
+      el("button", { type: "button", class: "button danger", onclick: () => forgetThese(memories) },
+        `Forget ${counted(memories.length, "memory", "memories")}…`),
       el("button", { type: "button", class: "button quiet", onclick: () => list.clearChosen() }, "Clear"));
   }
 

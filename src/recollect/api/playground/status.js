@@ -68,13 +68,18 @@ export function mount(root, app) {
     timeline = next;
     draw("notes", [status.degraded, status.degradedReason, status.unembedded], () => notes(status));
     draw("figures", [status, next], () => figures(status));
-    draw("timeline", next, () => (next.buckets.length ? timelineChart(next, width()) : noMemories({})));
+    draw("timeline", [next, status.memories > 0], () => (next.buckets.length ? timelineChart(next, width()) : none(status)));
     draw("legend", next, () => legend(next));
     draw("table", next, () => timelineTable(next));
     draw("latency", status.latency, () => (status.latency.whole ? latencyTable(status.latency) : noRecalls(app)));
     draw("made", status, () => madeOf(status));
     draw("degraded", [status.degradedRecalls, status.recalls], () => degradedRecalls(status));
     details.hidden = !next.buckets.length;
+  }
+
+  function none({ memories }) {
+    if (!memories) return noMemories({ remember: () => app.go("#/memories") });
+    return el("p", { class: "state" }, "No memory is in this project.");
   }
 
   // What has not changed is not drawn again, so that it can be read, selected and hovered in peace.
@@ -172,11 +177,14 @@ function degradedRecalls({ degradedRecalls: kinds, recalls }) {
   if (kinds === null) return el("p", { class: "quiet small" }, "Counted for everybody together, so not shown to a token.");
   const rows = Object.entries(kinds);
   if (!rows.length) {
-    return el("p", { class: "small" }, recalls ? `None of ${counted(recalls, "recall", "recalls")} since the start.` : "None: there was no recall yet.");
+    const told = recalls ? `None of ${counted(recalls, "recall", "recalls")} since the start.` : "None: there was no recall yet.";
+    return el("p", { class: "small" }, told);
   }
   return el("table", { class: "figures" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "what it was"), el("th", { scope: "col", class: "number" }, `of ${number(recalls)}`))),
-    el("tbody", {}, rows.map(([kind, count]) => el("tr", {}, el("th", { scope: "row" }, kind), el("td", { class: "number" }, number(count))))));
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "what it was"),
+      el("th", { scope: "col", class: "number" }, `of ${number(recalls)}`))),
+    el("tbody", {}, rows.map(([kind, count]) => el("tr", {}, el("th", { scope: "row" }, kind),
+      el("td", { class: "number" }, number(count))))));
 }
 
 function noRecalls(app) {

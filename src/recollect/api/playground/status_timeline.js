@@ -138,7 +138,7 @@ export function timelineTable(timeline) {
     el("caption", { class: "visually-hidden" }, `Memories by kind and ${timeline.by}`),
     el("thead", {}, el("tr", {}, head.map((name, at) => el("th", { scope: "col", class: at ? "number" : "" }, name)))),
     el("tbody", {}, [...timeline.buckets].reverse().map((bucket) => el("tr", {},
-      el("th", { scope: "row" }, written(bucket.start, WRITTEN_OUT[timeline.by])),
+      el("th", { scope: "row", class: "timeline-step" }, written(bucket.start, { ...WRITTEN[timeline.by], year: "numeric" })),
       KINDS.map((kind) => el("td", { class: "number" }, number(bucket.byKind[kind] ?? 0))),
       el("td", { class: "number" }, number(bucket.memories))))));
 }
