@@ -12,7 +12,7 @@ import apsw
 from recollect.errors import Conflict, NotFound
 from recollect.models import Memory
 from recollect.stores.sqlite import catalogue, judgement_table, vector_blocks, word_index
-from recollect.stores.sqlite.rows import storable_ids, to_memory, to_micros
+from recollect.stores.sqlite.rows import in_one, storable_ids, to_memory, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach
 
 INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -29,11 +29,13 @@ _LISTING = """
 
 
 _NEIGHBOURS = """
-    SELECT m.key,
+    SELECT json_group_array(json_array(
+      m.key,
       (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position
        ORDER BY n.position DESC LIMIT 1),
       (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position
        ORDER BY n.position LIMIT 1)
+    ))
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
     WHERE m.session IS NOT NULL
 """
@@ -106,7 +108,7 @@ def neighbours(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, tu
     """The memories just before and behind each of these in its session; none for one that has no session."""
     if not keys:
         return {}
-    rows = connection.execute(_NEIGHBOURS, (apsw.carray(array("q", keys)),))
+    rows = in_one(connection, _NEIGHBOURS, (apsw.carray(array("q", keys)),))
     return {key: (before, behind) for key, before, behind in rows}
 
 

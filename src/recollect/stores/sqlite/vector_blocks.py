@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from recollect.errors import Invalid
 from recollect.stores import Vector
+from recollect.stores.sqlite.rows import in_one
 from recollect.stores.sqlite.scopes import Numbers
 from recollect.stores.sqlite.state import raise_sequence
 
@@ -80,8 +81,10 @@ def slots_of(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, list
     wanted = array("q", keys)
     found: dict[int, list[int]] = {key: [] for key in wanted}
     if wanted:
-        rows = connection.execute(
-            "SELECT v.memory, v.slot FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value",
+        rows = in_one(
+            connection,
+            "SELECT json_group_array(json_array(v.memory, v.slot)) "
+            "FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value",
             (apsw.carray(wanted),),
         )
         for key, slot in rows:

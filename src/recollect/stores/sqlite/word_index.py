@@ -11,6 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from recollect.stores import Found
+from recollect.stores.sqlite.rows import in_one
 from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers, Reach, count_memories
 from recollect.stores.sqlite.state import State
 from recollect.words import BM25, query_terms, rare_terms
@@ -112,17 +113,21 @@ def terms_of(connection: apsw.Connection, state: State, question: str, reach: Re
 
 def _found_in(connection: apsw.Connection, terms: tuple[str, ...]) -> dict[str, int]:
     """How many memories of the store hold each of these terms, where any does."""
-    rows = connection.execute(
-        "SELECT t.term, t.memories FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
+    found: dict[str, int] = in_one(
+        connection,
+        "SELECT json_group_object(t.term, t.memories) "
+        "FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
         (apsw.carray(terms),),
     )
-    return dict(rows)
+    return found
 
 
 def _holders(connection: apsw.Connection, terms: Sequence[str], scope: str) -> dict[int, list[str]] | None:
     """The memories in scope that hold any of these terms, with all the terms of each; None if they are not few."""
-    rows = connection.execute(
-        "SELECT m.key, m.terms FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?",
+    rows = in_one(
+        connection,
+        "SELECT json_group_array(json_array(key, terms)) FROM ("
+        "SELECT m.key, m.terms FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
         (_any_of(terms, scope), FEW + 1),
     )
     found = {key: document.split() for key, document in rows}
@@ -159,19 +164,23 @@ def search_words(
 
 
 def _match(connection: apsw.Connection, terms: Sequence[str], scope: str, *, limit: int) -> list[int]:
-    rows = connection.execute(
-        "SELECT rowid FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?",
+    keys: list[int] = in_one(
+        connection,
+        "SELECT json_group_array(key) FROM ("
+        "SELECT rowid AS key FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?)",
         (_any_of(terms, scope), limit),
     )
-    return [key for (key,) in rows]
+    return keys
 
 
 def score_words(connection: apsw.Connection, state: State, terms: Terms, keys: Sequence[int]) -> Mapping[int, float]:
     """The BM25 of any memories; 0 where no term of the question occurs."""
     if not terms.scored or not keys:
         return dict.fromkeys(keys, 0.0)
-    rows = connection.execute(
-        "SELECT m.key, m.terms FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
+    rows = in_one(
+        connection,
+        "SELECT json_group_array(json_array(m.key, m.terms)) "
+        "FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
         (apsw.carray(array("q", keys)),),
     )
     score = BM25(terms.scored, terms.found_in, memories=terms.memories, mean_length=state.terms / state.memories)
