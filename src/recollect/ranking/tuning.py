@@ -146,8 +146,10 @@ def _spelled(knobs: dict[str, Any]) -> dict[str, Any]:
 
 def spelled_knob(name: str) -> str:
     """A knob's Python name: `keywordWeight` and `keyword-weight` mean `keyword_weight`."""
-    camel = {to_camel(known): known for known in Tuning.model_fields}
-    return camel.get(name, name.replace("-", "_"))
+    return _CAMEL.get(name, name.replace("-", "_"))
+
+
+_CAMEL = {to_camel(name): name for name in Tuning.model_fields}
 
 
 def _sentence(problem: Any) -> str:
