@@ -155,7 +155,7 @@ class Engine:
         now = self.now()
         given = [self._draft(draft) for draft in drafts]
         memories = [to_memory(draft, now=now) for draft in given]
-        named = self._once(once, [asdict(draft) for draft in given])
+        named = None if once is None else self._once(once, [asdict(draft) for draft in given])
         return store_memories(self._store, self._reachable_embedder(), memories, once=named) if memories else []
 
     def _draft(self, draft: Draft | Mapping[str, Any]) -> Draft:
