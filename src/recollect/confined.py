@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
-from recollect.engine import Engine
+from recollect.engine import Asked, Engine
 from recollect.errors import Invalid, NotFound
 from recollect.models import (
     Explanation,
@@ -26,7 +26,6 @@ from recollect.models import (
     Timeline,
     TimelineBy,
 )
-from recollect.ranking import Tuning
 from recollect.remember import check_name
 
 
@@ -46,67 +45,16 @@ class Confined:
         for draft in drafts:
             self._refuse_other(draft.get("profile"))
             placed.append({**draft, "profile": self.profile, "project": self._home(draft.get("project"))})
-        # Spelled so that no profile's name and key together read as another's.
         return self.engine.remember_many(placed, once=self._named(once))
 
-    def recall(
-        self,
-        question: str,
-        *,
-        limit: int = 10,
-        project: str | None = None,
-        session: str | Sequence[str] | None = None,
-        only_session: bool = False,
-        kinds: Sequence[Kind] | None = None,
-        recent_ids: Sequence[str] = (),
-        tuning: Tuning | Mapping[str, Any] | str | None = None,
-        now: datetime | None = None,
-        note_use: bool = True,
-    ) -> Recall:
+    def recall(self, question: str, *, note_use: bool = True, **asked: Unpack[Asked]) -> Recall:
         """The memories that answer a question, best first, with why."""
-        return self.engine.recall(
-            question,
-            limit=limit,
-            project=self._home(project),
-            session=session,
-            only_session=only_session,
-            kinds=kinds,
-            profile=self.profile,
-            recent_ids=recent_ids,
-            tuning=tuning,
-            now=now,
-            note_use=note_use,
-        )
+        return self.engine.recall(question, profile=self.profile, note_use=note_use, **self._at_home(asked))
 
-    def explain(
-        self,
-        question: str,
-        id: str,
-        *,
-        limit: int = 10,
-        project: str | None = None,
-        session: str | Sequence[str] | None = None,
-        only_session: bool = False,
-        kinds: Sequence[Kind] | None = None,
-        recent_ids: Sequence[str] = (),
-        tuning: Tuning | Mapping[str, Any] | str | None = None,
-        now: datetime | None = None,
-    ) -> Explanation:
+    def explain(self, question: str, id: str, **asked: Unpack[Asked]) -> Explanation:
         """Why a memory ranks where it does for a question, or why it does not appear."""
         self.get(id)
-        return self.engine.explain(
-            question,
-            id,
-            limit=limit,
-            project=self._home(project),
-            session=session,
-            only_session=only_session,
-            kinds=kinds,
-            profile=self.profile,
-            recent_ids=recent_ids,
-            tuning=tuning,
-            now=now,
-        )
+        return self.engine.explain(question, id, profile=self.profile, **self._at_home(asked))
 
     def get(self, id: str) -> Memory:
         """The memory of that id."""
@@ -211,7 +159,7 @@ class Confined:
         return self.engine.unjudge(*judgements)
 
     def _named(self, once: str | None) -> str | None:
-        """The name of a write, apart from those of other profiles."""
+        """The name of a write, spelled so that no profile's name and key together read as another's."""
         return None if once is None else json.dumps([self.profile, once])
 
     def _there(self, id: str) -> bool:
@@ -224,6 +172,9 @@ class Confined:
     def _refuse_other(self, profile: str | None) -> None:
         if profile not in (None, self.profile):
             raise NotFound(f"there is no profile '{profile}' for this caller")
+
+    def _at_home(self, asked: Asked) -> Asked:
+        return {**asked, "project": self._home(asked.get("project"))}
 
     def _home(self, project: str | None) -> str | None:
         if self.project is not None and project not in (None, self.project):

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from time import perf_counter
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -62,6 +62,20 @@ from recollect.turns import AT_ONCE, Turns
 log = logging.getLogger(__name__)
 
 UPDATABLE = ("text", "kind", "speaker", "importance", "metadata", "source", "occurred", "evergreen")
+
+
+class Asked(TypedDict, total=False):
+    """How a question is asked beside its words; see `Engine.recall` for what each means. Whose memories is apart."""
+
+    limit: int
+    project: str | None
+    session: str | Sequence[str] | None
+    only_session: bool
+    kinds: Sequence[Kind] | None
+    recent_ids: Sequence[str]
+    tuning: Tuning | Mapping[str, Any] | str | None
+    now: datetime | None
+    vector: Sequence[float] | None
 
 
 class Engine:
@@ -221,10 +235,18 @@ class Engine:
         the caller already has. `vector` is the question's own, for a caller that has it. Use counts in later recalls;
         `note_use=False` leaves no trace, for a recall that only measures.
         """
-        scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
-        asked = self._question(
-            question, scope, limit=limit, recent_ids=recent_ids, tuning=tuning, now=now, vector=vector
+        options = Asked(
+            limit=limit,
+            project=project,
+            session=session,
+            only_session=only_session,
+            kinds=kinds,
+            recent_ids=recent_ids,
+            tuning=tuning,
+            now=now,
+            vector=vector,
         )
+        asked = self._question(question, options, profile=profile)
         given = self._answer(asked)
         self._warn(given)
         if given.hits and note_use:
@@ -235,55 +257,39 @@ class Engine:
             _tell(watcher, given)
         return given
 
-    def explain(
-        self,
-        question: str,
-        id: str,
-        *,
-        limit: int = 10,
-        project: str | None = None,
-        session: str | Sequence[str] | None = None,
-        only_session: bool = False,
-        kinds: Sequence[Kind] | None = None,
-        profile: str | None = None,
-        recent_ids: Sequence[str] = (),
-        tuning: Tuning | Mapping[str, Any] | str | None = None,
-        now: datetime | None = None,
-        vector: Sequence[float] | None = None,
-    ) -> Explanation:
+    def explain(self, question: str, id: str, *, profile: str | None = None, **asked: Unpack[Asked]) -> Explanation:
         """Why a memory ranks where it does for a question, or why it does not appear; asked as a recall is.
 
         It is the recall itself that is looked at, made for this and leaving no trace.
         """
         memory = self.get(id)
-        scope = self.scope(project=project, session=session, only_session=only_session, kinds=kinds, profile=profile)
-        asked = self._question(
-            question, scope, limit=limit, recent_ids=recent_ids, tuning=tuning, now=now, vector=vector
-        )
+        put = self._question(question, asked, profile=profile)
         started = perf_counter()
-        found = gather(asked, self._store, self.embedder, self._threads)
-        given = answer(found, asked, self._threads, reranker=self._reranker, started=started)
-        return explain(memory, asked, found, given, self._store)
+        found = gather(put, self._store, self.embedder, self._threads)
+        given = answer(found, put, self._threads, reranker=self._reranker, started=started)
+        return explain(memory, put, found, given, self._store)
 
-    def _question(
-        self,
-        text: str,
-        scope: Scope,
-        *,
-        limit: int,
-        recent_ids: Sequence[str],
-        tuning: Tuning | Mapping[str, Any] | str | None,
-        now: datetime | None,
-        vector: Sequence[float] | None,
-    ) -> Question:
+    def _question(self, text: str, asked: Asked, *, profile: str | None) -> Question:
+        unknown = sorted(asked.keys() - Asked.__annotations__.keys())
+        if unknown:
+            raise TypeError(
+                f"a question is not asked with '{unknown[0]}'; it is with {', '.join(Asked.__annotations__)}"
+            )
+        vector = asked.get("vector")
         return Question(
             # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
             text if text.isascii() else text.encode(errors="replace").decode(),
-            scope,
-            self.tuned(tuning),
-            limit,
-            to_time(now, "now") or self.now(),
-            tuple(recent_ids),
+            self.scope(
+                project=asked.get("project"),
+                session=asked.get("session"),
+                only_session=asked.get("only_session", False),
+                kinds=asked.get("kinds"),
+                profile=profile,
+            ),
+            self.tuned(asked.get("tuning")),
+            asked.get("limit", 10),
+            to_time(asked.get("now"), "now") or self.now(),
+            tuple(asked.get("recent_ids", ())),
             None if vector is None else self._unit(vector),
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from recollect.models import Explanation, Hit, Key, Memory, Recall, Scope, Standing
 from recollect.recall import Gathered, Question, Searched
@@ -51,9 +52,9 @@ class _Case:
     given: Recall
     store: Store
 
-    def explained(self, **seen: object) -> Explanation:
+    def explained(self, **seen: Any) -> Explanation:
         """What was seen, with what is told of every memory."""
-        whole: dict[str, object] = {
+        whole: dict[str, Any] = {
             "question": self.question.text,
             "memory": self.memory,
             "standings": (),
@@ -61,7 +62,7 @@ class _Case:
             "degraded_reason": self.given.degraded_reason,
             **seen,
         }
-        return Explanation(**whole)  # type: ignore[arg-type]
+        return Explanation(**whole)
 
     def standings(self) -> tuple[Standing, ...]:
         """How each leg sees the memory."""

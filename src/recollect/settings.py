@@ -23,7 +23,7 @@ from platformdirs import user_config_path, user_data_path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from recollect.errors import Invalid
-from recollect.ranking.tuning import Tuning, from_hybrid, parse_tuning
+from recollect.ranking.tuning import Hybrid, Tuning, parse_tuning
 
 PREFIX = "RECOLLECT_"
 
@@ -110,11 +110,14 @@ def load_settings(
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        problems = [f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors()]
         where = f" (from {file}, the environment or arguments)" if file else ""
-        raise Invalid(f"the settings are not valid{where}: {'; '.join(problems)}") from None
+        raise Invalid(f"the settings are not valid{where}: {_problems(error)}") from None
     parse_tuning(settings.tuning)
     return settings
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
 
 
 def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:
@@ -134,7 +137,11 @@ def _from_file(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid TOML: {error}") from None
     if "hybrid" in read:  # the block of older configurations
-        read["tuning"] = {**from_hybrid(read.pop("hybrid")), **read.get("tuning", {})}
+        try:
+            block = Hybrid.model_validate(read.pop("hybrid"))
+        except ValidationError as error:
+            raise Invalid(f"hybrid in {path}: {_problems(error)}") from None
+        read["tuning"] = {**block.knobs(), **read.get("tuning", {})}
     return read
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
@@ -11,9 +11,7 @@ from recollect.api.fields import WHOLE, Camel
 from recollect.errors import Invalid
 from recollect.ranking import Tuning, preset
 from recollect.ranking.presets import PRESETS
-
-BLOCK = {"fusion": "fusion", "vector_weight": "semantic_weight", "text_weight": "keyword_weight", "rrf_k": "rrf_k"}
-"""What each field of the block turns."""
+from recollect.ranking.tuning import Hybrid
 
 
 def _optional(field: FieldInfo) -> Any:
@@ -36,15 +34,6 @@ else:
     )
 
 
-class Hybrid(Camel):
-    """The block of older configurations. It is whole: what it leaves out takes the default that is named here."""
-
-    fusion: Literal["weighted", "rrf"] = Field("weighted", description="How the legs become one list.")
-    vector_weight: float = Field(0.7, ge=0, le=5, description="Turns semanticWeight.")
-    text_weight: float = Field(0.3, ge=0, le=5, description="Turns keywordWeight.")
-    rrf_k: float = Field(60, ge=1, le=1000, description="Turns rrfK.")
-
-
 class SettingsPatch(Knobs):
     """Knobs to turn for everybody who uses the store; null takes one back to its default."""
 
@@ -58,7 +47,7 @@ class SettingsPatch(Knobs):
         """Each knob that is to be turned, by its Python name; None takes it back."""
         knobs: dict[str, Any] = {}
         if "hybrid" in self.model_fields_set:
-            knobs = {knob: self.hybrid and getattr(self.hybrid, field) for field, knob in BLOCK.items()}
+            knobs = self.hybrid.knobs() if self.hybrid else dict.fromkeys(Hybrid().knobs())
         return knobs | {name: getattr(self, name) for name in self.model_fields_set if name != "hybrid"}
 
 

@@ -113,23 +113,26 @@ class Tuning(BaseModel):
         return max(wanted, self.pool_floor, self.rerank)
 
 
-HYBRID: dict[str, tuple[str, Any]] = {
-    "fusion": ("fusion", "weighted"),
-    "vectorWeight": ("semantic_weight", 0.7),
-    "textWeight": ("keyword_weight", 0.3),
-    "rrfK": ("rrf_k", 60),
-}
-"""What each field of the `hybrid` block of older configurations turns, and its value where it is left out."""
+class Hybrid(BaseModel):
+    """The block of older configurations. It is whole: what it leaves out takes the default that is named here."""
 
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
+    )
 
-def from_hybrid(block: Any) -> dict[str, Any]:
-    """The knobs that a `hybrid` block turns: without a fusion it means what it always meant, weighted."""
-    unknown = sorted(set(block) - set(HYBRID)) if isinstance(block, dict) else ["that is no block"]
-    if unknown:
-        raise Invalid(f"hybrid: there is no field '{unknown[0]}'; the fields are {', '.join(HYBRID)}")
-    if block.get("fusion") not in (None, "weighted", "rrf"):
-        raise Invalid(f"hybrid.fusion: weighted or rrf, not {block['fusion']!r}")
-    return {knob: block.get(field, default) for field, (knob, default) in HYBRID.items()}
+    fusion: Literal["weighted", "rrf"] = Field("weighted", description="How the legs become one list.")
+    vector_weight: float = Field(0.7, ge=0, le=5, description="Turns semanticWeight.")
+    text_weight: float = Field(0.3, ge=0, le=5, description="Turns keywordWeight.")
+    rrf_k: float = Field(60, ge=1, le=1000, description="Turns rrfK.")
+
+    def knobs(self) -> dict[str, Any]:
+        """The knobs that it turns."""
+        return {
+            "fusion": self.fusion,
+            "semantic_weight": self.vector_weight,
+            "keyword_weight": self.text_weight,
+            "rrf_k": self.rrf_k,
+        }
 
 
 def parse_tuning(knobs: dict[str, Any]) -> Tuning:

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from recollect.api.auth import Chatting, ListingModels, Reading, as_utf8
 from recollect.api.chat_models import ChatRequest, Context, ContextRequest, MemoryWishes, OpenAIError
+from recollect.api.idempotency import Once
 from recollect.api.knobs import chosen
 from recollect.api.openai_errors import OpenAIRoute
 from recollect.api.strict_route import StrictRoute
@@ -46,15 +47,6 @@ Session = Annotated[
 Project = Annotated[
     str | None,
     Header(alias="X-Project", min_length=1, max_length=2000, description="The project, if the body names none."),
-]
-Once = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="A name for this turn: sent again under it, it is answered again and not stored again.",
-    ),
 ]
 
 

@@ -25,7 +25,7 @@ from recollect.stores.sqlite import (
 )
 from recollect.stores.sqlite.connections import WAIT_SECONDS, Connections
 from recollect.stores.sqlite.migrations import migrate
-from recollect.stores.sqlite.rows import by_keys, storable_ids, to_micros
+from recollect.stores.sqlite.rows import by_ids, by_keys, storable_ids, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
 from recollect.stores.sqlite.state import Lately, State, raise_sequence, read_state
 from recollect.stores.sqlite.vector_index import VectorIndex
@@ -67,7 +67,7 @@ class SqliteStore:
         with self._write() as connection:
             ids = requests.made_before(connection, once) if once else None
             if ids is not None:
-                return memory_table.by_ids(connection, ids)
+                return by_ids(connection, ids)
             memory_table.refuse_known(connection, [record.memory.id for record in records])
             registrar = Registrar(connection)
             key: int = connection.execute(
@@ -99,7 +99,7 @@ class SqliteStore:
 
     def get(self, ids: Sequence[str]) -> list[Memory]:
         with self._connections.read() as connection:
-            return memory_table.by_ids(connection, ids)
+            return by_ids(connection, ids)
 
     def update(
         self, record: Record, *, model: Model | None, keep_vectors: bool = False, once: Once | None = None
@@ -130,7 +130,7 @@ class SqliteStore:
             earlier = requests.made_before(connection, once) if once else None
             if earlier is not None:
                 return len(earlier)
-            there = [memory.id for memory in memory_table.by_ids(connection, list(dict.fromkeys(ids)))] if once else []
+            there = [memory.id for memory in by_ids(connection, list(dict.fromkeys(ids)))] if once else []
             if once and there:
                 requests.note(connection, once, there)
             return memory_table.remove(connection, sorted(memory_table.keys_of(connection, ids)))

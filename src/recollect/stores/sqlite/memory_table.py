@@ -12,7 +12,7 @@ import apsw
 from recollect.errors import Conflict, NotFound
 from recollect.models import Memory
 from recollect.stores.sqlite import catalogue, judgement_table, vector_blocks, word_index
-from recollect.stores.sqlite.rows import in_one, storable_ids, to_memory, to_micros
+from recollect.stores.sqlite.rows import in_one, storable_ids, to_micros
 from recollect.stores.sqlite.scopes import Numbers, Reach
 
 INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -39,16 +39,6 @@ _NEIGHBOURS = """
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
     WHERE m.session IS NOT NULL
 """
-
-
-def by_ids(connection: apsw.Connection, ids: Sequence[str]) -> list[Memory]:
-    """The memories of these ids that exist, in the order asked for."""
-    wanted = storable_ids(ids)
-    if not wanted:
-        return []
-    rows = connection.execute("SELECT m.* FROM memory_rows AS m WHERE m.id IN carray(?)", (apsw.carray(wanted),))
-    found = {row[1]: to_memory(row) for row in rows}
-    return [found[id] for id in ids if id in found]
 
 
 def list_keys(connection: apsw.Connection, reach: Reach, *, cursor: str | None = None, limit: int = -1) -> list[int]:

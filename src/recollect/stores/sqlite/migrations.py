@@ -12,7 +12,7 @@ from recollect.stores.sqlite.connections import Connections
 APPLICATION_ID = 0x52434C54
 """Marks the file as ours in its header ("RCLT")."""
 
-MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql")
+MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql", "004_no_view.sql")
 
 
 def migrate(connections: Connections) -> None:

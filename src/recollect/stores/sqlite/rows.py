@@ -35,7 +35,7 @@ def from_micros(micros: int | None) -> datetime | None:
 
 
 def to_memory(row: Sequence[Any]) -> Memory:
-    """The memory of a row of the view `memory_rows`."""
+    """The memory of a row, its names in place of numbers."""
     return Memory(
         row[1], row[2], from_micros(row[3]) or _EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
         row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
@@ -62,16 +62,17 @@ def in_one(connection: apsw.Connection, statement: str, bindings: Sequence[Any])
     return json.loads(connection.execute(statement, bindings).get)
 
 
-_BY_KEYS = """
+_ROWS = """
     SELECT json_group_array(json_array(
       m.key, m.id, m.text, m.created, p.name, r.name, s.name, m.position, m.kind, m.speaker, m.importance, m.metadata,
       m.source, m.occurred, m.accessed, m.access_count, m.evergreen, m.content_hash
     ))
-    FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
+    FROM carray(?) AS wanted CROSS JOIN memories AS m ON {} = wanted.value
     JOIN profiles AS p ON p.id = m.profile
     LEFT JOIN projects AS r ON r.id = m.project
     LEFT JOIN sessions AS s ON s.id = m.session
 """
+_BY_KEYS, _BY_IDS = _ROWS.format("m.key"), _ROWS.format("m.id")
 
 
 def by_keys(connection: apsw.Connection, keys: Iterable[int]) -> Mapping[int, Memory]:
@@ -80,3 +81,12 @@ def by_keys(connection: apsw.Connection, keys: Iterable[int]) -> Mapping[int, Me
     if not wanted:
         return {}
     return {row[0]: to_memory(row) for row in in_one(connection, _BY_KEYS, (apsw.carray(wanted),))}
+
+
+def by_ids(connection: apsw.Connection, ids: Sequence[str]) -> list[Memory]:
+    """The memories of these ids that exist, in the order asked for."""
+    wanted = storable_ids(dict.fromkeys(ids))
+    if not wanted:
+        return []
+    found = {row[1]: to_memory(row) for row in in_one(connection, _BY_IDS, (apsw.carray(wanted),))}
+    return [found[id] for id in ids if id in found]

@@ -14,25 +14,7 @@ from openai import AsyncOpenAI, AuthenticationError, PermissionDeniedError
 
 from recollect.engine import Engine
 from tests.surfaces.chatting import NO_TOKEN, ask, chat_service, client, context_of, marks, said
-from tests.surfaces.model_server import DONE, ModelServer, answers, event, hangs, model_server, stream_of, streams
-
-
-@pytest.fixture(scope="module")
-def one_model() -> Iterator[ModelServer]:
-    with model_server() as server:
-        yield server
-
-
-@pytest.fixture
-def model(one_model: ModelServer) -> ModelServer:
-    one_model.forget()
-    return one_model
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    with Engine.open("memory://", embedder="none") as opened:
-        yield opened
+from tests.surfaces.model_server import DONE, ModelServer, answers, event, hangs, stream_of, streams
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator
 
 import httpx2
 import pytest
@@ -21,31 +20,12 @@ from tests.surfaces.model_server import (
     event,
     fails,
     hangs,
-    model_server,
     stream_of,
     streams,
     unused_address,
 )
 
 HELLO = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture(scope="module")
-def one_model() -> Iterator[ModelServer]:
-    with model_server() as server:
-        yield server
-
-
-@pytest.fixture
-def model(one_model: ModelServer) -> ModelServer:
-    one_model.forget()
-    return one_model
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    with Engine.open("memory://", embedder="none") as opened:
-        yield opened
 
 
 def test_without_a_model_the_error_says_which_setting_is_missing_and_is_not_tried_again(engine: Engine) -> None:

@@ -1,0 +1,28 @@
+"""A stand-in for the model behind chat, and an engine whose memories are found by words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from recollect.engine import Engine
+from tests.surfaces.model_server import ModelServer, model_server
+
+
+@pytest.fixture(scope="package")
+def one_model() -> Iterator[ModelServer]:
+    with model_server() as server:
+        yield server
+
+
+@pytest.fixture
+def model(one_model: ModelServer) -> ModelServer:
+    one_model.forget()
+    return one_model
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine.open("memory://", embedder="none") as opened:
+        yield opened
