@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import catalogue, evaluating, judging, memories, recalling, serving, tuning, upkeep
+from recollect.cli import catalogue, copying, evaluating, judging, memories, recalling, serving, tuning, upkeep
 from recollect.cli.mcp import mcp
 from recollect.cli.options import Commands, Common
 
@@ -58,6 +58,7 @@ app.command()(catalogue.projects)
 app.command()(upkeep.status)
 app.command()(upkeep.doctor)
 app.command()(upkeep.reembed)
+app.command()(copying.copy)
 app.add_typer(upkeep.config, name="config")
 app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)
