@@ -15,7 +15,7 @@ from recollect.engine import Engine
 from recollect.settings import EmbedderSettings
 from recollect.stores import open_store
 
-# The same cases in every run, so that a change is judged by what it changes. `HYPOTHESIS_PROFILE=random` looks for more.
+# The same cases in every run, so that a change is judged by what it changes; `HYPOTHESIS_PROFILE=random` finds more.
 settings.register_profile("steady", derandomize=True)
 settings.register_profile("random", derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
