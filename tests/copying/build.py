@@ -87,7 +87,7 @@ def copied(source: Store, target: Store, *, named: str = "source", alike: bool =
     chosen = Options(**options)  # type: ignore[arg-type]
     done = copy_store(source, target, named=named, options=chosen)
     found = verify_stores(source, target, options=chosen, now=NOW, alike=alike)
-    finish(target, complete=chosen.into or (found.agrees and not done.conflicts))
+    finish(target, complete=chosen.into or (found.agrees and not done.conflicts), copy=not chosen.into, now=NOW)
     return done, found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,7 @@ def seen(store: Store) -> list[object]:
     return [*everything(store, "default", "ada"), judged, replace(store.stats(), bytes=0)]
 
 
-def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.MonkeyPatch, **options: bool) -> None:
     """A copy that ends, as if by a power cut, when it has brought so many memories."""
     with monkeypatch.context() as patch:
         patch.setattr(transfer, "STRETCH", 10)
@@ -55,7 +56,7 @@ def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            copy_store(source, target, named="source", options=Options(), progress=stop)
+            copy_store(source, target, named="source", options=Options(**options), progress=stop)
 
 
 def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
@@ -311,6 +312,69 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
     assert kept_knobs(target) == {"keyword_weight": 3.0}
     ours = [one for one in target.judgements(made[-1].memory.profile) if one.memory == made[-1].memory.id]
     assert [one.relevance for one in ours] == [0]
+
+
+# Again
+
+
+def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(pair):
+    source, target = pair
+    made = fill(source)
+    copied(source, target)
+    changed, gone, used, embedded = (record.memory for record in made[:4])
+    source.update(Record(changed._replace(text="quartz and something new"), rows(vector(77))), model=MODEL)
+    source.remove([gone.id, made[-1].memory.id])
+    source.touch([used.id], at=NOW + timedelta(days=1))
+    source.update(Record(embedded, rows(vector(78))), model=MODEL)
+    source.add(records(5, start=900), model=MODEL)
+    source.move_session("default", "b", project="elsewhere")
+    source.unjudge(source.judgements("default")[:1])
+    turn(source, {"keyword_weight": None, "rrf_k": 7}, by="test", now=NOW)
+
+    done, verified = copied(source, target, again=True)
+
+    assert verified.agrees, verified
+    assert (done.memories, done.forgotten) == (5, 2)
+    assert done.changed >= 3
+    assert seen(target) == seen(source)
+    assert copied(source, target, again=True)[0] == replace(done, memories=0, changed=0, forgotten=0, there=123)
+
+
+def test_only_a_finished_copy_of_the_same_store_is_brought_up_to_date(open_one):
+    source, target, other = open_one("source"), open_one("target"), open_one("other")
+    fill(source)
+    other.add(records(3, start=900), model=MODEL)
+    copied(source, target)
+
+    with pytest.raises(Conflict, match="no finished copy of elsewhere"):
+        copied(other, target, named="elsewhere", again=True)
+    with pytest.raises(Conflict, match="no finished copy"):
+        copied(source, other, again=True)
+    copied(source, other, into=True)
+    with pytest.raises(Conflict, match="no finished copy"):
+        copied(source, other, again=True)
+    with pytest.raises(Conflict, match="--again"):
+        copied(source, target)
+    with pytest.raises(Invalid, match="one of them"):
+        copied(source, target, again=True, into=True)
+    assert (target.stats().memories, other.stats().memories) == (120, 123)
+
+
+def test_bringing_up_to_date_can_be_broken_off_too(open_one, monkeypatch):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    copied(source, target)
+    source.update(Record(made[5].memory._replace(text="quartz and something new")), model=None)
+    source.remove([made[60].memory.id])
+    broken_off(source, target, after=50, monkeypatch=monkeypatch, again=True)
+
+    with pytest.raises(Conflict, match="begun with vectors --again"):
+        copied(source, target)
+    done, verified = copied(source, target, again=True)
+
+    assert verified.agrees
+    assert (done.resumed, done.forgotten) == (50, 1)
+    assert seen(target) == seen(source)
 
 
 def test_the_scope_of_nobody_grows_by_a_copy(open_one):

@@ -84,7 +84,21 @@ def test_what_cannot_be_copied_is_said_and_nothing_is_made(tmp_path):
     assert not target.exists()
     assert "same store" in run("copy", str(source), str(tmp_path / "." / "a.db"), code=2).stderr
     run("copy", str(source), str(target))
-    assert "--into" in run("copy", str(source), str(target), code=4).stderr
+    assert "--again" in run("copy", str(source), str(target), code=4).stderr
+    assert "no finished copy" in run("copy", "--again", str(target), str(source), code=4).stderr
+
+
+def test_a_copy_is_brought_up_to_date_but_never_at_the_cost_of_memories_of_its_own(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+    run("copy", str(source), str(target))
+    run("remember", "quartz in the meadow", "--store", str(source), "--embedder", "none")
+
+    assert "1 memories" in run("copy", "--again", str(source), str(target)).stdout
+    run("remember", "lanterns in the harbour", "--store", str(target), "--embedder", "none")
+    refused = run("copy", "--again", str(source), str(target), code=4)
+
+    assert "1 memories of its own" in refused.stderr
+    assert json_of("status", "--store", str(target))["memories"] == 42
 
 
 def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):
@@ -101,7 +115,14 @@ def test_an_address_is_shown_without_its_secrets():
     assert (
         shown("postgresql://ada:secret@db.example/recollect?password=secret") == "postgresql://ada@db.example/recollect"
     )
-    assert shown("qdrant://db.example:6333/memories?api_key=secret") == "qdrant://db.example:6333/memories"
+    secret = (
+        "postgresql://ada:secret@db.example/recollect?schema=one&sslpassword=secret&replica=postgresql://:secret@b/c"
+    )
+
+    assert shown(secret) == "postgresql://ada@db.example/recollect?schema=one"
+    assert shown("qdrant+https://:secret@db.example:6333/memories?shards=6") == (
+        "qdrant+https://db.example:6333/memories?shards=6"
+    )
 
 
 def noted(store: Store) -> int:

@@ -7,7 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import typer
 
@@ -21,6 +21,7 @@ _LISTED = 20
 _LIKE_SQLITE = ("", "sqlite", "memory", "postgres", "postgresql")
 """Stores that search by the same words and the same scores."""
 
+_SECRET = ("password", "key", "secret", "token", "replica")
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
 
 
@@ -29,6 +30,9 @@ def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The store to copy: a file or an address.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The store to copy into; made if it is not there.")],
     into: Annotated[bool, typer.Option("--into", help="Add to what TO holds already.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Bring an earlier copy of FROM up to date, forgetting what FROM has not.")
+    ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Copy nothing, only compare the two stores.")] = False,
     without_vectors: Annotated[
         bool, typer.Option("--without-vectors", help="Leave vectors behind; recollect reembed makes them anew.")
@@ -45,7 +49,7 @@ def copy(
     """
     if _plain(source) == _plain(target):
         raise Invalid("FROM and TO are the same store; name another one to copy into")
-    options = Options(into, not without_vectors, with_tokens, sample)
+    options = Options(into, again, not without_vectors, with_tokens, sample)
     copied, seconds = None, load_settings(config=common(ctx).config).busy_seconds
     with closing(_existing(source, seconds)) as ours, closing(_opened(target, seconds, must_exist=verify)) as theirs:
         if not verify:
@@ -53,7 +57,8 @@ def copy(
         verified = _verified(ours, theirs, options, alike=_alike(source, target))
         if copied is not None:
             # What was added to others' memories is no copy, so there is nothing to go on with.
-            finish(theirs, complete=into or (verified.agrees and not copied.conflicts))
+            complete = into or (verified.agrees and not copied.conflicts)
+            finish(theirs, complete=complete, copy=not into, now=datetime.now(UTC))
     value = {
         "from": shown(source),
         "to": shown(target),
@@ -112,9 +117,12 @@ def shown(address: str) -> str:
     if _file(address) is not None:
         return _plain(address)
     parts = urlsplit(address)
-    user, _, host = parts.netloc.rpartition("@")
-    name = user.partition(":")[0]
-    return urlunsplit((parts.scheme, f"{name}@{host}" if name else host, parts.path, "", ""))
+    who, _, host = parts.netloc.rpartition("@")
+    name = who.partition(":")[0]
+    # Some parameters tell stores apart, such as a schema; some are secret, or hold a whole address.
+    told = [(key, value) for key, value in parse_qsl(parts.query) if not any(word in key for word in _SECRET)]
+    query = urlencode(told, safe="/:")
+    return urlunsplit((parts.scheme, f"{name}@{host}" if name else host, parts.path, query, ""))
 
 
 def _alike(source: str, target: str) -> bool:
@@ -158,6 +166,8 @@ def _said(copied: Copied) -> list[str]:
     lines = [
         f"{copied.memories:,} memories{before}, {copied.judgements:,} judgements, {copied.settings:,} settings copied",
     ]
+    if copied.changed or copied.forgotten:
+        lines.append(f"{copied.changed:,} changed, {copied.forgotten:,} forgotten")
     if copied.there:
         lines.append(f"{copied.there:,} memories were there already")
     if copied.kept:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 
 from recollect.errors import Conflict, Invalid
 from recollect.stores import Store
+from recollect.tokens import PREFIX
 
 NOTE = "copy"
 """The name of the note. It is there while a copy is not finished, and is never copied itself."""
+
+SOURCE = "copy/source"
+"""What a finished copy is a copy of, and since when, so that it alone can be brought up to date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,7 @@ class HalfDone:
 
     source: str
     vectors: bool
+    again: bool = False
     cursor: str | None = None
     done: int = 0
     walked: bool = False
@@ -47,37 +53,62 @@ class Noted:
         self._kept, self.at = written, at
 
 
-def begin(source: Store, target: Store, *, named: str, vectors: bool, into: bool) -> Noted:
+def begin(source: Store, target: Store, begun: HalfDone, *, into: bool) -> Noted:
     """The note of a new copy, or of the one that is gone on with. What cannot be copied into is refused untouched."""
     if source.kept(NOTE) is not None:
-        # Also what is seen of a store that is being copied into itself.
         raise Conflict("the store to copy from is itself a half-done copy; finish that one first")
     kept = target.kept(NOTE)
     if kept is None:
-        if not into and not _empty(target):
-            raise Conflict("the store to copy into is not empty; name a new one, or say --into to add to what is there")
-        return _begun(source, target, HalfDone(named, vectors))
+        _check_unnoted(target, begun, into=into)
+        return _begun(source, target, begun)
     found = HalfDone(**json.loads(kept))
-    if found.source != named:
+    if found.source != begun.source:
         if not into:
             raise Conflict(
                 f"the store to copy into holds a half-done copy of {found.source}; run that one to its end, "
                 "or say --into"
             )
-        return Noted(target, HalfDone(named, vectors), before=kept)
-    if found.vectors != vectors:
-        word = "with" if found.vectors else "without"
-        raise Conflict(f"this copy was begun {word} vectors; go on {word} them, or copy into a new store")
+        return Noted(target, begun, before=kept)
+    if (found.vectors, found.again) != (begun.vectors, begun.again):
+        words = f"{'with' if found.vectors else '--without-vectors'}{' vectors' if found.vectors else ''}"
+        raise Conflict(f"this copy was begun {words}{' --again' if found.again else ''}; go on with it in the same way")
     return Noted(target, found, before=kept)
 
 
-def finish(target: Store, *, complete: bool) -> None:
-    """End a copy: with its note taken away, or, where something is missing, so that it is looked at again in full."""
+def _check_unnoted(target: Store, begun: HalfDone, *, into: bool) -> None:
+    """`Conflict` unless a copy may begin in a store in which none is under way."""
+    copy_of_it = made_from(target)[0] == begun.source
+    if begun.again and not copy_of_it:
+        raise Conflict(
+            f"the store to copy into is no finished copy of {begun.source}: --again would forget whatever else it "
+            "holds; leave it out, or say --into to add to what is there"
+        )
+    if not (begun.again or into or _empty(target)):
+        hint = "say --again to bring this copy up to date" if copy_of_it else "say --into to add to what is there"
+        raise Conflict(f"the store to copy into is not empty; name a new one, or {hint}")
+
+
+def made_from(target: Store) -> tuple[str | None, datetime]:
+    """What a store is a finished copy of, and when it was finished."""
+    made = json.loads(target.kept(SOURCE) or "{}")
+    return made.get("from"), datetime.fromisoformat(made.get("at", "0001-01-01T00:00:00+00:00"))
+
+
+def finish(target: Store, *, complete: bool, now: datetime, copy: bool = True) -> None:
+    """End a copy: with its note taken away, or, where something is missing, so that it is looked at again in full.
+
+    A target that is no `copy`, because it held others' memories before, cannot be brought up to date later.
+    """
     kept = target.kept(NOTE)
-    if kept is not None:
-        found = HalfDone(**json.loads(kept))
-        again = json.dumps(asdict(HalfDone(found.source, found.vectors)))
-        target.keep({NOTE: None if complete else again}, expecting={NOTE: kept})
+    if kept is None:
+        return
+    found = HalfDone(**json.loads(kept))
+    if complete:
+        made = json.dumps({"from": found.source, "at": now.isoformat()})
+        target.keep({NOTE: None, SOURCE: made if copy else None}, expecting={NOTE: kept})
+    else:
+        again = HalfDone(found.source, found.vectors, found.again)
+        target.keep({NOTE: json.dumps(asdict(again))}, expecting={NOTE: kept})
 
 
 def _begun(source: Store, target: Store, begun: HalfDone) -> Noted:
@@ -90,6 +121,5 @@ def _begun(source: Store, target: Store, begun: HalfDone) -> Noted:
 
 def _empty(store: Store) -> bool:
     """Whether a copy would find nothing there that could differ. Tokens may have been made beforehand."""
-    from recollect.tokens import PREFIX
-
-    return store.stats().memories == 0 and all(name.startswith(PREFIX) for name in store.kept_under(""))
+    notes = (name for name in store.kept_under("") if name != SOURCE)
+    return store.stats().memories == 0 and all(name.startswith(PREFIX) for name in notes)

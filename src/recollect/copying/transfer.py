@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from recollect.copying.half_done import NOTE, Noted, begin
-from recollect.errors import Conflict
+from recollect.copying.catching_up import changed_records, forget_gone, move_sessions
+from recollect.copying.half_done import NOTE, SOURCE, HalfDone, Noted, begin
+from recollect.errors import Conflict, Invalid
 from recollect.models import Judgement, Memory, Model, Plain
 from recollect.stores import Record, Store
 from recollect.tokens import PREFIX as TOKENS
@@ -19,9 +20,10 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What goes along, and whether the target may hold something already."""
+    """What goes along, and whether the target may hold something already: others' memories, or an earlier copy."""
 
     into: bool = False
+    again: bool = False
     vectors: bool = True
     tokens: bool = False
     sample: int = 20
@@ -31,11 +33,14 @@ class Options:
 class Copied(Plain):
     """What a copy did. `there` were there before, alike; `conflicts` are ids that the target has with other contents.
 
-    `kept` are settings and judgements of the target that stayed though the source has others. `resumed` is how many
-    memories an earlier run had brought.
+    `changed` and `forgotten` are memories of an earlier copy that were brought up to date. `kept` are settings and
+    judgements of the target that stayed though the source has others. `resumed` is how many memories an earlier run
+    had looked at.
     """
 
     memories: int = 0
+    changed: int = 0
+    forgotten: int = 0
     there: int = 0
     conflicts: tuple[str, ...] = ()
     judgements: int = 0
@@ -55,12 +60,18 @@ def copy_store(
     that it is a copy in the making until `finish` is called.
     """
     model = _model(source, target, options)
+    if options.into and options.again:
+        raise Invalid("--into keeps what is there, --again does not; say one of them")
     if options.into:
         _check_sessions(source, target)
-    noted = begin(source, target, named=named, vectors=options.vectors, into=options.into)
+    noted = begin(source, target, HalfDone(named, options.vectors, options.again), into=options.into)
     done = Copied(resumed=noted.at.done)
     progress(noted.at.done)
+    if options.again:
+        move_sessions(source, target)
     done = _copy_memories(source, target, done, noted, model, options, progress)
+    if options.again:
+        done = replace(done, forgotten=forget_gone(source, target, limit=STRETCH))
     done = _copy_judgements(source, target, done, options)
     return _copy_notes(source, target, done, options)
 
@@ -103,14 +114,18 @@ def _copy_memories(
     cursor, at_end = noted.at.cursor, noted.at.walked
     while not at_end:
         stretch = source.walk(cursor=cursor, limit=STRETCH)
-        new, there, conflicts = _divided(target, stretch.records)
-        if not options.vectors:
-            new = [Record(record.memory) for record in new]
+        records = stretch.records if options.vectors else [Record(record.memory) for record in stretch.records]
+        changed = changed_records(target, records, vectors=options.vectors) if options.again else []
+        if changed:
+            # Broken off behind this, they are new to the next run.
+            target.remove([record.memory.id for record in changed])
+        new, there, conflicts = _divided(target, records)
         if new:
             target.add(new, model=model)
         done = replace(
             done,
-            memories=done.memories + len(new),
+            memories=done.memories + len(new) - len(changed),
+            changed=done.changed + len(changed),
             there=done.there + there,
             conflicts=(*done.conflicts, *conflicts),
         )
@@ -142,6 +157,8 @@ def _copy_judgements(source: Store, target: Store, done: Copied, options: Option
     for profile in source.profiles():
         known = {judged(one): one for one in target.judgements(profile.name)} if options.into else {}
         ours = source.judgements(profile.name)
+        if options.again and target.judgements(profile.name) != ours:
+            target.unjudge(target.judgements(profile.name))
         new = [one for one in ours if judged(one) not in known and one.memory not in skipped]
         kept = sum(judged(one) in known and known[judged(one)].relevance != one.relevance for one in ours)
         for at in range(0, len(new), STRETCH):
@@ -171,8 +188,9 @@ def _copy_notes(source: Store, target: Store, done: Copied, options: Options) ->
         kept = sum(_room(name) in rooms and theirs.get(name) != text for name, text in settings.items())
         settings = {name: text for name, text in settings.items() if _room(name) not in rooms}
     going = tokens if options.tokens else {}
-    if settings or going:
-        target.keep({**settings, **going})
+    gone = dict.fromkeys(notes_of(target, tokens=False).keys() - settings.keys()) if options.again else {}
+    if settings or going or gone:
+        target.keep({**settings, **going, **gone})
     return replace(
         done,
         settings=len(settings),
@@ -190,4 +208,5 @@ def _room(name: str) -> str:
 def notes_of(store: Store, *, tokens: bool) -> dict[str, str]:
     """The notes that a copy takes along."""
     found = store.kept_under("")
-    return {name: text for name, text in found.items() if name != NOTE and (tokens or not name.startswith(TOKENS))}
+    ours = {name: text for name, text in found.items() if name not in (NOTE, SOURCE)}
+    return {name: text for name, text in ours.items() if tokens or not name.startswith(TOKENS)}
