@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 from recollect.copying import Copied, Options, Verified, copy_store, finish, verify_stores
 from recollect.models import Judgement
-from recollect.stores import Record, Store, open_store
+from recollect.stores import Record, Store
 from recollect.tokens import create_token
 from recollect.tuning_log import turn
 from tests.stores.build import MODEL, NOW, memory, rows, vector
 
 WORDS = ["quartz", "violet", "meadow", "lantern", "copper", "willow", "harbour", "thunder", "pepper", "saddle", "ember"]
-
-# A further store is one more line here.
-OPENERS: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda path: open_store(str(path)),
-    "memory": lambda _: open_store("memory://"),
-}
 
 Result = tuple[Copied, Verified]
 
