@@ -7,7 +7,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import typer
 
@@ -15,13 +14,12 @@ from recollect.cli.options import EXIT_CODES, common, emit
 from recollect.copying import Copied, Options, Verified, copy_store, finish, verify_stores
 from recollect.errors import Conflict, Invalid, NotFound
 from recollect.settings import load_settings
-from recollect.stores import Store, open_store
+from recollect.stores import Store, open_store, public_address
 
 _LISTED = 20
 _LIKE_SQLITE = ("", "sqlite", "memory", "postgres", "postgresql")
 """Stores that search by the same words and the same scores."""
 
-_SECRET = ("password", "key", "secret", "token", "replica")
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
 
 
@@ -114,15 +112,7 @@ def _plain(address: str) -> str:
 
 def shown(address: str) -> str:
     """The address without passwords and keys, as it may be printed and noted."""
-    if _file(address) is not None:
-        return _plain(address)
-    parts = urlsplit(address)
-    who, _, host = parts.netloc.rpartition("@")
-    name = who.partition(":")[0]
-    # Some parameters tell stores apart, such as a schema; some are secret, or hold a whole address.
-    told = [(key, value) for key, value in parse_qsl(parts.query) if not any(word in key for word in _SECRET)]
-    query = urlencode(told, safe="/:")
-    return urlunsplit((parts.scheme, f"{name}@{host}" if name else host, parts.path, query, ""))
+    return _plain(address) if _file(address) is not None else public_address(address)
 
 
 def _alike(source: str, target: str) -> bool:
