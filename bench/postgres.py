@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -17,9 +18,11 @@ from bench.progress import Progress
 from bench.recollect_peer import BATCH, Filled, RecollectPeer
 from bench.timing import Spread
 from recollect.models import Model
+from recollect.stores import Store
 
 if TYPE_CHECKING:
     from bench.run import Asked
+    from recollect.stores.postgres import PostgresStore
 
 ELSEWHERE = "RECOLLECT_BENCH_PG"
 OURS = "Recollect on PostgreSQL, default"
@@ -47,6 +50,8 @@ class OnPostgres:
     def __init__(self, address: str, corpus: Corpus, model: Model, progress: Progress) -> None:
         self._address = address
         self.ours = Filled(address, corpus, model, progress, named="Recollect on PostgreSQL")
+        with progress.task("Recollect on PostgreSQL: make the index of vectors"):
+            self.index_seconds = _tended(self.ours.store)
         self.plain = PlainSql(address, corpus, progress)
         with progress.task("PostgreSQL: vacuum, as it would do by itself"), self._connected() as connection:
             connection.execute("VACUUM (ANALYZE)")
@@ -80,11 +85,10 @@ class OnPostgres:
         rows = [Row(name, (one.p50, one.p95, all.p50, all.p95)) for name, (one, all) in stages.items()]
         columns = ("scope p50, ms", "scope p95, ms", "whole p50, ms", "whole p95, ms")
         ours, plain = self.disk()
+        stored, indexed = self.ours.seconds, self.ours.seconds + self.index_seconds
         loaded = (
-            Row(
-                f"Recollect, {BATCH:,} at a time, all indexes",
-                (self._size / self.ours.seconds, self.ours.seconds, ours),
-            ),
+            Row(f"Recollect, {BATCH:,} at a time, searchable", (self._size / stored, stored, None)),
+            Row("Recollect, the index of vectors made", (self._size / indexed, indexed, ours)),
             Row(
                 "plain table by COPY, indexed afterwards", (self._size / self.plain.seconds, self.plain.seconds, plain)
             ),
@@ -99,6 +103,14 @@ class OnPostgres:
         """Let go of the connections."""
         self.plain.close()
         self.ours.close()
+
+
+def _tended(store: Store) -> float:
+    """How long making the index takes, which the store would do by itself when it has been quiet for a while."""
+    started = perf_counter()
+    while not cast("PostgresStore", store).tend():
+        sleep(0.1)  # it has begun by itself
+    return perf_counter() - started
 
 
 def targets(scoped: Asked, whole: Asked, *, sqlite: str, plain: str) -> list[Target]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
-from recollect.copying import Copied, Options, Verified, copy_store, finish, verify_stores
+from recollect.copying import Copied, Likeness, Options, Verified, copy_store, finish, verify_stores
 from recollect.models import Judgement
 from recollect.stores import Record, Store
 from recollect.tokens import create_token
@@ -74,11 +74,13 @@ def fill(store: Store, count: int = 120) -> list[Record]:
     return made
 
 
-def copied(source: Store, target: Store, *, named: str = "source", alike: bool = True, **options: bool | int) -> Result:
+def copied(
+    source: Store, target: Store, *, named: str = "source", likeness: Likeness = "same", **options: bool | int
+) -> Result:
     """A copy from its beginning, or from where it was broken off, to its end, as the command line makes it."""
     chosen = Options(**options)  # type: ignore[arg-type]
     done = copy_store(source, target, named=named, options=chosen)
-    found = verify_stores(source, target, options=chosen, now=NOW, alike=alike)
+    found = verify_stores(source, target, options=chosen, now=NOW, likeness=likeness)
     finish(target, complete=chosen.into or (found.agrees and not done.conflicts), copy=not chosen.into, now=NOW)
     return done, found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.copying import Options, copy_store, transfer, verify_stores
+from recollect.copying import Likeness, Options, copy_store, transfer, verify_stores
 from recollect.copying.half_done import NOTE
 from recollect.errors import Conflict, Invalid
 from recollect.models import Scope
@@ -45,18 +45,18 @@ PAIRS = [("sqlite", kind) for kind in OPENERS] + [(kind, "sqlite") for kind in O
 class Pair:
     source: Store
     target: Store
-    alike: bool
+    likeness: Likeness
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def pair(request: pytest.FixtureRequest, open_one: Callable[..., Store]) -> Pair:
     one, other = request.param
-    return Pair(open_one("source", one), open_one("target", other), alike(one) and alike(other))
+    return Pair(open_one("source", one), open_one("target", other), likeness(one, other))
 
 
-def alike(kind: str) -> bool:
-    """Whether a store scores words as SQLite does."""
-    return not kind.startswith("qdrant")
+def likeness(*kinds: str) -> Likeness:
+    """How alike these stores search. So few memories PostgreSQL looks at as SQLite does."""
+    return "otherwise" if any(kind.startswith("qdrant") for kind in kinds) else "same"
 
 
 def seen(store: Store) -> list[object]:
@@ -83,7 +83,7 @@ def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
     fill(source, 50)
     before = seen(source)
 
-    done, verified = copied(source, target, alike=pair.alike, sample=8)
+    done, verified = copied(source, target, likeness=pair.likeness, sample=8)
 
     assert verified.agrees, verified
     assert (done.memories, done.judgements, done.settings, done.conflicts) == (50, 8, 2, ())
@@ -338,7 +338,7 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
 
 @pytest.mark.parametrize("kind", OPENERS)
 def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open_one, kind):
-    source, target, options = open_one("source"), open_one("target", kind), {"alike": alike(kind), "sample": 2}
+    source, target, options = open_one("source"), open_one("target", kind), {"likeness": likeness(kind), "sample": 2}
     made = fill(source, 50)
     copied(source, target, **options)
     changed, gone, used, embedded = (record.memory for record in made[:4])

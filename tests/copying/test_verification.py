@@ -119,7 +119,7 @@ def test_stores_that_score_words_otherwise_need_agree_in_most_hits_alone(twins, 
     monkeypatch.setattr(twins[1], "search_words", otherwise)
 
     exact = verify_stores(*twins, options=Options(), now=NOW)
-    loose = verify_stores(*twins, options=Options(), now=NOW, alike=False)
+    loose = verify_stores(*twins, options=Options(), now=NOW, likeness="otherwise")
 
     assert (verdicts(exact)["recalls"], verdicts(loose)["recalls"]) == (False, True)
     assert "60 % must be in common" in loose.checks[-1].note

@@ -111,6 +111,8 @@ def test_a_store_goes_to_postgresql_and_back_and_is_the_same(tmp_path):
 
     assert (first["agrees"], second["agrees"], ends["agrees"]) == (True, True, True)
     assert first["checks"][-1]["target"].startswith("20 in the same order")
+    assert "90 % must be in common" in first["checks"][-1]["note"]
+    assert ends["checks"][-1]["note"].endswith("the first 10 hits and their order")
 
 
 def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 import typer
 
 from recollect.cli.options import EXIT_CODES, common, emit
-from recollect.copying import Copied, Options, Verified, copy_store, finish, verify_stores
+from recollect.copying import Copied, Likeness, Options, Verified, copy_store, finish, verify_stores
 from recollect.errors import Conflict, Invalid, NotFound
 from recollect.settings import load_settings
 from recollect.stores import Store, open_store, public_address
 
 _LISTED = 20
-_LIKE_SQLITE = ("", "sqlite", "memory", "postgres", "postgresql")
-"""Stores that search by the same words and the same scores."""
+_EXACT = ("", "sqlite", "memory")
+_SAME_SCORES = (*_EXACT, "postgres", "postgresql")
 
 _MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
 
@@ -52,7 +52,7 @@ def copy(
     with closing(_existing(source, seconds)) as ours, closing(_opened(target, seconds, must_exist=verify)) as theirs:
         if not verify:
             copied = _copied(ours, theirs, shown(source), options)
-        verified = _verified(ours, theirs, options, alike=_alike(source, target))
+        verified = _verified(ours, theirs, options, likeness=_likeness(source, target))
         if copied is not None:
             # What was added to others' memories is no copy, so there is nothing to go on with.
             complete = into or (verified.agrees and not copied.conflicts)
@@ -78,11 +78,11 @@ def _copied(ours: Store, theirs: Store, named: str, options: Options) -> Copied:
         return copy_store(ours, theirs, named=named, options=options, progress=advance)
 
 
-def _verified(ours: Store, theirs: Store, options: Options, *, alike: bool) -> Verified:
+def _verified(ours: Store, theirs: Store, options: Options, *, likeness: Likeness) -> Verified:
     from recollect.cli.show import progress
 
     with progress("verifying", total=ours.stats().memories + theirs.stats().memories) as advance:
-        return verify_stores(ours, theirs, options=options, now=datetime.now(UTC), alike=alike, progress=advance)
+        return verify_stores(ours, theirs, options=options, now=datetime.now(UTC), likeness=likeness, progress=advance)
 
 
 def _existing(address: str, seconds: float) -> Store:
@@ -115,9 +115,11 @@ def shown(address: str) -> str:
     return _plain(address) if _file(address) is not None else public_address(address)
 
 
-def _alike(source: str, target: str) -> bool:
+def _likeness(source: str, target: str) -> Likeness:
     kinds = {address.partition("://")[0] if "://" in address else "" for address in (source, target)}
-    return kinds <= set(_LIKE_SQLITE)
+    if kinds <= set(_EXACT):
+        return "same"
+    return "alike" if kinds <= set(_SAME_SCORES) else "otherwise"
 
 
 def _show(value: dict[str, Any], copied: Copied | None, verified: Verified) -> None:

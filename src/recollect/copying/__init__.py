@@ -5,6 +5,6 @@
 
 from recollect.copying.half_done import finish
 from recollect.copying.transfer import Copied, Options, copy_store
-from recollect.copying.verification import Check, Verified, verify_stores
+from recollect.copying.verification import Check, Likeness, Verified, verify_stores
 
-__all__ = ["Check", "Copied", "Options", "Verified", "copy_store", "finish", "verify_stores"]
+__all__ = ["Check", "Copied", "Likeness", "Options", "Verified", "copy_store", "finish", "verify_stores"]

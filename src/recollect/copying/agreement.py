@@ -18,8 +18,12 @@ LIMIT = 10
 TIE = 1e-4
 """Scores that differ by less count as equal: stores add up float32 in different orders."""
 
-LONGEST = 500
+LONGEST = 100
 """So many characters of a memory are asked: more words only make the search slower."""
+
+POOL = 300
+"""So many candidates come from each search, more than in an ordinary recall: which of them a store looks at first where
+many match alike is its own affair, and no sign of a bad copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,9 @@ def _hits(question: Question, store: Store, threads: Executor) -> tuple[Hit, ...
 
 
 def _tuning(store: Store, *, vectors: bool) -> Tuning:
-    # Neither reads more than the stores give: a cross-encoder would only cost time. Of two memories that say the same
-    # one is left out, and which one may hang on a tie.
-    changed: dict[str, object] = {"rerank": 0, "dedup": False}
+    # A cross-encoder would only cost time. Of two memories that say the same one is left out, and which one may hang on
+    # a tie.
+    changed: dict[str, object] = {"rerank": 0, "dedup": False, "pool_floor": POOL}
     if not vectors:
         changed["semantic_weight"] = 0.0
     return parse_tuning({**json.loads(store.kept(KNOBS) or "{}"), **changed})

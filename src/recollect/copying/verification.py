@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from recollect.copying.agreement import LIMIT, Agreement, compare_recalls
 from recollect.copying.contents import Checksum, Contents, read_contents
@@ -16,8 +16,17 @@ from recollect.stores import Store
 
 _Place = TypeVar("_Place")
 
-ENOUGH = 0.6
-"""The share of common hits that recalls on stores with different searches must have."""
+Likeness = Literal["same", "alike", "otherwise"]
+"""How two stores search: exactly the same, by the same scores but not all candidates, or by other scores for words."""
+
+ENOUGH: dict[Likeness, float] = {"same": 1.0, "alike": 0.9, "otherwise": 0.6}
+"""The share of hits that recalls must have in common; where the searches are the same, in the same order too."""
+
+_BECAUSE: dict[Likeness, str] = {
+    "same": "",
+    "alike": ", because these stores look at the likeliest candidates, each in its own way",
+    "otherwise": ", because these stores score words in different ways",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +61,12 @@ def verify_stores(
     *,
     options: Options,
     now: datetime,
-    alike: bool = True,
+    likeness: Likeness = "same",
     progress: Callable[[int], None] = lambda done: None,
 ) -> Verified:
     """What both stores hold, side by side; with `into`, only what of the target the source has too.
 
-    `alike` says that both search in the same way, so that recalls must give the same hits in the same order.
+    How alike the two search says how alike their recalls must be.
     """
     ours = read_contents(source, sample=options.sample, progress=progress)
     theirs = read_contents(target, only=ours.numbers if options.into else None, progress=progress)
@@ -67,7 +76,7 @@ def verify_stores(
             *_vector_checks(source, target, ours, theirs, options),
             _judgement_check(source, target, options),
             _settings_check(source, target, options),
-            _recall_check(source, target, ours, theirs, options, alike=alike, now=now),
+            _recall_check(source, target, ours, theirs, options, likeness=likeness, now=now),
         )
     )
 
@@ -162,7 +171,7 @@ def _recall_check(
     theirs: Contents,
     options: Options,
     *,
-    alike: bool,
+    likeness: Likeness,
     now: datetime,
 ) -> Check:
     records = ours.sampled
@@ -175,21 +184,17 @@ def _recall_check(
     found = compare_recalls(source, target, records, now=now, vectors=with_vectors)
     legs = "own words and vector" if with_vectors else "own words"
     asked = f"{found.questions} memories asked for by their {legs}, every second one in its session or project"
-    return _verdict(found, asked, alike=alike)
+    return _verdict(found, asked, likeness)
 
 
-def _verdict(found: Agreement, asked: str, *, alike: bool) -> Check:
+def _verdict(found: Agreement, asked: str, likeness: Likeness) -> Check:
     seen = f"{found.in_order} in the same order, {100 * found.overlap:.0f} % of the hits in common"
-    if alike:
-        return Check(
-            "recalls",
-            f"{found.questions}",
-            seen,
-            found.all_in_order,
-            f"{asked}; the first {LIMIT} hits and their order",
-        )
+    if likeness == "same":
+        note = f"{asked}; the first {LIMIT} hits and their order"
+        return Check("recalls", f"{found.questions}", seen, found.all_in_order, note)
+    least = ENOUGH[likeness]
     note = (
-        f"{asked}; the first {LIMIT} hits, of which {100 * ENOUGH:.0f} % must be in common, because these stores score "
-        f"words in different ways; {found.itself} found themselves"
+        f"{asked}; the first {LIMIT} hits, of which {100 * least:.0f} % must be in common{_BECAUSE[likeness]}; "
+        f"{found.itself} found themselves"
     )
-    return Check("recalls", f"{found.questions}", seen, found.overlap >= ENOUGH, note)
+    return Check("recalls", f"{found.questions}", seen, found.overlap >= least, note)
