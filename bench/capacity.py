@@ -137,7 +137,8 @@ class Server:
     """One PostgreSQL server: a row, its words, and its vectors in a table and once more in their index."""
 
     shape: Shape
-    page: float = 1.15
+    fields: int = 150
+    page: float = 1.2
 
     @property
     def index(self) -> float:
@@ -149,7 +150,7 @@ class Server:
     def rest(self) -> float:
         """Row, words, their index, the vectors in their table, and B-trees."""
         vector = self.shape.parts * (2 * self.shape.dimension + 8 + 60)
-        row = self.shape.payload + 12 * self.shape.terms + 60
+        row = self.shape.text + self.fields + 12 * self.shape.terms + 60
         postings = 2 * self.shape.terms
         return self.page * (vector + row + postings + 24 * 6)
 
