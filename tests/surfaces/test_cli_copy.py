@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from time import monotonic, sleep
 
+import pytest
+
 from recollect.cli.copying import shown
 from recollect.copying.half_done import NOTE
 from recollect.models import Scope
@@ -20,7 +22,7 @@ from tests.stores import postgres_server
 from tests.stores.build import MODEL
 from tests.surfaces.test_cli import json_of, run
 
-MANY = 10_000
+MANY = 8_000
 
 
 def filled(path: Path, count: int = 40) -> Path:
@@ -137,17 +139,19 @@ def noted(store: Store) -> int:
     return json.loads(kept)["done"] if kept else 0
 
 
-def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothing(tmp_path):
-    source, target = tmp_path / "a.db", tmp_path / "b.db"
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothing(tmp_path, kind):
+    source = tmp_path / "a.db"
+    target = postgres_server.address() if kind == "postgres" else str(tmp_path / "b.db")
     store = open_store(str(source))
     made = records(MANY, vectors=False)
     store.add(made[:100], model=None)
     store.add(records(100, start=MANY), model=MODEL)
     store.add(made[100:], model=None)
     store.close()
-    watching = open_store(str(target))
+    watching = open_store(target)
     child = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "copy", str(source), str(target)],
+        [sys.executable, "-m", "recollect", "copy", str(source), target],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ},
     )  # fmt: skip
     try:
@@ -162,7 +166,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothin
     assert 1000 <= there < MANY
     assert watching.check() == []
 
-    done = json_of("copy", str(source), str(target))
+    done = json_of("copy", str(source), target)
 
     assert done["agrees"]
     assert done["copied"]["resumed"] >= 1000
