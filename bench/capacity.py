@@ -63,7 +63,7 @@ class Shape:
     @property
     def bookkeeping(self) -> float:
         """Its id in both directions with a version, and an entry in the index of each field that scopes and sorts."""
-        return 64 + 12 * self.indexes
+        return 64 + 50 * self.indexes
 
     @property
     def payload(self) -> float:
@@ -79,8 +79,9 @@ class Shape:
         return HEADROOM * (kept + self.hot * cached)
 
     def disk(self, how: Quantisation) -> float:
-        """What one copy of it takes on disk; its terms lie there twice, as they are and as postings."""
-        everything = self.vectors + self.quantised(how) + self.links + 2 * self.words + self.bookkeeping + self.payload
+        """What one copy of it takes on disk; its terms lie there twice, as postings and as they came."""
+        terms = self.words + 12 * self.terms
+        everything = self.vectors + self.quantised(how) + self.links + terms + self.bookkeeping + self.payload
         return HEADROOM * everything
 
 
@@ -163,7 +164,7 @@ def component_table(shape: Shape) -> str:
         ("quantised, binary", "parts · d / 8", shape.quantised("binary")),
         ("HNSW links", "graphs · 2m · 4", shape.links),
         ("postings of words", "terms · 8", shape.words),
-        ("ids and indexed fields", "64 + 12 · indexes", shape.bookkeeping),
+        ("ids and indexed fields", "64 + 50 · indexes", shape.bookkeeping),
         ("payload", "text + fields", shape.payload),
         ("RAM, float32", "1.5 · (vectors + links + words + ids + hot · payload)", shape.ram("none")),
         ("RAM, int8", "1.5 · (int8 + links + words + ids + hot · (vectors + payload))", shape.ram("int8")),
@@ -177,7 +178,7 @@ def component_table(shape: Shape) -> str:
             "1.5 · (binary + ids + hot · (vectors + links + words + payload))",
             shape.ram("binary", on_disk=True),
         ),
-        ("disk, int8", "1.5 · (vectors + int8 + links + 2 · words + ids + payload)", shape.disk("int8")),
+        ("disk, int8", "1.5 · (vectors + int8 + links + words + 12 · terms + ids + payload)", shape.disk("int8")),
     ]
     return _pipes(("of one memory", "formula", "bytes"), ((name, how, f"{size:,.0f}") for name, how, size in rows))
 
