@@ -40,7 +40,7 @@ def test_the_parts_of_a_memory_by_hand():
     assert shape.ram("none") == 1.5 * (800 + 64 + 40 + 214 + 0.5 * 30)
     assert shape.ram("int8") == 1.5 * (200 + 64 + 40 + 214 + 0.5 * (800 + 30))
     assert shape.ram("int8", on_disk=True) == 1.5 * (200 + 214 + 0.5 * (800 + 64 + 40 + 30))
-    assert shape.disk("binary") == 1.5 * (800 + 25 + 64 + 2 * 40 + 214 + 30)
+    assert shape.disk("binary") == 1.5 * (800 + 25 + 64 + 40 + 60 + 214 + 30)
     assert Server(shape, page=1).index == 2 * (2 * 100 + 8 + 6 * 16 + 60)
 
 
