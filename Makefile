@@ -62,10 +62,10 @@ references: install ## Write the references of commands and settings from the pr
 	$(BIN)/python -m tools.references
 
 docs: install ## Build the documents as a site in build/site
-	@$(BIN)/python -m tools.site
+	@$(BIN)/python -m tools.website
 
 docs-serve: install ## Show the documents on 127.0.0.1:8000, and follow what is written
-	@$(BIN)/python -m tools.site serve
+	@$(BIN)/python -m tools.website serve
 
 SETS ?=
 heldout: install ## Are the default knobs more than a fit? Chosen on half of SETS='DIR DIR', measured on the rest

@@ -47,7 +47,9 @@ def test_every_block_is_run_or_says_why_not():
     found = [block for page in PAGES for block in blocks(page)]
     reasons = Counter(reason for block in found if (reason := block.said("shown")) is not None)
     unknown = [str(block) for block in found if runs(block) and not _has_runner(block)]
-    notes = [f"{block}: {block.note}" for block in found if not re.fullmatch(r"|output|(file|exits|shown): .+", block.note)]
+    notes = [
+        f"{block}: {block.note}" for block in found if not re.fullmatch(r"|output|(file|exits|shown): .+", block.note)
+    ]
 
     assert reasons == SHOWN
     assert unknown == [], "blocks of an unknown kind"
@@ -94,7 +96,7 @@ def test_blocks_that_are_run_elsewhere_are_run_there(place, test):
 def test_a_block_that_is_wrong_is_not_passed_over(language, text, note, tmp_path, monkeypatch, model):
     monkeypatch.chdir(tmp_path)
 
-    with contextlib.ExitStack() as stack, pytest.raises(Exception):  # noqa: B017, PT011 - each goes wrong in its own way
+    with contextlib.ExitStack() as stack, pytest.raises(Exception):  # noqa: B017 - each goes wrong in its own way
         Story(tmp_path, model, stack).run(Block("a page", 1, language, text, note))
 
 
@@ -120,7 +122,9 @@ def test_every_make_target_in_the_documents_is_in_the_makefile():
 
 
 def test_the_knobs_on_the_front_page_have_their_defaults_and_ranges():
-    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (.*?) \|", text_of("README.md").split("## Knobs")[1], flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| (\S+) \| (.*?) \|", text_of("README.md").split("## Knobs")[1], flags=re.MULTILINE
+    )
     knobs, schema = Tuning().model_dump(), Tuning.model_json_schema(by_alias=False)["properties"]
 
     assert len(rows) > 7
@@ -155,7 +159,9 @@ def test_the_table_of_reasons_has_every_step_that_leaves_one():
     leaves = {*re.findall(r'\.after\(\s*"(\w+)"', source), "semantic", "keyword"}
     table = text_of("docs/how-a-recall-works.md").split("## The reasons")[1].split("\n## ")[0]
 
-    assert {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)} == leaves
+    assert {
+        name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    } == leaves
 
 
 def test_the_figures_in_the_picture_of_a_recall_are_those_of_the_recall(engine):

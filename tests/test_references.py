@@ -7,12 +7,13 @@ import re
 import pytest
 import typer
 from pydantic import BaseModel
-
-from recollect.cli.app import app
-from recollect.ranking import PRESETS, Tuning
-from recollect.settings import Settings, load_settings
 from tools import references
 from tools.settings_reference import settings_reference, variable
+
+from recollect.cli.app import app
+from recollect.errors import Invalid
+from recollect.ranking import PRESETS, Tuning
+from recollect.settings import Settings, load_settings
 
 
 def test_the_references_are_up_to_date():
@@ -49,7 +50,10 @@ def test_every_command_and_option_is_in_the_reference():
     assert sections.keys() == found.keys()
     for name, options in found.items():
         for option in options:
-            assert option in sections[name] or option.upper() in sections[name] or "SET" in sections[name], (name, option)
+            assert option in sections[name] or option.upper() in sections[name] or "SET" in sections[name], (
+                name,
+                option,
+            )
 
 
 def test_every_knob_and_preset_is_in_the_reference():
@@ -76,14 +80,17 @@ def test_every_setting_is_in_the_reference_and_its_variable_is_understood(key):
     assert row is not None
     assert row[1] == variable(key)
     assert row[3], "it has no description"
-    nonsense = "\x00 no setting has this value"
+    nonsense = "no setting has this value"
 
+    assert _read(key, {row[1]: nonsense}) == nonsense
+
+
+def _read(key: str, environment: dict[str, str]) -> str:
+    """What a setting got from the environment, taken or refused by its name."""
     try:
-        loaded = load_settings({}, environment={row[1]: nonsense})
-    except Exception as error:  # a number, a choice: it was read, and refused by its name
-        assert key.rpartition(".")[2] in str(error)
-    else:
-        value: object = loaded
-        for part in key.split("."):
-            value = getattr(value, part)
-        assert nonsense in (value.get_secret_value() if hasattr(value, "get_secret_value") else value)
+        value: object = load_settings({}, environment=environment)
+    except Invalid as refused:
+        return next(iter(environment.values())) if f"{key}: " in str(refused) else str(refused)
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value[0] if isinstance(value, tuple) else getattr(value, "get_secret_value", lambda: str(value))()

@@ -13,18 +13,20 @@ from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Settings
 
-What is chosen before a store is opened: where it is, which model, who may come in. And the knobs of ranking, which turn at any time.
+What is chosen before a store is opened: where it is, which model, who may come in. And the knobs of ranking, which
+turn at any time.
 
 A setting comes from the first of these that has it:
 
 1. an argument (`Engine.open(…)`, `--store`),
 2. the environment (`RECOLLECT_STORE`, `RECOLLECT_SERVER_PORT`),
-3. the config file: the one named by `--config` or `RECOLLECT_CONFIG`, else `recollect.toml` in the present folder, else `config.toml` in the
-   user's config folder (`~/.config/recollect` on Linux),
+3. the config file: the one named by `--config` or `RECOLLECT_CONFIG`, else `recollect.toml` in the present folder,
+   else `config.toml` in the user's config folder (`~/.config/recollect` on Linux),
 4. for knobs, what is kept in the store (`recollect config set`, `PATCH /settings`, *Keep* in the playground),
 5. the default.
 
-A name that does not exist in the config file is an error that says so. A config file looks like this; every line may be left out:
+A name that does not exist in the config file is an error that says so. A config file looks like this; every line may
+be left out:
 
 ```toml
 store = "memories.db"
@@ -46,12 +48,16 @@ keyword_weight = 1.0
 source_weights = { "notes/*" = 1.5 }
 ```"""
 
-KNOBS = """Turn one for a single recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, `"tuning": {"keywordWeight": 2}` over HTTP), or for
-everybody who uses the store (`recollect config set keyword_weight=2`). Over HTTP knobs are spelled in camelCase; both spellings are taken
-everywhere. What the steps do is told in [how a recall works](how-a-recall-works.md), what they bring in [ranking](ranking.md)."""
+KNOBS = """\
+Turn one for a single recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, `"tuning": {"keywordWeight": 2}`
+over HTTP), or for everybody who uses the store (`recollect config set keyword_weight=2`). Over HTTP knobs are spelled
+in camelCase; both spellings are taken everywhere. What the steps do is told in
+[how a recall works](how-a-recall-works.md), what they bring in [ranking](ranking.md)."""
 
-HYBRID = """A block of the shape `hybrid = { vectorWeight = 0.7, textWeight = 0.3 }`, as older configurations have it, is understood in the config file and by
-`PATCH /settings`: it turns `fusion`, `semantic_weight`, `keyword_weight` and `rrf_k`.
+HYBRID = """\
+A block of the shape `hybrid = { vectorWeight = 0.7, textWeight = 0.3 }`, as older configurations have it, is
+understood in the config file and by `PATCH /settings`: it turns `fusion`, `semantic_weight`, `keyword_weight` and
+`rrf_k`.
 
 ```toml
 [hybrid]
@@ -85,8 +91,8 @@ def settings_reference() -> str:
         _knobs(),
         HYBRID,
         "## Presets",
-        "A preset is a whole tuning under a name: `--preset classic-rrf`, `tuning=\"classic-rrf\"`. These are the knobs in which it differs from "
-        "the default.",
+        'A preset is a whole tuning under a name: `--preset classic-rrf`, `tuning="classic-rrf"`. These are the knobs\n'
+        "in which it differs from the default.",
         _presets(),
     )
 
@@ -148,7 +154,11 @@ def _range(schema: Mapping[str, Any]) -> str:
     bounds = [f"{sign}{_number(schema[bound])}" for bound, sign in _BOUNDS.items() if bound in schema]
     if bounds:
         return ", ".join(bounds)
-    kinds = {"boolean": "`true`, `false`", "array": "a list; in the environment with commas", "object": "pattern: weight"}
+    kinds = {
+        "boolean": "`true`, `false`",
+        "array": "a list; in the environment with commas",
+        "object": "pattern: weight",
+    }
     return kinds.get(schema.get("type", ""), "")
 
 

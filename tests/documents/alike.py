@@ -46,7 +46,9 @@ def holds(shown: Any, real: Any) -> bool:
     if shown == "…":
         return True
     if isinstance(shown, dict):
-        return isinstance(real, dict) and all(name in real and holds(value, real[name]) for name, value in shown.items())
+        return isinstance(real, dict) and all(
+            name in real and holds(value, real[name]) for name, value in shown.items()
+        )
     if isinstance(shown, list):
         several = shown[-1:] == ["…"]
         some = shown[:-1] if several else shown

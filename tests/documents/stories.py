@@ -123,7 +123,9 @@ class Story:
     def _serve(self, words: list[str], given: dict[str, str]) -> str:
         """Start the service for real, ask whether it is well, and end it."""
         started = [str(self._shim), *words, "--port", "0"]
-        with subprocess.Popen(started, env=os.environ | given, cwd=self.folder, stderr=subprocess.PIPE, text=True) as one:
+        with subprocess.Popen(
+            started, env=os.environ | given, cwd=self.folder, stderr=subprocess.PIPE, text=True
+        ) as one:
             assert one.stderr is not None
             said = ""
             while (line := one.stderr.readline()) and "Recollect serves" not in line:
@@ -165,7 +167,12 @@ class Story:
         """Run a line that needs a shell in one."""
         found = os.environ | {"PATH": f"{self._shim.parent}:{os.environ['PATH']}"}
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", line], env=found, cwd=self.folder, capture_output=True, text=True, check=False
+            ["bash", "-euo", "pipefail", "-c", line],
+            env=found,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == code, (line, done.stdout, done.stderr)
         return done.stdout

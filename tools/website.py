@@ -1,4 +1,4 @@
-"""The documents as a site: `python -m tools.site` builds it into build/site, `python -m tools.site serve` shows it."""
+"""The documents as a site: `python -m tools.website` builds it into build/site; with `serve` behind it, shows it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ ROOT = Path(__file__).parents[1]
 SITE = "build/site"
 
 _PAGE = re.compile(r'"([\w./-]+\.md)"')
+_EMPTY = re.compile(r'\n *\{ "[^"]+" = \[\n *\] \},')
 
 
 def settings(root: Path) -> str:
-    """The generator's settings, without the pages that are not written yet."""
+    """The generator's settings, without the pages that are not written yet and sections that have none."""
     lines = (root / "zensical.toml").read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if not (named := _PAGE.search(line)) or (root / "docs" / named[1]).is_file())
+    there = [line for line in lines if not (named := _PAGE.search(line)) or (root / "docs" / named[1]).is_file()]
+    return _EMPTY.sub("", "\n".join(there))
 
 
 def run(command: str, *options: str, root: Path = ROOT) -> Path:
