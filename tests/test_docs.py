@@ -21,7 +21,11 @@ from tests.documents.stories import COMMANDS, RUNNERS, Story
 PAGES = [page for page in pages() if not run_elsewhere(page)]
 KINDS = {*COMMANDS, *RUNNERS}
 
-SHOWN = {"a picture in characters": 1, "how files look": 1}
+SHOWN = {
+    "a picture in characters": 1,
+    "how files look": 1,
+    "names a server that is not here": 0,  # what it says is run on one that is, by the tests of that store
+}
 """Why a block is not run, and how many blocks say so. Whoever adds one changes the number, and thinks twice."""
 
 
@@ -51,7 +55,7 @@ def test_every_block_is_run_or_says_why_not():
         f"{block}: {block.note}" for block in found if not re.fullmatch(r"|output|(file|exits|shown): .+", block.note)
     ]
 
-    assert reasons == SHOWN
+    assert {**dict.fromkeys(SHOWN, 0), **reasons} == SHOWN
     assert unknown == [], "blocks of an unknown kind"
     assert notes == [], "comments of an unknown kind"
     assert len(found) > 100

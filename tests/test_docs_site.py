@@ -18,7 +18,10 @@ from tools import website
 from tests.browser import chromium
 
 DOCS = website.ROOT / "docs"
-COMING = {"formats.md", "watching.md", "scaling.md", "postgres.md", "qdrant.md", "recipes/index.md"}
+COMING = {
+    *("formats.md", "watching.md", "scaling.md", "postgres.md", "qdrant.md", "recipes/langchain.md"),
+    *("recipes/langgraph.md", "recipes/llama-index.md", "recipes/haystack.md", "recipes/pydantic-ai.md"),
+}
 """Pages that have their place in the navigation and may not be written yet."""
 
 
@@ -71,12 +74,10 @@ def written() -> set[str]:
 
 def test_every_page_is_in_the_navigation_and_every_entry_is_a_page():
     places = navigation((website.ROOT / "zensical.toml").read_text(encoding="utf-8"))
-    recipes = {page for page in written() if page.startswith("recipes/")}
 
     assert len(places) == len(set(places))
-    assert written() - recipes <= set(places), "write its line into nav of zensical.toml"
+    assert written() <= set(places), "write its line into nav of zensical.toml"
     assert set(places) - written() <= COMING
-    assert not recipes or "recipes/index.md" in written(), "docs/recipes needs an index.md that lists its pages"
 
 
 def test_the_site_has_every_page_that_is_written_and_no_place_for_others(built):

@@ -12,10 +12,11 @@ _PART = re.compile(r"(?P<any>…)|(?P<figure>-?\d+\.\d+)|(?P<bar>█+ *)|(?P<gap
 
 
 def alike(shown: str, real: str) -> bool:
-    """Whether the shown text is the real one. `…` stands for anything, on a line of its own for any lines."""
+    """Whether the shown text is the real one. `…` stands for anything, on a line of its own or at the end for any lines."""
     figures: list[float] = []
-    pattern = r"\s*".join(_line(line, figures) for line in shown.strip("\n").split("\n"))
-    found = re.fullmatch(rf"\s*{pattern}\s*", real)
+    pattern = r"\s*".join(_line(line, figures) for line in shown.strip().split("\n"))
+    rest = "(?s:.*)" if shown.strip().endswith("…") else r"\s*"
+    found = re.fullmatch(rf"\s*{pattern}{rest}", real)
     return found is not None and all(
         abs(float(group) - figure) <= NEAR for group, figure in zip(found.groups(), figures, strict=True)
     )
