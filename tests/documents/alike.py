@@ -12,7 +12,7 @@ _PART = re.compile(r"(?P<any>…)|(?P<figure>-?\d+\.\d+)|(?P<bar>█+ *)|(?P<gap
 
 
 def alike(shown: str, real: str) -> bool:
-    """Whether the shown text is the real one. `…` stands for anything, on a line of its own or at the end for any lines."""
+    """Whether the shown text is the real one. `…` is anything; on a line of its own, or at the end, any lines."""
     figures: list[float] = []
     pattern = r"\s*".join(_line(line, figures) for line in shown.strip().split("\n"))
     rest = "(?s:.*)" if shown.strip().endswith("…") else r"\s*"
