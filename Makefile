@@ -72,4 +72,4 @@ heldout: install ## Are the default knobs more than a fit? Chosen on half of SET
 	$(BIN)/python -m bench.held_out $(SETS)
 
 clean: ## Remove what was installed and cached
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache build

@@ -25,6 +25,7 @@ from recollect.settings import Settings, load_settings
 from recollect.stores import open_store
 from tests.documents.alike import alike, holds
 from tests.documents.blocks import ROOT, Block
+from tests.documents.command_lines import commands_of, needs_shell, until
 from tests.surfaces.chatting import chat_service
 from tests.surfaces.model_server import model_server
 
@@ -54,7 +55,7 @@ class Story:
         if block.note == "output":
             self._compare(block)
         elif block.language in COMMANDS:
-            for command, shown in _commands(block):
+            for command, shown in commands_of(block):
                 self._output = self._command(command, code)
                 assert not shown.strip() or alike(shown, self._output), f"{block}: {command}\n{self._output}"
         elif file is None or block.language in RUNNERS:
@@ -107,35 +108,39 @@ class Story:
             name, _, value = words.pop(0).partition("=")
             given[name] = value
         assert words, f"there is no command in {line!r}"
-        if _is_shell(line):
+        if needs_shell(line):
             return self._shell(line, code)
         assert words[0] in PROGRAMS, f"a command of an unknown kind: {line!r}; there are {', '.join(PROGRAMS)}"
         return PROGRAMS[words[0]](self, words[1:], given, code)
 
     def recollect(self, words: list[str], given: dict[str, str], code: int) -> str:
-        """Run the program in this process, or for real where it stays."""
-        if "serve" in words and code == 0:
-            return self._serve(words, given)
+        """Run the program in this process, or as one of its own where it stays until it is ended."""
+        stays = next((STAYS[word] for word in words if word in STAYS), None)
+        if stays and code == 0 and not ENDS.intersection(words):
+            return self._stay([*words, "--port", "0"] if "serve" in words else words, given, stays)
         done = CliRunner().invoke(app, words, env=given)
         assert done.exit_code == code, (words, done.exit_code, done.output, done.exception)
         return done.output
 
-    def _serve(self, words: list[str], given: dict[str, str]) -> str:
-        """Start the service for real, ask whether it is well, and end it."""
-        started = [str(self._shim), *words, "--port", "0"]
+    def _stay(self, words: list[str], given: dict[str, str], ready: str) -> str:
+        """Start it for real, wait until it is ready, ask a service whether it is well, and end it."""
         with subprocess.Popen(
-            started, env=os.environ | given, cwd=self.folder, stderr=subprocess.PIPE, text=True
-        ) as one:
-            assert one.stderr is not None
-            said = ""
-            while (line := one.stderr.readline()) and "Recollect serves" not in line:
-                said += line
-            found = re.search(r"serves http://[^:]+:(\d+)", line)
-            assert found, said + line
-            well = httpx2.get(f"http://127.0.0.1:{found[1]}/healthz")
-            one.terminate()
-            assert (well.status_code, one.wait()) == (200, 0), (well.text, one.stderr.read())
-        return line
+            [str(self._shim), *words],
+            env=os.environ | given | {"PYTHONUNBUFFERED": "1"},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                said = until(ready, process.stdout)
+                assert ready in said, said
+                if port := re.search(r"serves http://[^:]+:(\d+)", said):
+                    assert httpx2.get(f"http://127.0.0.1:{port[1]}/healthz").status_code == 200
+            finally:
+                process.terminate()
+        assert process.returncode == 0, said
+        return said
 
     def call(self, words: list[str], given: dict[str, str], code: int) -> str:
         """Call the page's service with the real curl."""
@@ -149,7 +154,10 @@ class Story:
     def make(self, words: list[str], given: dict[str, str], code: int) -> str:
         """See to it that there is such a target, and how it would be made."""
         del given, code
-        done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+        done = subprocess.run(
+            ["make", "--dry-run", *words], env=own, cwd=ROOT, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, (words, done.stderr)
         return ""
 
@@ -157,7 +165,7 @@ class Story:
         """See to it that what is installed is us, and the extras are there."""
         del given, code
         for package in words[1:]:
-            named = re.fullmatch(r"recollect(?:\[([\w,]+)\])?", package)
+            named = re.fullmatch(r"recollect(?:\[([\w,-]+)\])?", package)
             assert words[0] == "install", words
             assert named, f"{package} is not ours"
             assert set((named[1] or "server").split(",")) <= EXTRAS.keys(), package
@@ -205,26 +213,10 @@ PROGRAMS: dict[str, Callable[[Story, list[str], dict[str, str], int], str]] = {
 }
 """What is done with a command of each program."""
 
+STAYS = {"serve": "Recollect serves", "watch": "ready"}
+"""Commands that stay until they are ended, and what they say when they are ready."""
+
+ENDS = {"--once", "--dry-run", "--forget"}
+"""With these they do not stay."""
+
 COMMANDS = ("console", "sh", "bash", "curl")
-
-
-def _commands(block: Block) -> list[tuple[str, str]]:
-    """The commands of a block, each with the output that is shown below it. Only a console shows any."""
-    joined = block.text.replace("\\\n", " ")
-    if block.language != "console":
-        return [(line, "") for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    found: list[tuple[str, str]] = []
-    for line in joined.splitlines():
-        if line.startswith("$ "):
-            found.append((line.removeprefix("$ "), ""))
-        else:
-            assert found, f"{block}: output before the first command"
-            found[-1] = (found[-1][0], f"{found[-1][1]}{line}\n")
-    return found
-
-
-def _is_shell(line: str) -> bool:
-    """Whether a line has more than one command, or sends its output elsewhere."""
-    tokens = shlex.shlex(line, posix=True, punctuation_chars=True)
-    tokens.whitespace_split = True
-    return any(token and set(token) <= set("|<>&;()") for token in tokens)
