@@ -40,6 +40,7 @@ class Command(Protocol):
     """A command, or a group that has `commands` of its own."""
 
     help: str | None
+    epilog: str | None
     params: Sequence[Parameter]
 
 
@@ -50,8 +51,8 @@ def cli_reference() -> str:
     return page(
         INTRODUCTION,
         GENERATED,
-        "## Options of every command",
-        "They may stand before or behind the command.",
+        "## Common options",
+        program.epilog or "",
         _options(everywhere),
         "## Exit codes",
         _exit_codes(),
