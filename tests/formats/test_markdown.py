@@ -243,7 +243,7 @@ def test_names_that_are_not_text_and_paths_that_are_too_long_are_said(folder):
 def test_folders_nested_deeper_than_a_path_can_say_are_said_and_the_rest_is_read(folder, monkeypatch):
     monkeypatch.chdir(folder)
     for _ in range(2500):
-        os.mkdir("d")
+        Path("d").mkdir()
         os.chdir("d")
     write(folder, "z.md")
 
@@ -251,7 +251,7 @@ def test_folders_nested_deeper_than_a_path_can_say_are_said_and_the_rest_is_read
 
     for _ in range(2500):  # what tidies up after tests cannot go so deep
         os.chdir("..")
-        os.rmdir("d")
+        Path("d").rmdir()
     assert found == ["Some words."]
     assert list(reasons.values()) == ["file name too long"]
 

@@ -13,7 +13,7 @@ from recollect.formats.passages import MOST_CHARACTERS, Passage, fitting, passag
 
 LINES = st.lists(
     st.one_of(
-        st.sampled_from(["", "  ", "# One", "## Two", "### Three ###", "Under", "====", "----", "```", "~~~~", "| a |"]),
+        st.sampled_from(["", "  ", "# One", "## Two", "### Three ###", "Under", "====", "----", "```", "~~~", "| a |"]),
         st.text(alphabet="ab .!#`\u2028\x0cé", max_size=30),
     ),
     max_size=30,

@@ -45,6 +45,11 @@ class TextFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Closed(Skipped):
+    """A file or folder that could not even be looked at: it is there, and nothing is known of it and what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """The text of a file, and what is to be said of how it was read."""
 
@@ -57,10 +62,7 @@ class Decoded:
 
 
 def walk(folder: Path) -> Iterator[TextFile | Skipped]:
-    """Every text file in a folder and the folders in it, by path; hidden ones are left out.
-
-    A folder that cannot be looked into is told with a `/` at its end: nothing is known of what it holds.
-    """
+    """Every text file in a folder and the folders in it, by path; hidden ones are left out."""
     waiting = [""]
     while waiting:
         inside = waiting.pop()
@@ -68,7 +70,7 @@ def walk(folder: Path) -> Iterator[TextFile | Skipped]:
             with os.scandir(folder / inside) as entries:
                 found = sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda e: e.name)
         except OSError as error:
-            yield Skipped(f"{printable(inside)}/", _reason(error))
+            yield Closed(printable(inside), _reason(error))
             continue
         folders = []
         for entry in found:
@@ -79,9 +81,9 @@ def walk(folder: Path) -> Iterator[TextFile | Skipped]:
                 elif entry.name.lower().endswith(SUFFIXES):
                     yield _file(path, entry)
                 elif entry.is_symlink() and entry.is_dir():
-                    yield Skipped(f"{printable(path)}", "a symbolic link is not followed")
+                    yield Skipped(printable(path), "a symbolic link is not followed")
             except OSError as error:
-                yield Skipped(printable(path), _reason(error))
+                yield Closed(printable(path), _reason(error))
         waiting.extend(reversed(folders))
 
 
