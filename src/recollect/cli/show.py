@@ -107,8 +107,16 @@ def _hit(hit: Hit) -> None:
 def _where(memory: Memory) -> str:
     session = f"{memory.session} #{memory.position}" if memory.session else None
     kind = memory.kind if memory.kind != "episodic" else None
-    parts = (memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
+    parts = (_place(memory), memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
     return " · ".join(part for part in parts if part)
+
+
+def _place(memory: Memory) -> str | None:
+    """Where it stands in a file, as terminals and editors open it: `notes/kitchen.md:12`."""
+    file, lines = memory.metadata.get("file"), memory.metadata.get("lines")
+    if not isinstance(file, str) or not isinstance(lines, list) or not lines:
+        return None
+    return f"{one_line(file, 200)}:{lines[0]}"
 
 
 def _reason(reason: Reason, best: float) -> Text:
