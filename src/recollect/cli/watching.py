@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,9 @@ from recollect.remember import check_name
 if TYPE_CHECKING:
     from recollect.formats.passages import Fits
     from recollect.watching import Change, FolderSync
+
+GRACE = 2.0
+"""Seconds for which a file may be gone before what it held is forgotten."""
 
 _TROUBLE = ("unreadable", "skipped", "noted", "held", "waiting")
 
@@ -45,13 +49,16 @@ def watch(
     if not folder.is_dir():
         raise Invalid(f"{folder} is not a folder")
     here = folder.resolve()
-    with common(ctx).engine() as engine, alone(engine.address, here):
+    ends = once or dry_run
+    with common(ctx).engine() as engine, nullcontext() if dry_run else alone(engine.address, here):
         notes = open_notes(engine.notes, here, profile=engine.settings.profile, project=project)
-        sync = FolderSync(engine, notes, here, fits=_fits(engine), sure=yes, dry_run=dry_run)
+        sync = FolderSync(
+            engine, notes, here, fits=_fits(engine), sure=yes, dry_run=dry_run, grace=0 if ends else GRACE
+        )
         tell = _teller(as_json=common(ctx).json)
         if forget:
             _forget(sync, here, tell, yes=yes)
-        elif once or dry_run:
+        elif ends:
             _once(sync, tell)
         else:
             _keep(sync, engine, tell, debounce=debounce)
@@ -77,6 +84,7 @@ def _forget(sync: FolderSync, folder: Path, tell: Callable[[Change], None], *, y
 def _once(sync: FolderSync, tell: Callable[[Change], None]) -> None:
     for change in sync.sync():
         tell(change)
+    tell(sync.ready())
     if sync.held:
         raise Conflict("too many files are gone: if that is meant, say it again with --yes")
     if sync.troubles:

@@ -71,19 +71,13 @@ class _Watch:
 
     def due(self) -> bool:
         """Whether it is time for a look that no event asked for."""
-        retry = self._sync.troubles.next_due()
+        retry = self._sync.next_due()
         return time.monotonic() >= (self._next if retry is None else min(self._next, retry))
 
     def look(self) -> None:
         """Bring everything into step; what is not to be had now is waited for."""
-        changes = 0
         try:
-            for change in self._sync.sync():
-                self._tell(change)
-                changes += 1
-                if self._stop.is_set():
-                    return
-            self._to_embed = self._to_embed or changes > 0
+            changes = self._follow()
             if self._to_embed:
                 _embed_waiting(self._engine)
                 self._to_embed = False
@@ -93,13 +87,23 @@ class _Watch:
             self._wait = min(self._wait * 2, LONGEST_WAIT)
             return
         self._waiting_for = None
-        # Files in a folder that has just been made may be there without an event: look once more.
-        self._next = time.monotonic() + (TICK if changes or not self._ready else REST)
         self._wait = FIRST_WAIT
+        # Files in a folder that has just been made may be there without an event: look once more.
+        self._next = time.monotonic() + (TICK if changes else REST)
+
+    def _follow(self) -> int:
+        changes = 0
+        for change in self._sync.sync():
+            self._tell(change)
+            changes += 1
+            self._to_embed = True
+            if self._stop.is_set():
+                return changes
         if not self._ready:
             self._ready = True
-            files, memories = self._sync.count()
-            self._tell(Change("ready", "", reason=f"{files} files, {memories} memories"))
+            self._tell(self._sync.ready())
+            changes += 1  # between this look and the first event there may have been a change
+        return changes
 
     def tell_once(self, file: str, reason: str) -> None:
         """Say what is being waited for, when it begins."""
@@ -110,6 +114,10 @@ class _Watch:
 
 def _embed_waiting(engine: Engine) -> None:
     """Give a vector to what was stored while the embedder did not answer; another model's store is left alone."""
+    embedder = engine.embedder()
+    if embedder is None:
+        return
+    _ = embedder.model  # `Unavailable` if it does not answer, where the next line would only say that it differs
     if engine.embedding_problem() is None and engine.count_unembedded():
         engine.reembed()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class FolderSync:
         fits: Fits | None = None,
         sure: bool = False,
         dry_run: bool = False,
+        grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
@@ -87,11 +89,18 @@ class FolderSync:
         self._fits = fits
         self._sure = sure
         self._dry_run = dry_run
+        self._grace = grace
+        self._clock = clock
+        self._missing: dict[str, float] = {}
         self._told: set[tuple[str, str]] = set()
         self._verified = False
 
     def sync(self) -> Iterator[Change]:
-        """Every change, told when it is durable. `Unavailable` if the folder or the store is not to be had now."""
+        """Every change, told when it is durable. `Unavailable` if the folder or the store is not to be had now.
+
+        A file that vanishes while it is watched is forgotten after `grace` seconds: it may turn up under another name,
+        or be on its way back from an editor that writes it anew.
+        """
         known = self._known()
         look = _Look({}, [])
         yield from self._look(look)
@@ -103,13 +112,18 @@ class FolderSync:
         new = sum(file.path not in known for file in changed)
         yield from self._hold(gone, of=len(known), new=new)
         yield from self._follow(changed, known, gone)
-        yield from self._forget(gone)
+        yield from self._forget(self._long_gone(gone))
         self._verified = True
 
-    def count(self) -> tuple[int, int]:
-        """How many files are known, and how many memories are theirs."""
-        known = self._notes.files()
-        return len(known), sum(len(file.ids) for file in known.values())
+    def next_due(self) -> float | None:
+        """When, by the clock, something is to be tried again or forgotten; None if nothing is."""
+        times = (self.troubles.next_due(), *(since + self._grace for since in self._missing.values()))
+        return min((at for at in times if at is not None), default=None)
+
+    def ready(self) -> Change:
+        """What to say when everything is in step: how many files are known, and how many memories are theirs."""
+        known = self._notes.files().values()
+        return Change("ready", "", reason=f"{len(known)} files, {sum(len(file.ids) for file in known)} memories")
 
     def forget_all(self) -> int:
         """How many memories the folder had; they are gone, and so is all that was known of it. Its files stay."""
@@ -244,6 +258,12 @@ class FolderSync:
         done = {plan.path: plan.known for plan in plans if known.get(plan.path) != plan.known}
         if done:
             self._notes.keep(done)
+
+    def _long_gone(self, gone: Mapping[str, Known]) -> dict[str, Known]:
+        now = self._clock()
+        since = {path: self._missing.get(path, now if self._verified else -math.inf) for path in gone}
+        self._missing = {path: at for path, at in since.items() if now - at < self._grace}
+        return {path: known for path, known in gone.items() if path not in self._missing}
 
     def _forget(self, gone: Mapping[str, Known]) -> Iterator[Change]:
         for paths in _batches(list(gone), BATCH_FILES):
