@@ -13,6 +13,9 @@ from recollect.formats.front_matter import date_in_name, read_front_matter
 from recollect.formats.passages import Fits, passages
 from recollect.formats.text_files import MAX_BYTES, SUFFIXES, Decoded, Unreadable, decode, read_bytes, walk
 
+MOST_PASSAGES = 20_000
+"""Of one file. Three times what the largest file of prose has; a file made of headings could have a million."""
+
 
 class MarkdownFolder:
     """Notes of a folder, or of one file, as memories."""
@@ -49,11 +52,14 @@ class MarkdownFolder:
         if decoded.note:
             yield Skipped(path, decoded.note)
         seen: Counter[str] = Counter()
-        for draft in drafts(path, decoded, fits=self._fits):
-            # By what it says, not by its lines: a paragraph that moved down is the same memory.
-            says = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
-            seen[says] += 1
-            yield Item(draft, f"{path}#{says}.{seen[says]}", draft["source"])
+        try:
+            for draft in drafts(path, decoded, fits=self._fits):
+                # By what it says, not by its lines: a paragraph that moved down is the same memory.
+                says = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
+                seen[says] += 1
+                yield Item(draft, f"{path}#{says}.{seen[says]}", draft["source"])
+        except Unreadable as error:
+            yield Skipped(path, f"{error}; what is behind them was passed over")
 
 
 def drafts(path: str, decoded: Decoded, *, fits: Fits | None = None) -> Iterator[dict[str, Any]]:
@@ -61,13 +67,17 @@ def drafts(path: str, decoded: Decoded, *, fits: Fits | None = None) -> Iterator
 
     It happened on the day that the front matter or the file's name tells. The time at which the file was last written
     is not taken for it: copying, checking out and correcting a letter change that, and the past does not move.
+    `Unreadable` where there are too many.
     """
     lines = decoded.lines()
     front = read_front_matter(lines)
     told = {"title": front.title, "tags": list(front.tags)}
     shared: dict[str, Any] = {name: value for name, value in told.items() if value}
     occurred = front.date or date_in_name(PurePosixPath(path).stem)
-    for passage in passages(lines[front.lines :], fits=fits, first=front.lines + 1, title=front.title):
+    found = passages(lines[front.lines :], fits=fits, first=front.lines + 1, title=front.title)
+    for number, passage in enumerate(found):
+        if number == MOST_PASSAGES:
+            raise Unreadable(f"it has more than {MOST_PASSAGES:,} passages")
         place = {"file": path, "lines": [passage.first, passage.last], "headings": list(passage.headings)}
         draft = {
             "text": passage.text,
