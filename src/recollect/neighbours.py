@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from recollect.models import Context, Key, Kind, Memory
-from recollect.stores import Store
+from recollect.stores import Searching
 
 
 def fetch_neighbours(
-    store: Store,
+    store: Searching,
     memories: Mapping[Key, Memory],
     *,
     around: Sequence[Key],

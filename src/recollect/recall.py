@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import perf_counter
+from typing import cast
 
 from recollect.embedders import Embedder
 from recollect.errors import Unavailable
@@ -15,7 +16,8 @@ from recollect.models import Candidate, Context, Key, Leg, LegReport, Memory, Pe
 from recollect.neighbours import fetch_neighbours
 from recollect.ranking import Tuning, order, pick
 from recollect.rerankers import Reranker, rerank_best
-from recollect.stores import Found, Store, Vector
+from recollect.stores import Found, Searching, Store, Vector
+from recollect.stores.at_once import Asked, AtOnce, InOneGo
 from recollect.when import period
 
 EMBED_SECONDS = 5.0
@@ -82,14 +84,18 @@ def gather(
     embed_seconds: float = EMBED_SECONDS,
 ) -> Gathered:
     """What the legs found for a question, with what stands around it; nothing is ranked yet."""
-    searches = _search(question, store, embedder, threads, embed_seconds)
+    source: Searching = store
+    if isinstance(store, AtOnce):
+        searches, source = _search_at_once(question, store, embedder, threads, embed_seconds)
+    else:
+        searches = _search(question, store, embedder, threads, embed_seconds)
     watch = _Watch()
-    memories, context = _fetch(searches, question, store)
+    memories, context = _fetch(searches, question, source)
     watch.lap("fetch")
-    legs = tuple(_leg(searched, question, store, memories) for searched in searches if searched.ran)
+    legs = tuple(_leg(searched, question, source, memories) for searched in searches if searched.ran)
     vectors = {}
     if question.tuning.diversity > 0:
-        vectors = {memories[key].id: row for key, row in store.vectors(list(memories)).items()}
+        vectors = {memories[key].id: row for key, row in source.vectors(list(memories)).items()}
     watch.lap("score")
     searching = {name: ms for searched in searches for name, ms in searched.stages.items()}
     return Gathered(searches, legs, context, vectors, searching | watch.laps)
@@ -153,18 +159,66 @@ def _search(
     meaning: Future[Searched] | None = None
     if tuning.semantic_weight > 0 and question.text.strip():
         meaning = threads.submit(_by_meaning, question, store, embedder)
-    words = Searched("keyword", tuning.keyword_weight, ran=False, note=_why_not_run(question, tuning.keyword_weight))
+    words = _not_run("keyword", question, tuning.keyword_weight)
     if tuning.keyword_weight > 0 and question.text.strip():
         words = _by_words(question, store)
     if meaning is None:
-        note = _why_not_run(question, tuning.semantic_weight)
-        return Searched("semantic", tuning.semantic_weight, ran=False, note=note), words
+        return _not_run("semantic", question, tuning.semantic_weight), words
     try:
         return meaning.result(timeout=embed_seconds), words
     except TookTooLong:
         meaning.cancel()
-        note = f"the embedder did not answer within {embed_seconds:g} seconds"
-        return Searched("semantic", tuning.semantic_weight, ran=False, note=f"unavailable: {note}"), words
+        return _too_slow(question, embed_seconds), words
+
+
+def _search_at_once(
+    question: Question,
+    store: AtOnce,
+    embedder: Callable[[], Embedder | None],
+    threads: Executor,
+    embed_seconds: float,
+) -> tuple[tuple[Searched, Searched], Searching]:
+    """Both legs in one request, which the question's vector has to be there for; and what answers all further ones."""
+    tuning, asks = question.tuning, bool(question.text.strip())
+    words = _not_run("keyword", question, tuning.keyword_weight)
+    meaning = _not_run("semantic", question, tuning.semantic_weight)
+    if tuning.semantic_weight > 0 and asks:
+        embedding = threads.submit(_embedded, question, cast("Store", store), embedder)
+        try:
+            meaning = embedding.result(timeout=embed_seconds)
+        except TookTooLong:
+            embedding.cancel()
+            meaning = _too_slow(question, embed_seconds)
+    watch = _Watch()
+    asked = Asked(
+        question.text if tuning.keyword_weight > 0 and asks else None,
+        meaning.vector,
+        question.scope,
+        question.pool,
+        max(question.pool, tuning.spread_depth),
+        question.recent_ids,
+        tuning.common_words,
+    )
+    if asked.question is None and asked.vector is None:
+        return (meaning, words), store
+    source = InOneGo(store, asked)
+    watch.lap("search")
+    if asked.vector is not None:
+        found = source.search_vectors(asked.vector, asked.scope, limit=asked.depth)
+        meaning = replace(meaning, found=found, stages={**meaning.stages, "semantic": watch.laps["search"]})
+    if asked.question is not None:
+        found = source.search_words(asked.question, asked.scope, limit=asked.limit)
+        words = Searched("keyword", tuning.keyword_weight, found, stages={"keyword": watch.laps["search"]})
+    return (meaning, words), source
+
+
+def _not_run(name: str, question: Question, weight: float) -> Searched:
+    return Searched(name, weight, ran=False, note=_why_not_run(question, weight))
+
+
+def _too_slow(question: Question, seconds: float) -> Searched:
+    note = f"unavailable: the embedder did not answer within {seconds:g} seconds"
+    return Searched("semantic", question.tuning.semantic_weight, ran=False, note=note)
 
 
 def _why_not_run(question: Question, weight: float) -> str:
@@ -185,6 +239,19 @@ def _by_words(question: Question, store: Store) -> Searched:
 
 
 def _by_meaning(question: Question, store: Store, embedder: Callable[[], Embedder | None]) -> Searched:
+    embedded = _embedded(question, store, embedder)
+    if embedded.vector is None:
+        return embedded
+    watch = _Watch()
+    # Deeper than the pool, because spread scaling looks at how the best stand out from the crowd.
+    depth = max(question.pool, question.tuning.spread_depth)
+    found = store.search_vectors(embedded.vector, question.scope, limit=depth, exclude=question.recent_ids)
+    watch.lap("semantic")
+    return replace(embedded, found=found, stages={**embedded.stages, **watch.laps})
+
+
+def _embedded(question: Question, store: Store, embedder: Callable[[], Embedder | None]) -> Searched:
+    """The search by meaning with its question's vector, still to be made; or why there is none."""
     weight = question.tuning.semantic_weight
     watch = _Watch()
     try:
@@ -192,11 +259,7 @@ def _by_meaning(question: Question, store: Store, embedder: Callable[[], Embedde
     except Unavailable as error:
         return Searched("semantic", weight, ran=False, note=f"unavailable: {error}")
     watch.lap("embed")
-    # Deeper than the pool, because spread scaling looks at how the best stand out from the crowd.
-    depth = max(question.pool, question.tuning.spread_depth)
-    found = store.search_vectors(vector, question.scope, limit=depth, exclude=question.recent_ids)
-    watch.lap("semantic")
-    return Searched("semantic", weight, found, vector=vector, stages=watch.laps)
+    return Searched("semantic", weight, vector=vector, stages=watch.laps)
 
 
 def _embed(text: str, store: Store, embedder: Embedder | None) -> Vector:
@@ -226,9 +289,10 @@ def _missing(searches: Sequence[Searched], not_reranked: str | None) -> dict[str
     return {what: why for what, why in lacks.items() if why}
 
 
-def _fetch(searches: Sequence[Searched], question: Question, store: Store) -> tuple[Mapping[Key, Memory], Context]:
+def _fetch(searches: Sequence[Searched], question: Question, store: Searching) -> tuple[Mapping[Key, Memory], Context]:
     """The candidates of all legs, with their neighbours where those count."""
-    memories = store.fetch(_keys(searches, question.pool))
+    found = _keys(searches, question.pool)
+    memories = store.fetch(found) if found else {}
     tuning = question.tuning
     if not memories or not (tuning.neighbour_weight or tuning.session_weight):
         return memories, Context()
@@ -248,7 +312,7 @@ def _keys(searches: Sequence[Searched], pool: int) -> list[Key]:
     return list(dict.fromkeys(found.key for searched in searches for found in searched.found[:pool]))
 
 
-def _leg(searched: Searched, question: Question, store: Store, memories: Mapping[Key, Memory]) -> Leg:
+def _leg(searched: Searched, question: Question, store: Searching, memories: Mapping[Key, Memory]) -> Leg:
     """What a search brought, as ranking takes it: full memories, equal scores by id on every store."""
     own = {found.key: found.score for found in searched.found[: question.pool]}
     candidates = [Candidate(memories[key], score) for key, score in own.items() if key in memories]

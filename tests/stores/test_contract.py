@@ -1084,3 +1084,74 @@ def test_a_key_found_by_id_leads_to_the_same_memory_and_an_unknown_id_to_none(st
 
     assert list(keys) == [id_of(2)]
     assert store.fetch(list(keys.values()))[keys[id_of(2)]].id == id_of(2)
+
+
+# Walking
+
+
+def walked(store: Store, *, limit: int) -> list[Record]:
+    found, cursor = [], None
+    while True:
+        stretch = store.walk(cursor=cursor, limit=limit)
+        assert len(stretch.records) <= limit
+        found += stretch.records
+        cursor = stretch.next_cursor
+        if cursor is None:
+            return found
+
+
+def test_a_walk_gives_every_memory_of_every_profile_once_with_all_its_vectors(store: Store):
+    given = [
+        record(1, vectors=rows(axis(0), axis(1)), session="a", project="p", access_count=3, accessed=NOW),
+        embedded(2, profile="elsewhere", metadata={"n": 1}, evergreen=True),
+        record(3, profile="elsewhere", session="b", position=7),
+        embedded(4),
+        embedded(5),
+    ]
+    stored = store.add(given, model=MODEL)
+    keys = store.keys([id_of(5)])
+    store.attach({keys[id_of(5)]: rows(axis(9))}, model=OTHER)
+
+    for limit in (1, 2, 5, 50):
+        found = {one.memory.id: one for one in walked(store, limit=limit)}
+
+        assert len(found) == 5
+        assert [found[one.id].memory for one in stored] == stored
+        assert {id: len(one.vectors) for id, one in found.items() if one.vectors is not None} == {
+            id_of(1): 2, id_of(2): 1, id_of(4): 1, id_of(5): 1
+        }  # fmt: skip
+        assert found[id_of(1)].vectors == pytest.approx(rows(axis(0), axis(1)), abs=1e-3)
+
+
+def test_a_walk_goes_on_behind_its_cursor_when_memories_come_and_go_meanwhile(store: Store):
+    store.add([record(number) for number in range(6)], model=None)
+    first = store.walk(limit=2)
+    seen = [one.memory.id for one in first.records]
+
+    store.remove([seen[-1]])
+    store.add([record(9)], model=None)
+    cursor = first.next_cursor
+    while cursor is not None:
+        stretch = store.walk(cursor=cursor, limit=2)
+        seen += [one.memory.id for one in stretch.records]
+        cursor = stretch.next_cursor
+
+    assert len(seen) == len(set(seen))
+    assert {id_of(number) for number in range(6)} <= set(seen)
+
+
+def test_a_walk_through_an_empty_store_has_nothing_to_show(store: Store):
+    assert store.walk() == ([], None)
+
+
+def test_what_was_walked_makes_an_equal_store_elsewhere(store: Store):
+    store.add(scoped_memories(), model=MODEL)
+    store.add([record(900, session="a", profile="ada")], model=None)
+    store.touch([id_of(3)], at=NOW)
+    twin = InMemoryStore()
+
+    for one in walked(store, limit=7):
+        twin.add([one], model=MODEL)
+
+    assert everything(twin, "ada", "bob") == everything(store, "ada", "bob")
+    assert replace(twin.stats(), bytes=0) == replace(store.stats(), bytes=0)

@@ -1,7 +1,8 @@
 """Stores keep memories and retrieve candidates; they never rank.
 
-`open_store` knows them by their address. A store is six small abilities, each a Protocol of its own: keeping memories,
-searching, the catalogue of sessions and projects, short notes, knowing which model made its vectors, and judgements.
+`open_store` knows them by their address. A store is seven small abilities, each a Protocol of its own: keeping
+memories, searching, the catalogue of sessions and projects, short notes, knowing which model made its vectors,
+judgements, and being walked through from end to end.
 """
 
 from __future__ import annotations
@@ -236,8 +237,27 @@ class Judging(Protocol):
         ...
 
 
-class Store(Keeping, Searching, Cataloguing, Noting, Modelling, Judging, Protocol):
-    """All six abilities, and the end of them."""
+class Walked(NamedTuple):
+    """A stretch of a walk, and from where it goes on; None behind the last."""
+
+    records: Sequence[Record]
+    next_cursor: str | None = None
+
+
+class Walking(Protocol):
+    """Everything that is in a store, for whoever takes it elsewhere. Settings are `kept_under` no prefix."""
+
+    def walk(self, *, cursor: str | None = None, limit: int = 500) -> Walked:
+        """Memories of every profile from behind the cursor on, with their vectors of the model that is searched.
+
+        Each comes once, in an order that is the store's own, whatever is written meanwhile; what is added during the
+        walk may come or not.
+        """
+        ...
+
+
+class Store(Keeping, Searching, Cataloguing, Noting, Modelling, Judging, Walking, Protocol):
+    """All seven abilities, and the end of them."""
 
     def check(self) -> list[str]:
         """What is wrong with the store, one sentence each; an empty list is a healthy store."""

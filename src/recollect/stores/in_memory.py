@@ -31,7 +31,7 @@ from recollect.models import (
     Session,
     Stats,
 )
-from recollect.stores import Found, Once, Record, Vector, check_same
+from recollect.stores import Found, Once, Record, Vector, Walked, check_same
 
 # These tokens are part of a row's length in the SQLite index, so of its BM25.
 from recollect.stores.sqlite.scopes import SCOPE_TOKENS
@@ -386,6 +386,15 @@ class InMemoryStore:
     def unjudge(self, judgements: Sequence[Judgement]) -> int:
         with self._lock:
             return sum(self._judged.pop(_judged(one), None) is not None for one in judgements)
+
+    # Walking
+
+    def walk(self, *, cursor: str | None = None, limit: int = 500) -> Walked:
+        with self._lock:
+            ahead = sorted(id for id in self._keys if cursor is None or id > cursor)
+            entries = [self._entries[self._keys[id]] for id in ahead[:limit]]
+            records = [Record(entry.memory, entry.vectors.get(self._active or "")) for entry in entries]
+            return Walked(records, records[-1].memory.id if len(ahead) > limit else None)
 
     # The last of the methods: to a type checker `list` is this one from here on.
 

@@ -11,7 +11,7 @@ from typing import cast
 import apsw
 
 from recollect.models import Day, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
-from recollect.stores import Found, Once, Record, Vector
+from recollect.stores import Found, Once, Record, Vector, Walked
 from recollect.stores.sqlite import (
     catalogue,
     checks,
@@ -330,6 +330,17 @@ class SqliteStore:
     def unjudge(self, judgements: Sequence[Judgement]) -> int:
         with self._write() as connection:
             return judgement_table.remove(connection, judgements)
+
+    # Walking
+
+    def walk(self, *, cursor: str | None = None, limit: int = 500) -> Walked:
+        with self._connections.read() as connection:
+            keys = memory_table.walk_keys(connection, cursor=cursor, limit=limit + 1)
+            found = by_keys(connection, keys)
+            state = read_state(connection)
+            vectors = vector_blocks.stored_vectors(connection, keys, state.model) if state.model else {}
+        records = [Record(found[key], vectors.get(key)) for key in keys]
+        return Walked(records[:limit], records[limit - 1].memory.id if len(records) > limit else None)
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:

@@ -54,6 +54,12 @@ def list_keys(connection: apsw.Connection, reach: Reach, *, cursor: str | None =
     return [key for (key,) in connection.execute(_LISTING, values)]
 
 
+def walk_keys(connection: apsw.Connection, *, cursor: str | None, limit: int) -> list[int]:
+    """The keys of all memories by id, from behind the cursor on."""
+    statement = "SELECT key FROM memories WHERE id > ? ORDER BY id LIMIT ?"
+    return [key for (key,) in connection.execute(statement, (cursor or "", limit))]
+
+
 def row(key: int, memory: Memory, numbers: Numbers, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
     """The values of a memory for `INSERT`."""
     metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None

@@ -92,6 +92,22 @@ def slots_of(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, list
     return found
 
 
+def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int) -> dict[int, Vector]:
+    """Every part's vector of these memories, for one model; a memory that has none is not in it."""
+    wanted = array("q", keys)
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        "SELECT v.memory, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value "
+        "WHERE v.slot >= ? << 40 AND v.slot < ? << 40 ORDER BY v.memory, v.slot",
+        (apsw.carray(wanted), model, model + 1),
+    )
+    return {
+        key: np.stack([np.frombuffer(embedding, "<f2") for _, embedding in parts]).astype(np.float32)
+        for key, parts in groupby(rows, key=lambda row: row[0])
+    }
+
+
 def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
     """Take the vectors of these memories out, of every model."""
     slots = [slot for of_memory in slots_of(connection, keys).values() for slot in of_memory]
