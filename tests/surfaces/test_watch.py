@@ -195,7 +195,7 @@ def test_with_the_real_model_a_passage_is_found_by_the_heading_above_it_and_its_
     done = run("--store", str(store), "watch", str(folder), "--once", embedder="bge-small")
     assert done.returncode == 0, done.stderr
 
-    for question, place in (("what does parking cost?", "car.md:5"), ("price of the gym", "gym.md:5")):
+    for question, place in (("what does parking cost?", f"{folder}/car.md:5"), ("price of the gym", "gym.md:5")):
         answer = run("--store", str(store), "recall", question, embedder="bge-small").stdout
         assert plain[:20] in answer.splitlines()[0]
         assert place in answer.splitlines()[1]

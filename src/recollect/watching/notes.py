@@ -90,6 +90,12 @@ def open_notes(store: Noting, folder: Path, *, profile: str, project: str | None
     return FolderNotes(store, secrets.token_hex(8), folder, profile=profile, project=named)
 
 
+def watched_folders(store: Noting, *, profile: str) -> list[Path]:
+    """The folders that a profile keeps in step."""
+    found = (json.loads(text) for text in store.kept_under(FOLDERS).values())
+    return [Path(told["folder"]) for told in found if told["profile"] == profile]
+
+
 def _moved(notes: FolderNotes, before: Path, now: Path) -> bool:
     """Whether a folder that is no longer where it was is this one: most of its files are here."""
     if before.is_dir():
