@@ -303,7 +303,7 @@ def test_only_one_at_a_time_watches_a_folder_for_a_store_and_a_killed_one_leaves
     assert run("--store", str(store), "watch", str(folder), "--once").returncode == 0
 
 
-def test_the_store_may_lie_in_the_folder_without_waking_the_watcher_for_ever(folder):
+def test_the_store_may_lie_in_the_folder_and_of_many_edits_the_last_one_stays(folder):
     store = folder / "store.db"
     write(folder, "a.md", "first")
 

@@ -12,6 +12,7 @@ import pytest
 from recollect.engine import Engine
 from recollect.errors import Conflict, MissingExtra
 from recollect.watching import Change, Stop, alone, keep_in_step
+from recollect.watching.loop import _interesting
 from tests.surfaces.service import until
 from tests.watching.build import memories, syncing, write
 
@@ -49,6 +50,17 @@ def test_without_events_it_looks_every_few_seconds_instead(open_engine, tmp_path
     assert [change.reason for change in told if change.change == "waiting"] == [
         "no events (no more inotify watches): looking every 0.05 seconds instead"
     ]
+
+
+def test_it_wakes_for_notes_folders_and_what_is_gone_but_not_for_its_own_store_or_what_is_hidden(tmp_path):
+    for path in ("a.md", "store.db", "store.db-wal", ".git/x.md", "v1.2/b.TXT"):
+        write(tmp_path, path)
+
+    def wakes(path: str) -> bool:
+        return _interesting(tmp_path, str(tmp_path / path))
+
+    assert [path for path in ("a.md", "v1.2", "v1.2/b.TXT", "gone", "gone.dir", "") if not wakes(path)] == []
+    assert [path for path in ("store.db", "store.db-wal", ".git", ".git/x.md", ".a.md.swp") if wakes(path)] == []
 
 
 def test_without_its_package_it_says_what_to_install(open_engine, tmp_path, monkeypatch):
