@@ -11,6 +11,7 @@ from recollect.errors import Conflict, Invalid
 from recollect.models import Judgement, Memory, Model, Plain
 from recollect.stores import Record, Store
 from recollect.tokens import PREFIX as TOKENS
+from recollect.tuning_log import HISTORY, KNOBS
 
 STRETCH = 500
 """How many memories, or judgements, one write takes."""
@@ -201,8 +202,8 @@ def _copy_notes(source: Store, target: Store, done: Copied, options: Options) ->
 
 
 def _room(name: str) -> str:
-    """Notes that belong together: the knobs and their history."""
-    return name.partition("/")[0]
+    """What a note belongs to: the knobs and their history come from one store."""
+    return KNOBS if name in (KNOBS, HISTORY) else name
 
 
 def notes_of(store: Store, *, tokens: bool) -> dict[str, str]:
