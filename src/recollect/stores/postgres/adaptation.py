@@ -18,7 +18,7 @@ from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
 from psycopg.types.numeric import Int8BinaryDumper
-from psycopg.types.string import StrBinaryDumper, TextBinaryLoader, TextLoader
+from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
 from recollect.errors import Invalid
 from recollect.stores import Vector
@@ -53,7 +53,12 @@ def _stood_for(found: re.Match[str]) -> str:
     return _LEAD if code == _LOW + 1 else chr(_FIRST_SURROGATE + code - _SURROGATES)
 
 
-class _TextDumper(StrBinaryDumper):
+class _TextDumper(StrDumper):
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
+
+
+class _TextBinaryDumper(StrBinaryDumper):
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
 
@@ -107,6 +112,7 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     """Teach a connection our values. The extension is there already."""
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
+    adapters.register_dumper(str, _TextBinaryDumper)
     adapters.register_dumper(int, Int8BinaryDumper)  # one size: else a statement is prepared for each mixture of sizes
     for name in ("text", "varchar"):
         adapters.register_loader(name, _TextLoader)

@@ -21,7 +21,7 @@ QUIET_SECONDS = 5.0
 _LARGE = """
     SELECT m.id, m.dimension FROM models AS m
     WHERE NOT m.retired AND to_regclass('vectors_near_' || m.id::text) IS NULL
-      AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %s) AS some) > %s
+      AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %s) AS a_few) > %s
 """
 
 _BROKEN = """
