@@ -68,9 +68,7 @@ class Server:
             with (self.data / "postgresql.conf").open("a") as file:
                 file.write(f"{_SETTINGS}\n{settings}\n")
         else:
-            self._run(
-                "pg_basebackup", "--write-recovery-conf", "--checkpoint=fast", "-h", str(copy_of.folder), "-U", "postgres"
-            )  # fmt: skip
+            self._run("pg_basebackup", "-R", "--checkpoint=fast", "-h", str(copy_of.folder), "-U", "postgres")
             with (self.data / "postgresql.conf").open("a") as file:
                 file.write(settings)
         self.start()

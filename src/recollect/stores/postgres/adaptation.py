@@ -1,14 +1,14 @@
 """Python's values as PostgreSQL's, and back: any text at all, whole numbers of one size, half-precision vectors.
 
-PostgreSQL's text can hold neither NUL nor half of a surrogate pair, Python's can. U+FDD0, which is no character, leads in
-a stand-in for each of them and for itself; all other text is stored as it is.
+PostgreSQL's text can hold neither NUL nor half of a surrogate pair, Python's can. U+FDD0, which is no character, leads
+in a stand-in for each of them and for itself; all other text is stored as it is.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psycopg
@@ -65,12 +65,12 @@ class _TextBinaryDumper(StrBinaryDumper):
 
 class _TextLoader(TextLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(super().load(data))
+        return unescaped(cast("str", super().load(data)))
 
 
 class _TextBinaryLoader(TextBinaryLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(super().load(data))
+        return unescaped(cast("str", super().load(data)))
 
 
 class Half:

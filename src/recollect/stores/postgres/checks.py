@@ -56,8 +56,8 @@ def problems(connection: Connection) -> list[str]:
             [(count,)] = connection.execute(statement.encode()).fetchall()
             if count:
                 found.append(sentence.format(count))
-        for (name,) in connection.execute(_INDEXES):
-            found.append(f"the index {name} is not complete; it is made anew when memories are next added, or by REINDEX")
+        broken = [name for (name,) in connection.execute(_INDEXES)]
+        found += [f"the index {name} is not complete; run REINDEX, or store something" for name in broken]
         return [*found, *_counts(connection)]
     finally:
         connection.execute("ROLLBACK")
