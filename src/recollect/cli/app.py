@@ -41,7 +41,9 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     ctx: typer.Context,
-    store: Annotated[str | None, typer.Option(help="The store's file.", envvar="RECOLLECT_STORE")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="The store's file, or postgresql://…", envvar="RECOLLECT_STORE")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="Whose memories.", envvar="RECOLLECT_PROFILE")] = None,
     embedder: Annotated[
         str | None,

@@ -213,7 +213,7 @@ class PostgresStore:
         return list(self._read(lambda one: recalling.search_both(one, self._ground(one, asked))).vectors)
 
     def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:
-        return self._read(lambda connection: dict(by_keys(connection, cast("Sequence[int]", keys))))
+        return self._read(lambda one: cast("Mapping[Key, Memory]", by_keys(one, cast("Sequence[int]", keys))))
 
     def keys(self, ids: Sequence[str]) -> Mapping[str, Key]:
         return self._read(lambda connection: dict(memory_table.keys_by_id(connection, ids)))
@@ -230,7 +230,8 @@ class PostgresStore:
         return self._read(lambda one: recalling.look(one, self._ground(one, asked), cast("Sequence[int]", keys)))
 
     def neighbours(self, keys: Sequence[Key]) -> Mapping[Key, tuple[Key | None, Key | None]]:
-        return self._read(lambda one: dict(memory_table.neighbours(one, cast("Sequence[int]", keys))))
+        found = self._read(lambda one: memory_table.neighbours(one, cast("Sequence[int]", keys)))
+        return cast("Mapping[Key, tuple[Key | None, Key | None]]", found)
 
     def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
         stored = self._read(lambda one: vector_index.stored_vectors(one, cast("Sequence[int]", keys)))
@@ -274,7 +275,8 @@ class PostgresStore:
 
     def unembedded(self, model: Model, *, limit: int) -> Mapping[Key, Memory]:
         def work(connection: Connection) -> Mapping[Key, Memory]:
-            return dict(by_keys(connection, models.unembedded_keys(connection, model, limit=limit)))
+            keys = models.unembedded_keys(connection, model, limit=limit)
+            return cast("Mapping[Key, Memory]", by_keys(connection, keys))
 
         return self._here(work)
 

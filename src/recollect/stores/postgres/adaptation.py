@@ -1,14 +1,14 @@
 """Python's values as PostgreSQL's, and back: any text at all, whole numbers of one size, half-precision vectors.
 
-PostgreSQL's text can hold neither NUL nor half of a surrogate pair, Python's can. U+FDD0, which is no character, leads in
-a stand-in for each of them and for itself; all other text is stored as it is.
+PostgreSQL's text can hold neither NUL nor half of a surrogate pair, Python's can. U+FDD0, which is no character, leads
+in a stand-in for each of them and for itself; all other text is stored as it is.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import psycopg
@@ -18,7 +18,7 @@ from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
 from psycopg.types.numeric import Int8BinaryDumper
-from psycopg.types.string import StrBinaryDumper, TextBinaryLoader, TextLoader
+from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
 from recollect.errors import Invalid
 from recollect.stores import Vector
@@ -53,19 +53,24 @@ def _stood_for(found: re.Match[str]) -> str:
     return _LEAD if code == _LOW + 1 else chr(_FIRST_SURROGATE + code - _SURROGATES)
 
 
-class _TextDumper(StrBinaryDumper):
+class _TextDumper(StrDumper):
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
+
+
+class _TextBinaryDumper(StrBinaryDumper):
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
 
 
 class _TextLoader(TextLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(super().load(data))
+        return unescaped(cast("str", super().load(data)))
 
 
 class _TextBinaryLoader(TextBinaryLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(super().load(data))
+        return unescaped(cast("str", super().load(data)))
 
 
 class Half:
@@ -107,6 +112,7 @@ def adapt(connection: psycopg.Connection[Any]) -> None:
     """Teach a connection our values. The extension is there already."""
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
+    adapters.register_dumper(str, _TextBinaryDumper)
     adapters.register_dumper(int, Int8BinaryDumper)  # one size: else a statement is prepared for each mixture of sizes
     for name in ("text", "varchar"):
         adapters.register_loader(name, _TextLoader)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from recollect.errors import Invalid
 
@@ -48,7 +48,7 @@ def parse_address(text: str) -> Address:
     if replica is not None and not replica.startswith(("postgresql://", "postgres://")):
         raise Invalid("replica: an address that begins with postgresql://, with its special characters as %XX")
     return Address(
-        urlunsplit(parts._replace(query=urlencode(theirs))),
+        urlunsplit(parts._replace(query=urlencode(theirs, quote_via=quote))),
         schema,
         replica,
         _number("deadline", ours.get("deadline"), DEADLINE, 0.1, 3600),
@@ -73,9 +73,8 @@ def without_password(address: str) -> str:
     if parts.password:
         who, _, where = parts.netloc.rpartition("@")
         parts = parts._replace(netloc=f"{who.partition(':')[0]}:***@{where}")
-    shown = []
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if "password" in name:
-            value = "***"
-        shown.append((name, without_password(value) if name == "replica" else value))
-    return urlunsplit(parts._replace(query=urlencode(shown, safe="/:*@")))
+    shown = [
+        (name, "***" if "password" in name else without_password(value) if name == "replica" else value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    return urlunsplit(parts._replace(query=urlencode(shown, safe="/:*@", quote_via=quote)))

@@ -56,8 +56,8 @@ def problems(connection: Connection) -> list[str]:
             [(count,)] = connection.execute(statement.encode()).fetchall()
             if count:
                 found.append(sentence.format(count))
-        for (name,) in connection.execute(_INDEXES):
-            found.append(f"the index {name} is not complete; it is made anew when memories are next added, or by REINDEX")
+        broken = [name for (name,) in connection.execute(_INDEXES)]
+        found += [f"the index {name} is not complete; REINDEX it, or wait for a large write" for name in broken]
         return [*found, *_counts(connection)]
     finally:
         connection.execute("ROLLBACK")
@@ -76,7 +76,8 @@ def _counts(connection: Connection) -> list[str]:
     kept: dict[str, int] = {}
     kept_length = 0
     for name, memories, terms in connection.execute(
-        "SELECT name, sum(memories)::bigint, sum(length)::bigint FROM (TABLE counts UNION ALL TABLE count_changes) AS c "
+        "SELECT name, sum(memories)::bigint, sum(length)::bigint "
+        "FROM (TABLE counts UNION ALL TABLE count_changes) AS c "
         "GROUP BY name HAVING sum(memories) <> 0 OR sum(length) <> 0",
         binary=True,
     ):

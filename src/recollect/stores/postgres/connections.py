@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server: reads that outlive a lost server, writes that happen once, errors in our words."""
+"""Reading and writing on a server: reads outlive its loss, writes happen once, errors are in our words."""
 
 from __future__ import annotations
 
@@ -111,18 +111,18 @@ class Connections:
         self, connection: Connection, work: Callable[[Connection], T], token: UUID, done: list[T], *, durable: bool
     ) -> T:
         with connection.pipeline():
-            connection.execute("BEGIN")
+            connection.execute("BEGIN", prepare=False)
             if not durable:
-                connection.execute("SET LOCAL synchronous_commit = off")
+                connection.execute("SET LOCAL synchronous_commit = off", prepare=False)
             # Waits for the earlier try, should it still be under way.
             noted = connection.execute(_NOTE, (token,))
         try:
             if noted.fetchone() is None:
-                connection.execute("ROLLBACK")
+                connection.execute("ROLLBACK", prepare=False)
                 return done[-1]
             outcome = work(connection)
             done.append(outcome)
-            connection.execute("COMMIT")
+            connection.execute("COMMIT", prepare=False)
         except BaseException:
             if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.rollback()

@@ -89,7 +89,8 @@ class Footing:
     def searched(self, common: float) -> list[str]:
         """The terms that search; the others only score. Common ones cost most of the time and find little."""
         rare = rare_terms(self.everywhere, self.everywhere, memories=self.memories, common=common)
-        most, entries, chosen = max(ENTRIES, self.memories // 50), 0, []
+        chosen: list[str] = []
+        most, entries = max(ENTRIES, self.memories // 50), 0
         for term in rare:
             entries += self.everywhere[term]
             if not chosen or entries <= most:
@@ -125,7 +126,22 @@ def find_footing(connection: Connection, scope: Scope, question: str | None = No
         },
         binary=True,
     ).fetchall()[0]
-    profile, projects, sessions, memories, query, total, length, number, *model, indexed, parts, terms, everywhere, here = row
+    (
+        profile,
+        projects,
+        sessions,
+        memories,
+        query,
+        total,
+        length,
+        number,
+        *model,
+        indexed,
+        parts,
+        terms,
+        everywhere,
+        here,
+    ) = row
     reach = None
     nowhere = projects is not None and not projects and not sessions
     if profile is not None and kinds != [] and not nowhere:

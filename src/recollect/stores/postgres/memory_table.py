@@ -65,12 +65,8 @@ def insert(
     with connection.cursor() as cursor, cursor.copy(COPY) as copy:
         copy.set_types(COPIED_TYPES)
         for key, memory, at, position, words in zip(keys, memories, placed, positions, terms, strict=True):
-            copy.write_row(
-                (
-                    key, memory.id, at.profile, at.project or None, at.session or None, position, at.kind,
-                    *values(memory), " ".join(words), len(words) + SCOPE_TOKENS,
-                )  # fmt: skip
-            )
+            scope = (at.profile, at.project or None, at.session or None, position, at.kind)
+            copy.write_row((key, memory.id, *scope, *values(memory), " ".join(words), len(words) + SCOPE_TOKENS))
 
 
 def replace(connection: Connection, key: int, memory: Memory, at: Numbers, terms: Sequence[str]) -> None:

@@ -75,7 +75,7 @@ def _see_to_pgvector(connection: psycopg.Connection[Any]) -> None:
             ) from None
         except (errors.UndefinedFile, errors.FeatureNotSupported):
             raise Invalid(
-                "the server does not have pgvector; install it there (https://github.com/pgvector/pgvector), 0.8 or newer"
+                "the server does not have pgvector; install 0.8 or newer there (https://github.com/pgvector/pgvector)"
             ) from None
         version = _one(connection, there)
     found = tuple(int(part) for part in re.findall(r"\d+", str(version))[:2])

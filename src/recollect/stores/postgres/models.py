@@ -32,7 +32,8 @@ def register(connection: Connection, model: Model) -> int:
     number = number_of(connection, model)
     if not number:
         connection.execute(
-            "INSERT INTO models (name, revision, dimension, fingerprint) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            "INSERT INTO models (name, revision, dimension, fingerprint) VALUES (%s, %s, %s, %s) "
+            "ON CONFLICT DO NOTHING",
             (model.name, model.revision, model.dimension, model.fingerprint),
         )
         number = number_of(connection, model)
@@ -54,8 +55,7 @@ def count_unembedded(connection: Connection, model: Model) -> int:
 
 
 def without_vector(connection: Connection, keys: Iterable[int], number: int) -> dict[int, tuple[int, ...]]:
-    """Those of these memories that exist and have no vector of this model, with where they are; nobody else changes
-    them until we are done."""
+    """Where those of these memories are that exist and have no vector of this model; nobody else changes them."""
     rows = connection.execute(
         "SELECT m.key, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind FROM memories AS m "
         "WHERE m.key = ANY (%s) ORDER BY m.key FOR UPDATE",

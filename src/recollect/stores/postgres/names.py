@@ -28,7 +28,7 @@ _FREE = """
     FROM unnest(%s::integer[]) AS wanted (session)
 """
 
-# New names are inserted in one order by everybody: two writers that make the same ones wait, and do not lock each other.
+# New names are inserted in one order by everybody: two who make the same ones wait, and do not lock each other out.
 _NEW_PROFILES = "INSERT INTO profiles (name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING"
 _NEW_PROJECTS = """
     INSERT INTO projects (profile, name) SELECT * FROM unnest(%s::integer[], %s::text[]) ON CONFLICT DO NOTHING

@@ -30,6 +30,7 @@ def keep(connection: Connection, changes: Mapping[str, str | None], expecting: M
             connection.execute("DELETE FROM kept WHERE name = %s", (name,))
         else:
             connection.execute(
-                "INSERT INTO kept VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
+                "INSERT INTO kept VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (name, value),
             )
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
 
@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from recollect.errors import Unavailable
 from recollect.stores.postgres.adaptation import adapt
+from recollect.stores.postgres.problems import is_lost
 
 Connection = psycopg.Connection[Any]
 
@@ -42,10 +43,10 @@ class Pool:
     """At most so many connections to one server. The last one given back is the first to be taken again."""
 
     def __init__(self, server: str, schema: str, *, size: int, settings: Mapping[str, str]) -> None:
-        parts = {**_DEFAULTS, **conninfo_to_dict(server)}
-        if "," in str(parts.get("host", "")):
+        parts = {**_DEFAULTS, **{name: str(value) for name, value in conninfo_to_dict(server).items()}}
+        if "," in parts.get("host", ""):
             parts.setdefault("target_session_attrs", "read-write")  # of several servers, the one that is not a standby
-        self._conninfo = make_conninfo(**parts)
+        self._conninfo = make_conninfo("", **parts)
         self._schema = schema
         self._settings = {**_SETTINGS, **settings}
         self._free = threading.BoundedSemaphore(size)
@@ -69,6 +70,10 @@ class Pool:
                 self._used.add(connection)
             try:
                 yield connection
+            except psycopg.Error as error:
+                if is_lost(error):
+                    self._give_up(connection)
+                raise
             finally:
                 self._take_back(connection)
         finally:
@@ -105,6 +110,13 @@ class Pool:
         connection.prepare_threshold = 0
         return connection
 
+    def _give_up(self, connection: Connection) -> None:
+        """Close this one and all that are idle: what happened to it has happened to them."""
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for lost in (*idle, connection):
+            lost.close()
+
     def _take_back(self, connection: Connection) -> None:
         with self._guard:
             self._used.discard(connection)
@@ -123,7 +135,8 @@ class Pool:
         for connection in idle:
             connection.close()
         for connection in used:
-            connection.cancel_safe(timeout=1)
+            with suppress(psycopg.Error):
+                connection.cancel_safe(timeout=1)
 
     def _check_open(self) -> None:
         if self._closed:

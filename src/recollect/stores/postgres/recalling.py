@@ -17,7 +17,7 @@ from recollect.stores.sqlite.rows import to_memory
 from recollect.words import BM25, K1, B
 
 ORDERING = 12
-"""So many of the searched terms, the rarest, decide which memories are looked at more closely where many match."""
+"""So many of the question's terms, the rarest, decide which memories are looked at closely where many match."""
 
 # Not all of BM25: how often a term occurs in a memory is left out. What it orders is scored anew.
 _BY_WORDS = """
@@ -42,7 +42,7 @@ _BOTH = """
     WITH {by_words}, {near},
     wanted AS (
       SELECT coalesce(w.key, n.memory) AS key, w.key IS NOT NULL AS by_words, n.memory IS NOT NULL AS near, n.score,
-        w.key IS NOT NULL OR n.place <= {limit} AS entire
+        w.key IS NOT NULL OR n.place <= %(limit)s AS entire
       FROM by_words AS w
       FULL JOIN (SELECT memory, score, row_number() OVER (ORDER BY score DESC, memory) AS place FROM near) AS n
         ON n.memory = w.key
@@ -81,16 +81,14 @@ def search_both(connection: Connection, ground: Ground) -> Both:
     searched = footing.searched(asked.common) if asked.question is not None else []
     if reach is None or asked.limit <= 0 or (not searched and serving is None):
         return Both([], [], Seen())
-    values: dict[str, Any] = {**reach.parameters, "exclude": list(asked.exclude)}
+    values: dict[str, Any] = {**reach.parameters, "exclude": list(asked.exclude), "limit": asked.limit}
     words = _words_part(searched, ground, reach, scorer, values) if searched and scorer else _NO_WORDS
     vectors, score_part = _NO_NEAR, "NULL::float8"
     if serving is not None and asked.vector is not None:
         values |= {"vector": Single(asked.vector), "half": Half(asked.vector)}
         vectors = near(serving, reach, depth=round_up(asked.depth), excluding=bool(asked.exclude))
         score_part = _SCORE.format(model=serving.number)
-    statement = _BOTH.format(
-        by_words=words, near=vectors, limit=round_up(asked.limit), score=score_part, columns=COLUMNS
-    )
+    statement = _BOTH.format(by_words=words, near=vectors, score=score_part, columns=COLUMNS)
     rows = connection.execute(statement.encode(), values, binary=True).fetchall()
     return _told_apart(rows, asked, scorer)
 
@@ -103,11 +101,11 @@ def _words_part(searched: Sequence[str], ground: Ground, reach: Reach, scorer: B
     values["per_memory"] = K1 * (1 - B)
     values["per_term"] = K1 * B / max(footing.mean_length, 1e-9)
     presence = []
-    for at, term in enumerate(searched[:ORDERING]):
+    for at, term in enumerate(list(footing.everywhere)[:ORDERING]):
         values[f"term{at}"] = _quoted(term)
         values[f"rarity{at}"] = scorer([term])  # of a memory that says nothing else
         presence.append(f"CASE WHEN words @@ %(term{at})s::tsquery THEN %(rarity{at})s::float8 ELSE 0 END")
-    most = round_up(3 * asked.limit + len(asked.exclude))
+    most = round_up(2 * asked.limit)
     return _BY_WORDS.format(presence=" + ".join(presence), most=most, without=_WITHOUT if asked.exclude else "")
 
 

@@ -18,8 +18,8 @@ COLUMNS = """
     m.evergreen, m.content_hash
 """
 
-_BY_KEYS = f"SELECT {COLUMNS} FROM memories AS m WHERE m.key = ANY (%s)".encode()
-_BY_IDS = f"SELECT {COLUMNS} FROM memories AS m WHERE m.id = ANY (%s)".encode()
+_BY_KEYS = f"SELECT {COLUMNS} FROM memories AS m WHERE m.key = ANY (%s)".encode()  # noqa: S608 - names of columns
+_BY_IDS = f"SELECT {COLUMNS} FROM memories AS m WHERE m.id = ANY (%s)".encode()  # noqa: S608 - names of columns
 
 COPY = b"""
     COPY memories (

@@ -16,18 +16,18 @@ from recollect.stores.postgres.vector_index import EXACT
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 5.0
-"""So long after the last write the index is made: while much is being stored, keeping it up would take most of the time."""
+"""So long after the last write the index is made: keeping it up while much is stored would take most of the time."""
 
 _LARGE = """
     SELECT m.id, m.dimension FROM models AS m
     WHERE NOT m.retired AND to_regclass('vectors_near_' || m.id::text) IS NULL
-      AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %s) AS some) > %s
+      AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %s) AS a_few) > %s
 """
 
 _BROKEN = """
     SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relname LIKE 'vectors\\_near\\_%%'
-      AND (NOT i.indisvalid OR c.relname IN (SELECT 'vectors_near_' || id::text FROM models WHERE retired))
+      AND (NOT i.indisvalid OR c.relname NOT IN (SELECT 'vectors_near_' || id::text FROM models WHERE NOT retired))
 """
 
 
@@ -104,9 +104,11 @@ def _index(connection: Connection) -> None:
         log.info("making the index of vectors of model %s", model)
         connection.execute(
             sql.SQL(
-                "CREATE INDEX CONCURRENTLY {name} ON vectors USING hnsw ((embedding::halfvec({dimension})) halfvec_ip_ops) "
-                "WHERE model = {model}"
-            ).format(name=sql.Identifier(f"vectors_near_{model}"), dimension=sql.Literal(dimension), model=sql.Literal(model))
+                "CREATE INDEX CONCURRENTLY {name} ON vectors "
+                "USING hnsw ((embedding::halfvec({dimension})) halfvec_ip_ops) WHERE model = {model}"
+            ).format(
+                name=sql.Identifier(f"vectors_near_{model}"), dimension=sql.Literal(dimension), model=sql.Literal(model)
+            )
         )
         connection.execute("ANALYZE memories")
         connection.execute("ANALYZE vectors")

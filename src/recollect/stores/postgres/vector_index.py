@@ -35,12 +35,12 @@ _EXACT = """
       GROUP BY memory ORDER BY score DESC, memory LIMIT {depth}
     )"""
 
-# The sum with 0 keeps other indexes out of the first search: in a large scope they are the slower way. If it brought too
-# few memories (many parts of the same ones, or hardly any in reach), everything in reach is looked at after all.
+# The CASE hides the scope from the planner, which else would take another index: in a large scope the slower way. If
+# too few memories come (many parts of the same ones, or hardly any in reach), all in reach are looked at after all.
 _INDEXED = """
     walked AS MATERIALIZED (
       SELECT memory, embedding FROM vectors
-      WHERE model = {model} AND {walked_condition} {without}
+      WHERE model = {model} AND CASE WHEN {condition} THEN true ELSE false END {without}
       ORDER BY (embedding::halfvec({dimension})) <#> %(half)s::halfvec({dimension}) LIMIT {walked}
     ),
     near AS MATERIALIZED (
@@ -60,15 +60,11 @@ def near(serving: Serving, reach: Reach, *, depth: int, excluding: bool) -> str:
     without = _WITHOUT if excluding else ""
     if reach.memories <= EXACT or not serving.indexed:
         return _EXACT.format(model=serving.number, condition=condition, without=without, depth=depth)
-    walked_condition = condition
-    for column in ("profile", "project", "session"):
-        walked_condition = walked_condition.replace(f"{column} =", f"{column} + 0 =")
     walked = min(round_up(int(depth * min(max(serving.parts, 1.0), 20.0) * 1.25) + 32), 20_000)
     return _INDEXED.format(
         model=serving.number,
         dimension=serving.model.dimension,
         condition=condition,
-        walked_condition=walked_condition,
         without=without,
         walked=walked,
         depth=depth,
@@ -90,9 +86,7 @@ def check_vectors(vectors: Iterable[Vector | None], model: Model | None) -> None
             raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
 
 
-def add_vectors(
-    connection: Connection, entries: Sequence[tuple[int, Numbers, Vector]], *, model: int
-) -> None:
+def add_vectors(connection: Connection, entries: Sequence[tuple[int, Numbers, Vector]], *, model: int) -> None:
     """Store the vectors of these memories."""
     with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
         copy.set_types(_TYPES)
@@ -110,7 +104,8 @@ def remove_vectors(connection: Connection, key: int) -> None:
 def move_vectors(connection: Connection, key: int, numbers: Numbers) -> None:
     """Note a memory's new scope beside its vectors."""
     connection.execute(
-        "UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s WHERE memory = %s",
+        "UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s "
+        "WHERE memory = %s",
         (numbers.profile, numbers.project, numbers.session, numbers.kind, key),
     )
 
