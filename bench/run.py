@@ -97,7 +97,8 @@ class Measured:
     def ask(self, *, scoped: bool) -> Asked:
         """Every peer asked every question, by turns."""
         classic = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
-        on_postgres: list[Peer] = [self.postgres.peer, self.postgres.plain] if self.postgres else []
+        there = self.postgres
+        on_postgres: list[Peer] = [there.peer, there.classic, there.plain] if there else []
         peers: list[Peer] = [self._default, *self._rivals, classic, *on_postgres]
         queries, turns = self.corpus.queries, self._plan.passes
         where = "in scope" if scoped else "unscoped"
@@ -105,10 +106,12 @@ class Measured:
             times = by_turns(peers, queries, scoped=scoped, passes=turns, advance=advance)
         with self._progress.task(f"recall at {RECALL_DEPTH} {where}"):
             found = {
-                peer.name: recalled(peer, queries, self._truth, scoped=scoped) for peer in peers if peer is not classic
+                peer.name: recalled(peer, queries, self._truth, scoped=scoped)
+                for peer in peers
+                if "classic" not in peer.name
             }
-        there = stages(self.postgres.peer, queries, scoped=scoped) if self.postgres else {}
-        return Asked(times, found, stages(self._default, queries, scoped=scoped), there)
+        on_server = stages(there.peer, queries, scoped=scoped) if there else {}
+        return Asked(times, found, stages(self._default, queries, scoped=scoped), on_server)
 
     def rank(self) -> RankingTimes:
         """Ranking alone and in a whole recall."""
