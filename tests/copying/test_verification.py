@@ -9,7 +9,8 @@ import pytest
 
 from recollect.copying import Options, verify_stores
 from recollect.copying.agreement import compare_recalls, overlap, same_order
-from recollect.copying.contents import Checksum, numbers_of, read_contents, written
+from recollect.copying.contents import Checksum, numbers_of, read_contents
+from recollect.copying.written import written
 from recollect.models import Hit
 from recollect.stores import Found, Record, Store, open_store
 from recollect.tokens import create_token
@@ -158,6 +159,13 @@ def test_numbers_that_are_equal_are_written_alike():
 
     assert written(given) == written(given._replace(metadata={"n": 10**22, "deep": [1, 2.5]}))
     assert written(given) != written(given._replace(metadata={"n": 10**22, "deep": [1, 2.6]}))
+
+
+def test_an_importance_may_differ_in_its_last_place():
+    given = memory(1, importance=0.24166349407201226)
+
+    assert written(given) == written(given._replace(importance=0.24166349407201224))
+    assert written(given) != written(given._replace(importance=0.2416634))
 
 
 def test_a_sample_is_the_same_whatever_the_order_of_reading():

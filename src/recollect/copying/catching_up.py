@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from recollect.copying.half_done import made_from
+from recollect.copying.written import rounded, written, written_use
 from recollect.errors import Conflict
+from recollect.models import Memory
 from recollect.stores import Record, Store, Vector
 
 
@@ -29,18 +29,22 @@ def changed_records(target: Store, records: Sequence[Record], *, vectors: bool) 
         record
         for record in records
         if record.memory.id in theirs
-        and (
-            theirs[record.memory.id] != record.memory
-            or (vectors and not _same(record.vectors, rows.get(keys[record.memory.id])))
+        and not (
+            _alike(record.memory, theirs[record.memory.id])
+            and (not vectors or _same(record.vectors, rows.get(keys[record.memory.id])))
         )
     ]
+
+
+def _alike(ours: Memory, theirs: Memory) -> bool:
+    return written(ours) == written(theirs) and written_use(ours) == written_use(theirs)
 
 
 def _same(ours: Vector | None, first: Vector | None) -> bool:
     """Whether a memory's vectors begin alike: they are made together, so one of them tells."""
     if ours is None or first is None:
         return ours is None and first is None
-    return bool(np.array_equal(ours[0].astype(np.float16), first.astype(np.float16)))
+    return rounded(ours[0]) == rounded(first)
 
 
 def forget_gone(source: Store, target: Store, *, limit: int) -> int:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from recollect.copying.transfer import unused
-from recollect.models import Memory
-from recollect.stores import Record, Store, Vector
+from recollect.copying.written import rounded, written, written_use
+from recollect.stores import Record, Store
 
 STRETCH = 500
 _SIZE = 16
@@ -61,7 +57,7 @@ class Contents:
         """Take in one memory."""
         memory = record.memory
         self.memories.add(written(memory))
-        self.use.add(memory.id.encode(), json.dumps([_time(memory.accessed), memory.access_count]).encode())
+        self.use.add(memory.id.encode(), written_use(memory))
         for part, row in enumerate(() if record.vectors is None else record.vectors):
             self.vectors.add(memory.id.encode(), str(part).encode(), rounded(row))
         self.by_profile[memory.profile] += 1
@@ -133,32 +129,3 @@ class _Sample:
 
     def records(self) -> list[Record]:
         return [record for _, _, record in sorted(self._largest_first, key=lambda item: item[:2], reverse=True)]
-
-
-def written(memory: Memory) -> bytes:
-    """Everything that a memory says of itself but its use, in one way of writing."""
-    plain = unused(memory)._asdict()
-    for name in ("created", "occurred"):
-        plain[name] = _time(plain[name])
-    plain["metadata"] = _number_alike(dict(memory.metadata))
-    return json.dumps(plain, sort_keys=True, default=str).encode()
-
-
-def _time(time: datetime | None) -> str | None:
-    return None if time is None else time.astimezone(UTC).isoformat()
-
-
-def _number_alike(value: Any) -> Any:
-    """JSON values with whole numbers written alike: one store gives 1e22 back, another one 10000000000000000000000."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, Mapping):
-        return {name: _number_alike(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_number_alike(item) for item in value]
-    return value
-
-
-def rounded(row: Vector) -> bytes:
-    """A vector to float16, which is what the stores keep."""
-    return (row.astype(np.float16) + np.float16(0)).tobytes()  # adding 0 makes -0 the 0 that it equals

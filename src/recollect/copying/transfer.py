@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from recollect.copying.catching_up import changed_records, forget_gone, move_sessions
 from recollect.copying.half_done import NOTE, SOURCE, HalfDone, Noted, begin
+from recollect.copying.written import written
 from recollect.errors import Conflict, Invalid
-from recollect.models import Judgement, Memory, Model, Plain
+from recollect.models import Judgement, Model, Plain
 from recollect.stores import Record, Store
 from recollect.tokens import PREFIX as TOKENS
 from recollect.tuning_log import HISTORY, KNOBS
@@ -144,13 +145,8 @@ def _divided(target: Store, records: Sequence[Record]) -> tuple[list[Record], in
         return list(records), 0, []
     theirs = {memory.id: memory for memory in target.get(list(known))}
     old = [record.memory for record in records if record.memory.id in theirs]
-    conflicts = [memory.id for memory in old if unused(memory) != unused(theirs[memory.id])]
+    conflicts = [memory.id for memory in old if written(memory) != written(theirs[memory.id])]
     return [one for one in records if one.memory.id not in theirs], len(old) - len(conflicts), conflicts
-
-
-def unused(memory: Memory) -> Memory:
-    """The memory as if nobody had used it: being recalled is no change of what it says."""
-    return memory._replace(accessed=None, access_count=0)
 
 
 def _copy_judgements(source: Store, target: Store, done: Copied, options: Options) -> Copied:
