@@ -35,7 +35,7 @@ def records(count: int, *, start: int = 0, vectors: bool = True) -> list[Record]
                     position=10 * number if session else None,
                     kind=dice.choice(["episodic", "episodic", "semantic", "identity"]),
                     speaker=dice.choice([None, "Ada"]),
-                    importance=dice.random(),
+                    importance=round(dice.random(), 3),
                     metadata=dice.choice([{}, {"tags": ["ü", 1.5, None], "large": 1e22}]),
                     source=dice.choice([None, "notes.md"]),
                     occurred=dice.choice([None, NOW - timedelta(days=number, microseconds=7)]),
