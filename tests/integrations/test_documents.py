@@ -13,7 +13,14 @@ from recollect.confined import Confined
 from recollect.errors import Invalid
 from recollect.integrations.documents import FACTS, check_asked, confined, facts
 
-FRAMEWORKS = {"llama_index": "llama-index", "haystack": "haystack", "pydantic_ai": "pydantic-ai"}
+FRAMEWORKS = {
+    "haystack": "haystack",
+    "langchain": "langchain_core",
+    "langgraph": "langgraph",
+    "llama_index": "llama_index",
+    "pydantic_ai": "pydantic_ai",
+}
+"""The package that each adapter is for."""
 
 
 def test_the_wall_goes_around_the_profile_of_the_engine(household):
@@ -51,27 +58,28 @@ def test_what_is_no_part_of_a_question_is_refused_with_what_is():
         check_asked({"limit": 3, "profile": "neighbours"})  # type: ignore[typeddict-unknown-key]
 
 
-@pytest.mark.parametrize(("module", "extra"), FRAMEWORKS.items())
-def test_without_its_framework_an_adapter_says_what_to_install(module, extra):
-    program = f"import sys; sys.modules['{module}'] = None; import recollect.integrations.{module}"
+@pytest.mark.parametrize(("adapter", "package"), FRAMEWORKS.items())
+def test_without_its_framework_an_adapter_says_what_to_install(adapter, package):
+    program = f"import sys; sys.modules['{package}'] = None; import recollect.integrations.{adapter}"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.returncode == 1
-    assert f"pip install 'recollect[{extra}]'" in done.stderr.splitlines()[-1]
+    assert f"pip install 'recollect[{adapter.replace('_', '-')}]'" in done.stderr.splitlines()[-1]
 
 
 def test_every_adapter_is_among_those_tested_here():
     folder = Path(importlib.import_module("recollect.integrations").__path__[0])
 
-    assert {file.stem for file in folder.glob("*.py")} == {*FRAMEWORKS, "__init__", "documents"}
+    assert {file.stem for file in folder.glob("*.py")} == {*FRAMEWORKS, "__init__", "documents", "langgraph_filters"}
 
 
 def test_the_library_and_the_command_line_load_no_framework():
+    packages = list(FRAMEWORKS.values())
     program = (
         "import sys, recollect, recollect.engine, recollect.aio, recollect.confined, recollect.cli.app\n"
         "recollect.Engine\n"
-        f"print([name for name in sys.modules if name.split('.')[0] in {list(FRAMEWORKS)} or 'integrations' in name])"
+        f"print([name for name in sys.modules if name.split('.')[0] in {packages} or 'integrations' in name])"
     )
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
