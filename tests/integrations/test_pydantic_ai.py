@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
 import pytest
-from pydantic_ai import Agent, ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai import Agent, AgentRunResult, ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
@@ -20,6 +21,11 @@ from recollect.integrations.pydantic_ai import NOTICE, RecollectToolset
 from recollect.stores import open_store
 
 Call = tuple[str, dict[str, Any]]
+
+
+def run(agent: Agent[None, str]) -> AgentRunResult[str]:
+    """One run in a loop of its own; `run_sync` leaves one open behind it."""
+    return asyncio.run(agent.run("go"))
 
 
 def answers(toolset: RecollectToolset, *calls: Call | Callable[[Sequence[str]], Call]) -> list[str]:
@@ -40,14 +46,14 @@ def answers(toolset: RecollectToolset, *calls: Call | Callable[[Sequence[str]], 
         name, arguments = call(given) if callable(call) else call
         return ModelResponse(parts=[ToolCallPart(name, arguments)])
 
-    assert Agent(FunctionModel(model), toolsets=[toolset]).run_sync("go").output == "done"
+    assert run(Agent(FunctionModel(model), toolsets=[toolset])).output == "done"
     return given
 
 
 def tools_of(toolset: RecollectToolset) -> dict[str, Any]:
     """The tools as a model is told of them, by name."""
     model = TestModel(call_tools=[])
-    Agent(model, toolsets=[toolset]).run_sync("go")
+    run(Agent(model, toolsets=[toolset]))
     assert model.last_model_request_parameters is not None
     return {tool.name: tool for tool in model.last_model_request_parameters.function_tools}
 
@@ -149,7 +155,7 @@ def test_a_memory_cannot_pose_as_anything_but_data(household):
 
 
 def test_an_agent_is_told_that_memories_are_data(household):
-    result = Agent(TestModel(call_tools=[]), toolsets=[RecollectToolset(household)]).run_sync("go")
+    result = run(Agent(TestModel(call_tools=[]), toolsets=[RecollectToolset(household)]))
 
     assert NOTICE in (result.all_messages()[0].instructions or "")
 
@@ -182,8 +188,8 @@ def test_a_store_that_another_process_keeps_busy_ends_no_run(tmp_path):
 
 
 def test_every_tool_can_be_called_as_its_schema_says(household):
-    result = Agent(TestModel(call_tools=["memory_recall", "memory_remember"]), toolsets=[RecollectToolset(household)])
+    agent = Agent(TestModel(call_tools=["memory_recall", "memory_remember"]), toolsets=[RecollectToolset(household)])
 
-    answer = json.loads(result.run_sync("go").output)
+    answer = json.loads(run(agent).output)
 
     assert set(answer) == {"memory_recall", "memory_remember"}
