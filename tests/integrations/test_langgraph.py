@@ -140,6 +140,13 @@ def test_a_filter_says_which_values_are_wanted_with_and_without_a_question(fille
     assert keys(filled.search(("users",), filter=wanted, query="pizza")) == found
 
 
+def test_two_items_that_say_the_same_are_both_found(store):
+    store.put(("a",), "one", {"text": "Ana likes pizza"})
+    store.put(("a",), "two", {"text": "Ana likes pizza"})
+
+    assert keys(store.search(("a",), query="what does Ana like?")) == ["one", "two"]
+
+
 def test_an_operator_that_does_not_exist_is_an_error(filled):
     with pytest.raises(ValueError, match=r"\$near"):
         filled.search(("users",), filter={"rating": {"$near": 3}})
