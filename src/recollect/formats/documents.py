@@ -1,0 +1,84 @@
+"""Elements of a JSON file, or of the JSON files in an archive, with what was noticed on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from recollect.errors import RecollectError
+from recollect.formats import Broken, Noticed, Skipped
+from recollect.formats.json_stream import Cut, Element, Ignored, Shape, elements, shape_of
+from recollect.formats.reading import Utf8, is_archive, members, open_member, opened, opened_archive
+
+_NOTHING = Shape(frozenset(), frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object of a document, and where it stands."""
+
+    where: str
+    value: dict[str, Any]
+
+
+def objects(
+    path: Path, *, inside: str, lists: tuple[str, ...] = ()
+) -> Iterator[Found | Skipped | Noticed | Broken]:
+    """The objects of a JSON file; of an archive, those of every file in it whose name matches `inside`."""
+    if not is_archive(path):
+        with opened(path) as file:
+            yield from _of_file(path.name, file, lists)
+        return
+    with opened_archive(path) as archive:
+        found = members(archive, inside)
+        if not found:
+            yield Broken(path.name, f"no file in this archive is named like {inside}")
+        for info in found:
+            with open_member(archive, info) as file:
+                yield from _of_file(info.filename, file, lists)
+        read = {info.filename for info in found}
+        for info in members(archive, r"\.jsonl?$"):
+            if info.filename not in read:
+                yield Noticed(info.filename, "this file of the archive is not read")
+
+
+def _of_file(name: str, file: IO[bytes], lists: tuple[str, ...]) -> Iterator[Found | Skipped | Noticed | Broken]:
+    source = Utf8(file)
+    where = name
+    for element in elements(source, lists=lists):
+        if isinstance(element, Ignored):
+            yield Noticed(name, f"'{element.name:.80}' is not read")
+        elif isinstance(element, Cut):
+            yield Broken(f"{name}, behind {where.rpartition(', ')[2]}" if where != name else name, element.reason)
+        else:
+            where = f"{name}, element {element.number}"
+            yield _checked(where, element)
+    if source.replaced:
+        yield Noticed(name, f"some bytes are not {source.encoding}; they were replaced")
+
+
+def _checked(where: str, element: Element) -> Found | Skipped:
+    if element.problem:
+        return Skipped(where, element.problem)
+    if not isinstance(element.value, dict):
+        return Skipped(where, f"a JSON object was expected, not {type(element.value).__name__}")
+    return Found(where, element.value)
+
+
+def looks(path: Path, *, inside: str) -> Shape:
+    """What a JSON file looks like by its beginning, or the first file in an archive whose name matches."""
+    try:
+        if not path.is_file():
+            return _NOTHING
+        if not is_archive(path):
+            with opened(path) as file:
+                return shape_of(file)
+        with opened_archive(path) as archive:
+            for info in members(archive, inside)[:1]:
+                with open_member(archive, info) as file:
+                    return shape_of(file)
+    except RecollectError:
+        pass  # what cannot be opened cannot be recognised; naming the format tells why
+    return _NOTHING
