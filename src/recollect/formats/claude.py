@@ -1,9 +1,9 @@
 """Claude's data export: the zip, or the `conversations.json` in it.
 
-Anthropic does not document it. Relied on, as others describe it (github.com/Sinity/polylogue, docs/providers/claude-ai.md):
-an array of conversations with `uuid`, `name`, `created_at` and `chat_messages`; of a message `uuid`, `sender` (human or
-assistant), `created_at`, `text`, and `content`, blocks of the types text, thinking, tool_use, tool_result; `attachments`
-and `files` with `file_name`. Times are ISO 8601.
+Anthropic does not document it. Relied on, as others describe it (github.com/Sinity/polylogue,
+docs/providers/claude-ai.md): an array of conversations with `uuid`, `name`, `created_at` and `chat_messages`; of a
+message `uuid`, `sender` (human or assistant), `created_at`, `text`, and `content`, blocks of the types text, thinking,
+tool_use, tool_result; `attachments` and `files` with `file_name`. Times are ISO 8601.
 
 A conversation is a session. Where a message has blocks of text they are its text, else `text` is.
 """

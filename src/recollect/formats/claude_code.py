@@ -1,9 +1,10 @@
 """Transcripts of Claude Code: a JSONL file of a session, or a folder of them such as `~/.claude/projects`.
 
-Not documented by Anthropic. Relied on, as others found it in their files (github.com/ticpu/claude-conversation-search-mcp,
-docs/jsonl-format.md): lines with `type` user or assistant, `uuid`, `sessionId`, `timestamp`, `cwd` and `message` with
-`content`, a text or blocks; `isSidechain` marks the work of agents, `isMeta` and `isCompactSummary` what the program wrote
-itself, `isApiErrorMessage` failures. Other types of lines (summary, system, file-history-snapshot, …) are not messages.
+Not documented by Anthropic. Relied on, as others found it in their files
+(github.com/ticpu/claude-conversation-search-mcp, docs/jsonl-format.md): lines with `type` user or assistant, `uuid`,
+`sessionId`, `timestamp`, `cwd` and `message` with `content`, a text or blocks; `isSidechain` marks the work of agents,
+`isMeta` and `isCompactSummary` what the program wrote itself, `isApiErrorMessage` failures. Other types of lines
+(summary, system, file-history-snapshot, …) are not messages.
 
 A session keeps its id; its project is the last part of the folder it began in. A message that a resumed session repeats
 keeps its `uuid`, and so is not stored twice.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,13 @@ class Found:
     value: dict[str, Any]
 
 
-def objects(
-    path: Path, *, inside: str, lists: tuple[str, ...] = ()
-) -> Iterator[Found | Skipped | Noticed | Broken]:
-    """The objects of a JSON file; of an archive, those of every file in it whose name matches `inside`."""
+def objects(path: Path, *, inside: str, lists: tuple[str, ...] = ()) -> Iterator[Found | Skipped | Noticed | Broken]:
+    """The objects of a JSON file; of an archive or folder, those of every file in it whose name matches `inside`."""
+    if path.is_dir():
+        for name in _names(path, inside):
+            with opened(path / name) as file:
+                yield from _of_file(name, file, lists)
+        return
     if not is_archive(path):
         with opened(path) as file:
             yield from _of_file(path.name, file, lists)
@@ -42,6 +46,11 @@ def objects(
         for info in members(archive, r"\.jsonl?$"):
             if info.filename not in read:
                 yield Noticed(info.filename, "this file of the archive is not read")
+
+
+def _names(folder: Path, inside: str) -> list[str]:
+    """The files of an unpacked archive, which lie in its folder."""
+    return sorted(file.name for file in folder.iterdir() if file.is_file() and re.search(inside, file.name))
 
 
 def _of_file(name: str, file: IO[bytes], lists: tuple[str, ...]) -> Iterator[Found | Skipped | Noticed | Broken]:
@@ -70,6 +79,9 @@ def _checked(where: str, element: Element) -> Found | Skipped:
 def looks(path: Path, *, inside: str) -> Shape:
     """What a JSON file looks like by its beginning, or the first file in an archive whose name matches."""
     try:
+        if path.is_dir():
+            names = _names(path, inside)
+            return looks(path / names[0], inside=inside) if names else _NOTHING
         if not path.is_file():
             return _NOTHING
         if not is_archive(path):
@@ -79,6 +91,6 @@ def looks(path: Path, *, inside: str) -> Shape:
             for info in members(archive, inside)[:1]:
                 with open_member(archive, info) as file:
                     return shape_of(file)
-    except RecollectError:
+    except (RecollectError, OSError):
         pass  # what cannot be opened cannot be recognised; naming the format tells why
     return _NOTHING

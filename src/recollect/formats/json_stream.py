@@ -103,7 +103,10 @@ def shape_of(file: IO[bytes]) -> Shape:
             elif event == "map_key" and path == ["start_map"]:
                 outer.add(value)
                 name = value
-            elif event == "map_key" and path in (["start_array", "start_map"], ["start_map", "start_array", "start_map"]):
+            elif event == "map_key" and path in (
+                ["start_array", "start_map"],
+                ["start_map", "start_array", "start_map"],
+            ):
                 inner.add(value)
                 held = name
     except (ijson.JSONError, ValueError):
@@ -124,11 +127,9 @@ def _walk(events: _Events, lists: tuple[str, ...]) -> Iterator[Element | Ignored
 
 
 def _array(events: _Events) -> Iterator[Element]:
-    number = 0
-    for event, value in events:
+    for number, (event, value) in enumerate(events, 1):
         if event == "end_array":
             return
-        number += 1
         builder = _Builder()
         builder.take(event, value, events)
         yield Element(number, builder.value, builder.problem)
@@ -163,53 +164,53 @@ class _Builder:
         self.problem: str | None = None
         self._parts = 0
         self._characters = 0
+        self._holders: list[Any] = []
+        self._names: list[str] = []
 
     def take(self, event: str, value: Any, events: _Events) -> None:
         """Take one whole value, of which the first event was read already."""
-        holders: list[Any] = []
-        names: list[str] = []
         depth = 0
         while True:
-            if event in _CLOSES:
-                depth -= 1
-                if not self.problem:
-                    self.value = holders.pop()
-            elif event == "map_key":
-                self._measure(value)
-                if not self.problem:
-                    names.append(value)
-            else:
-                made = self._made(event, value)
-                depth += event in _OPENS
-                if depth > DEEPEST:
-                    self.problem = f"it is nested deeper than {DEEPEST} levels"
-                if not self.problem:
-                    if holders:
-                        _put(holders[-1], names, made)
-                    if event in _OPENS:
-                        holders.append(made)
-                    self.value = made
+            depth += (event in _OPENS) - (event in _CLOSES)
+            if not self.problem:
+                self._measure(value, depth)
+                self._build(event, value)
             if depth == 0:
-                break
-            if self.problem:
-                holders, names, self.value = [], [], None
+                return
             event, value = next(events)
 
-    def _made(self, event: str, value: Any) -> Any:
-        self._measure(value)
-        if event == "start_map":
-            return {}
-        if event == "start_array":
-            return []
-        return float(value) if isinstance(value, Decimal) else value
+    def _build(self, event: str, value: Any) -> None:
+        if self.problem:
+            self.value, self._holders, self._names = None, [], []
+        elif event in _CLOSES:
+            self.value = self._holders.pop()
+        elif event == "map_key":
+            self._names.append(value)
+        else:
+            made = _made(event, value)
+            if self._holders:
+                _put(self._holders[-1], self._names, made)
+            if event in _OPENS:
+                self._holders.append(made)
+            self.value = made
 
-    def _measure(self, value: Any) -> None:
+    def _measure(self, value: Any, depth: int) -> None:
         self._parts += 1
         self._characters += len(value) if isinstance(value, str) else 0
-        if self._parts > MOST_PARTS:
+        if depth > DEEPEST:
+            self.problem = f"it is nested deeper than {DEEPEST} levels"
+        elif self._parts > MOST_PARTS:
             self.problem = f"it has more than {MOST_PARTS:,} parts"
-        if self._characters > MOST_CHARACTERS:
+        elif self._characters > MOST_CHARACTERS:
             self.problem = f"it has more than {MOST_CHARACTERS:,} characters"
+
+
+def _made(event: str, value: Any) -> Any:
+    if event == "start_map":
+        return {}
+    if event == "start_array":
+        return []
+    return float(value) if isinstance(value, Decimal) else value
 
 
 def _put(holder: Any, names: list[str], value: Any) -> None:

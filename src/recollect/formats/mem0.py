@@ -1,9 +1,9 @@
 """Memories as mem0 gives them out: the answer of `get_all`, or an export, saved as JSON.
 
-Documented at docs.mem0.ai (API reference, "Get Memories"; cookbook "Export Stored Memories"): an array, or an object with
-`results` (an export made to a schema of one's own: `memories`), of objects with `id`, `memory`, `user_id`, `agent_id`,
-`run_id`, `metadata`, `categories`, `created_at` and `updated_at`. `metadata.memory_type` is episodic_memory,
-semantic_memory or procedural_memory; without it, mem0 keeps facts.
+Documented at docs.mem0.ai (API reference, "Get Memories"; cookbook "Export Stored Memories"): an array, or an object
+with `results` (an export made to a schema of one's own: `memories`), of objects with `id`, `memory`, `user_id`,
+`agent_id`, `run_id`, `metadata`, `categories`, `created_at` and `updated_at`. `metadata.memory_type` is
+episodic_memory, semantic_memory or procedural_memory; without it, mem0 keeps facts.
 
 The user becomes the project, so that several users' memories stay apart, and the run becomes the session.
 """
@@ -20,8 +20,25 @@ from recollect.formats.values import given, to_list, to_name, to_object, to_text
 
 _LISTS = ("results", "memories")
 _KNOWN = frozenset(
-    ("id", "memory", "user_id", "agent_id", "app_id", "run_id", "actor_id", "role", "metadata", "categories")
-    + ("created_at", "updated_at", "hash", "score", "expiration_date", "immutable", "structured_attributes")
+    [
+        "id",
+        "memory",
+        "user_id",
+        "agent_id",
+        "app_id",
+        "run_id",
+        "actor_id",
+        "role",
+        "metadata",
+        "categories",
+        "created_at",
+        "updated_at",
+        "hash",
+        "score",
+        "expiration_date",
+        "immutable",
+        "structured_attributes",
+    ]
 )
 
 
@@ -31,7 +48,7 @@ class Mem0:
     name = "mem0"
 
     def recognises(self, path: Path) -> bool:
-        return {"id", "memory"} <= looks(path, inside=r"\.json$").inner
+        return not path.is_dir() and {"id", "memory"} <= looks(path, inside=r"\.json$").inner
 
     def read(self, path: Path) -> Iterator[Entry]:
         for found in objects(path, inside=r"\.json$", lists=_LISTS):
@@ -49,7 +66,9 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
     unknown = sorted(value.keys() - _KNOWN)
     if unknown:
         yield Noticed(where, f"not understood and left out: {', '.join(unknown)[:200]}")
-    about = {name: to_name(value.get(name)) or to_name(metadata.get(name)) for name in ("user_id", "agent_id", "run_id")}
+    about = {
+        name: to_name(value.get(name)) or to_name(metadata.get(name)) for name in ("user_id", "agent_id", "run_id")
+    }
     occurred = to_when(value.get("created_at"))
     if occurred is None and value.get("created_at") is not None:
         yield Noticed(where, "its time cannot be understood")

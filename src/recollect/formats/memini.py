@@ -19,8 +19,19 @@ from recollect.formats.documents import Found, looks, objects
 from recollect.formats.values import given, to_list, to_name, to_object, to_text, to_when
 
 _KNOWN = frozenset(
-    ("id", "namespace", "tier", "content", "summary", "tags", "metadata", "importance")
-    + ("created_at", "updated_at", "expires_at")
+    [
+        "id",
+        "namespace",
+        "tier",
+        "content",
+        "summary",
+        "tags",
+        "metadata",
+        "importance",
+        "created_at",
+        "updated_at",
+        "expires_at",
+    ]
 )
 _KINDS = {"working": "episodic", "episodic": "episodic", "semantic": "semantic", "procedural": "semantic"}
 
@@ -31,7 +42,7 @@ class Memini:
     name = "memini"
 
     def recognises(self, path: Path) -> bool:
-        keys = looks(path, inside=r"\.json$").inner
+        keys = frozenset() if path.is_dir() else looks(path, inside=r"\.json$").inner
         return "content" in keys and bool({"tier", "namespace"} & keys)
 
     def read(self, path: Path) -> Iterator[Entry]:
@@ -56,7 +67,6 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
     if occurred is None and value.get("created_at") is not None:
         yield Noticed(where, "its time cannot be understood")
     tags = [one for one in to_list(value.get("tags")) if isinstance(one, str)]
-    importance = value.get("importance")
     kept = given(
         tier=tier, tags=tags or None, summary=to_text(value.get("summary")), expires_at=to_text(value.get("expires_at"))
     )
@@ -65,7 +75,7 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
             text=text.strip(),
             project=to_name(value.get("namespace")),
             kind=_KINDS.get(tier or "", "episodic"),
-            importance=importance if type(importance) in (int, float) and 0 <= importance <= 1 else None,
+            importance=_share(value.get("importance")),
             occurred=occurred,
             source=None if id is None else f"memini:{id}"[:500],
             metadata={**to_object(value.get("metadata")), **kept},
@@ -73,3 +83,8 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
         id or "",
         where,
     )
+
+
+def _share(value: Any) -> float | None:
+    """A number from 0 to 1."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None
