@@ -205,12 +205,14 @@ class _Import:
         batch, self._ready, self._size = self._ready, [], 0
         if not batch:
             return
-        new = self._unknown(list({ready.memory.id: ready for ready in reversed(batch)}.values())[::-1])
-        added = len(new)
-        if self._log is not None and new:
-            added = self._add(self._log, new)
+        first: dict[str, _Ready] = {}
+        for ready in batch:
+            first.setdefault(ready.memory.id, ready)
+        new = self._unknown(list(first.values()))
+        refused = self.counts["refused"]
+        added = self._add(self._log, new) if self._log is not None and new else len(new)
         self.counts["added"] += added
-        self.counts["there"] += len(batch) - added
+        self.counts["there"] += len(batch) - added - (self.counts["refused"] - refused)
         self._progress(len(batch))
 
     def _unknown(self, batch: Sequence[_Ready]) -> list[_Ready]:
@@ -242,6 +244,7 @@ class _Import:
             self._store.add(records, model=model)
         except (Conflict, Invalid) as error:
             log.correct(note, ())
+            self.counts["refused"] += 1
             self._remark(Skipped(ready.where, str(error)))
             return False
         self.counts["waiting"] += records[0].vectors is None
@@ -370,7 +373,7 @@ class Seen:
 
     def __init__(self) -> None:
         self._kept = apsw.Connection("")  # a temporary file, gone when it is closed
-        self._kept.execute("PRAGMA journal_mode = OFF; CREATE TABLE seen (id TEXT PRIMARY KEY) WITHOUT ROWID; BEGIN")
+        self._kept.execute("CREATE TABLE seen (id TEXT PRIMARY KEY) WITHOUT ROWID; BEGIN").fetchall()
 
     def add(self, id: str) -> bool:
         """Whether this one is new."""

@@ -19,27 +19,11 @@ from recollect.formats.documents import Found, looks, objects
 from recollect.formats.values import given, to_list, to_name, to_object, to_text, to_when
 
 _LISTS = ("results", "memories")
-_KNOWN = frozenset(
-    [
-        "id",
-        "memory",
-        "user_id",
-        "agent_id",
-        "app_id",
-        "run_id",
-        "actor_id",
-        "role",
-        "metadata",
-        "categories",
-        "created_at",
-        "updated_at",
-        "hash",
-        "score",
-        "expiration_date",
-        "immutable",
-        "structured_attributes",
-    ]
-)
+_KNOWN = {
+    "id", "memory", "user_id", "agent_id", "app_id", "run_id",
+    "actor_id", "role", "metadata", "categories", "created_at", "updated_at",
+    "hash", "score", "expiration_date", "immutable", "structured_attributes",
+}  # fmt: skip
 
 
 class Mem0:

@@ -18,21 +18,10 @@ from recollect.formats import Entry, Item, Noticed, Skipped
 from recollect.formats.documents import Found, looks, objects
 from recollect.formats.values import given, to_list, to_name, to_object, to_text, to_when
 
-_KNOWN = frozenset(
-    [
-        "id",
-        "namespace",
-        "tier",
-        "content",
-        "summary",
-        "tags",
-        "metadata",
-        "importance",
-        "created_at",
-        "updated_at",
-        "expires_at",
-    ]
-)
+_KNOWN = {
+    "id", "namespace", "tier", "content", "summary", "tags",
+    "metadata", "importance", "created_at", "updated_at", "expires_at",
+}  # fmt: skip
 _KINDS = {"working": "episodic", "episodic": "episodic", "semantic": "semantic", "procedural": "semantic"}
 
 
