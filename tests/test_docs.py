@@ -27,6 +27,15 @@ def blocks(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
+def write_files(folder: Path) -> None:
+    """The files that the documents show, each under the name that the comment before it gives."""
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        for name, content in re.findall(r"^<!-- file: ([^\n]+) -->\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content, encoding="utf-8")
+
+
 def test_every_python_block_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     found = [block for document in DOCUMENTS for block in blocks("python", document.read_text(encoding="utf-8"))]
@@ -41,6 +50,7 @@ def test_every_python_block_runs(tmp_path, monkeypatch, capsys):
 def test_every_recollect_command_in_the_documents_runs_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "FILE").write_text('{"text": "a line of JSONL"}\n')
+    write_files(tmp_path)
     lines = [
         line.removeprefix("$ recollect ")
         for document in DOCUMENTS

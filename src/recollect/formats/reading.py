@@ -18,7 +18,7 @@ from typing import IO
 
 from recollect.errors import Invalid
 
-CHUNK = 1 << 16
+CHUNK = 1 << 18
 LONGEST_LINE = 32 * 1024 * 1024
 """Longer lines are passed over. A memory has at most a million characters, so no line of ours comes near."""
 
@@ -60,6 +60,7 @@ class Utf8:
         self.encoding, skip = encoding_of(head)
         self._rest = head[skip:]
         self._decoder = codecs.getincrementaldecoder(self.encoding)("strict")
+        self._is_utf8 = self.encoding == "utf-8"
         self._ended = False
         self.replaced = False
 
@@ -69,7 +70,11 @@ class Utf8:
             raw = self._rest or self._file.read(size if size > 0 else CHUNK)
             self._rest = b""
             self._ended = not raw
+            if self._is_utf8 and _is_good(raw):
+                return raw
             text = self._decoded(raw)
+            # What is left over of a character keeps the next bytes from being passed on as they are.
+            self._is_utf8 = self.encoding == "utf-8" and not self._decoder.getstate()[0]
             if text:
                 return text.encode(errors="replace")
         return b""
@@ -85,6 +90,15 @@ class Utf8:
             text = lenient.decode(raw, final=not raw)
             self._decoder.setstate(lenient.getstate())
             return text
+
+
+def _is_good(raw: bytes) -> bool:
+    """Whether this is whole characters of UTF-8: most often it is, and need not be made anew."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return bool(raw)
 
 
 @dataclass(frozen=True, slots=True)
