@@ -31,7 +31,9 @@ def write_files(folder: Path) -> None:
     """The files that the documents show, each under the name that the comment before it gives."""
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
-        for name, content in re.findall(r"^<!-- file: ([^\n]+) -->\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for name, content in re.findall(
+            r"^<!-- file: ([^\n]+) -->\n```\w+\n(.*?)^```$", text, re.DOTALL | re.MULTILINE
+        ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(content, encoding="utf-8")
 

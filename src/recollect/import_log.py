@@ -75,13 +75,13 @@ class RunLog:
         """Note ids that are about to be added; gives the name of the note."""
         return self._put("ids", _packed(ids))
 
-    def correct(self, name: str, ids: Sequence[str]) -> None:
-        """Others were not added after all: another process was first."""
-        self._store.keep({name: _written("ids", _packed(ids)) if ids else None})
+    def take_back(self, name: str) -> None:
+        """What this note says did not happen."""
+        self._store.keep({name: None})
 
-    def note_judgements(self, judgements: Sequence[Judgement]) -> None:
-        """Note judgements that are about to be given."""
-        self._put("judgements", [judgement.to_dict() for judgement in judgements])
+    def note_judgements(self, judgements: Sequence[Judgement]) -> str:
+        """Note judgements that are about to be given; gives the name of the note."""
+        return self._put("judgements", [judgement.to_dict() for judgement in judgements])
 
     def note_settings(self, settings: Mapping[str, str]) -> None:
         """Note settings that are about to be kept where there were none."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from recollect.formats import reading
 from recollect.formats.chatgpt import ChatGpt
 from recollect.formats.claude import Claude
 from recollect.formats.claude_code import ClaudeCode
@@ -167,6 +168,33 @@ def test_an_archive_of_chatgpt_is_read_with_all_its_parts_and_says_what_it_leave
     assert [one.draft["session"] for one in items(found)] == ["chatgpt:c1"] * 3 + ["chatgpt:c2"] * 3
     assert noticed(found) == ["this file of the archive is not read"]
     assert broken(entries(ChatGpt(), write_zip(tmp_path / "none.zip", {"a.txt": "x"}))) != []
+
+
+def test_a_bomb_in_an_archive_is_not_unpacked_and_what_stands_before_it_is_read(tmp_path, monkeypatch):
+    path = write_zip(
+        tmp_path / "bomb.zip",
+        {
+            "conversations-0.json": json.dumps([a_chatgpt_conversation()]),
+            "conversations-1.json": b"[" + b" " * 40_000_000,
+        },
+    )
+
+    found = entries(ChatGpt(), path)
+
+    assert len(items(found)) == 3
+    assert "looks like a bomb; the most is 200." in broken(found)[0]
+    monkeypatch.setattr(reading, "MOST_UNPACKED", 1000)
+    assert "with all before it; the most is 1,000" in broken(entries(ChatGpt(), path))[0]
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path):
+    secret = write_lines(tmp_path / "secret.jsonl", [code_line("1", "user", "secret")])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.jsonl").symlink_to(secret)
+    (tmp_path / "folder" / "conversations.json").symlink_to(write_json(tmp_path / "c.json", [a_chatgpt_conversation()]))
+
+    assert entries(ClaudeCode(), tmp_path / "folder") == []
+    assert entries(ChatGpt(), tmp_path / "folder") == []
 
 
 @pytest.mark.parametrize(

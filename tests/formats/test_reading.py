@@ -89,8 +89,22 @@ def test_an_archive_larger_than_any_export_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "MOST_UNPACKED", 1000)
     path = write_zip(tmp_path / "large.zip", {"a.json": bytes(random.Random(1).randbytes(2000))})
 
-    with opened_archive(path) as archive, pytest.raises(Invalid, match="unpacks to 2,000 bytes; the most is 1,000"):
+    with (
+        opened_archive(path) as archive,
+        pytest.raises(Invalid, match="unpacks to 2,000 bytes with all before it; the most is 1,000"),
+    ):
         open_member(archive, members(archive, "a")[0])
+
+
+def test_an_archive_of_too_many_files_is_refused_before_they_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LARGEST_INDEX", 1000)
+    path = write_zip(tmp_path / "many.zip", {f"{at}.json": b"" for at in range(50)})
+
+    with (
+        pytest.raises(Invalid, match=r"the list of files in .* has [\d,]+ bytes; the most is 1,000"),
+        opened_archive(path),
+    ):
+        pass
 
 
 def test_a_damaged_archive_gives_what_stands_before_the_damage(tmp_path):

@@ -210,3 +210,18 @@ def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path):
     assert b"importing" in drawn
     assert b"5000/5000" in drawn
     assert b"/s" in drawn
+
+
+def test_without_the_parser_only_what_needs_it_is_refused_with_the_line_to_type(tmp_path):
+    script = "import sys; sys.modules['ijson'] = None; from recollect.cli import main; main()"
+    notes = write_lines(tmp_path / "notes" / "a.md", ["The board has 16 A left."]).parent
+    chats = write_json(tmp_path / "conversations.json", [a_chatgpt_conversation()])
+
+    def without(path: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, "--embedder", "none", "import", str(path)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert "markdown: 1 added" in without(notes).stdout
+    refused = without(chats)
+    assert refused.returncode == 6
+    assert "pip install 'recollect[import]'" in refused.stderr

@@ -49,7 +49,7 @@ class ClaudeCode:
 
 def _transcripts(path: Path) -> list[Path]:
     if path.is_dir():
-        return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
+        return sorted(file for file in path.rglob("*.jsonl") if file.is_file() and not file.is_symlink())
     return [path] if path.suffix.lower() == ".jsonl" else []
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from recollect.errors import RecollectError
+from recollect.errors import Invalid, RecollectError
 from recollect.formats import Broken, Noticed, Skipped
 from recollect.formats.json_stream import Cut, Element, Ignored, Shape, elements, shape_of
 from recollect.formats.reading import Utf8, is_archive, members, open_member, opened, opened_archive
@@ -36,11 +36,17 @@ def objects(path: Path, *, inside: str, lists: tuple[str, ...] = ()) -> Iterator
             yield from _of_file(path.name, file, lists)
         return
     with opened_archive(path) as archive:
-        found = members(archive, inside)
+        found, unpacked = members(archive, inside), 0
         if not found:
             yield Broken(path.name, f"no file in this archive is named like {inside}")
         for info in found:
-            with open_member(archive, info) as file:
+            unpacked += info.file_size
+            try:
+                file = open_member(archive, info, before=unpacked - info.file_size)
+            except Invalid as error:
+                yield Broken(info.filename, str(error))
+                break
+            with file:
                 yield from _of_file(info.filename, file, lists)
         read = {info.filename for info in found}
         for info in members(archive, r"\.jsonl?$"):
@@ -50,7 +56,12 @@ def objects(path: Path, *, inside: str, lists: tuple[str, ...] = ()) -> Iterator
 
 def _names(folder: Path, inside: str) -> list[str]:
     """The files of an unpacked archive, which lie in its folder."""
-    return sorted(file.name for file in folder.iterdir() if file.is_file() and re.search(inside, file.name))
+    return sorted(file.name for file in folder.iterdir() if _is_own(file) and re.search(inside, file.name))
+
+
+def _is_own(file: Path) -> bool:
+    """Whether this is a file of the folder itself: a link may lead anywhere."""
+    return file.is_file() and not file.is_symlink()
 
 
 def _of_file(name: str, file: IO[bytes], lists: tuple[str, ...]) -> Iterator[Found | Skipped | Noticed | Broken]:

@@ -19,6 +19,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from recollect.formats import Broken, Entry, Item, Judged, Noticed, Setting, Ski
 from recollect.formats.reading import Line, lines, opened
 from recollect.formats.values import parsed
 from recollect.models import Judgement, Memory, Model
-from recollect.remember import Draft, content_hash, to_memory, to_time
+from recollect.remember import Draft, check_name, content_hash, to_memory, to_time
 from recollect.stores import Vector
 
 VERSION = 1
@@ -122,8 +123,10 @@ def _entry(where: str, value: Mapping[str, Any], header: Mapping[str, Any], coun
             return Judged(_judgement(value["judgement"]), where)
         if "kept" in value:
             counted["kept"] += 1
-            return Setting(str(value["kept"]["name"]), str(value["kept"]["value"]), where)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+            name, text = str(value["kept"]["name"]), str(value["kept"]["value"])
+            (name + text).encode()
+            return Setting(name, text, where)
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         return Skipped(where, f"a line that is not as this version writes it ({error!r:.200})")
     except Invalid as error:
         return Skipped(where, str(error))
@@ -164,13 +167,15 @@ def _judgement(value: Mapping[str, Any]) -> Judgement:
     relevance = value["relevance"]
     if type(relevance) is not int or relevance not in range(4):
         raise Invalid(f"relevance: a whole number from 0 to 3, not {relevance!r:.80}")
-    created = to_time(value["created"], "created")
-    texts = (value["question"], value["memory"], value["profile"])
-    if created is None or not all(isinstance(text, str) for text in texts):
-        raise Invalid("a judgement needs a question, a memory, a profile and a time")
+    created, question = to_time(value["created"], "created"), value["question"]
+    if created is None or not isinstance(question, str) or not question.strip():
+        raise Invalid("a judgement needs a question and a time")
+    question.encode()
+    check_name("profile", value["profile"])
+    check_name("project", value.get("project"))
     return Judgement(
-        question=value["question"],
-        memory=value["memory"],
+        question=question,
+        memory=str(UUID(value["memory"])),
         relevance=relevance,
         created=created,
         profile=value["profile"],

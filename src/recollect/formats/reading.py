@@ -29,6 +29,9 @@ MOST_RATIO = 200
 SMALL = 16 * 1024 * 1024
 """What unpacks to less than this may grow by any factor."""
 
+LARGEST_INDEX = 16 * 1024 * 1024
+"""The list of an archive's files is held in memory, at ten times its size: this is enough for 100,000 of them."""
+
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -157,10 +160,23 @@ def is_archive(path: Path) -> bool:
 def opened_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """An archive; `Invalid` if it cannot be read."""
     try:
+        size = _index_size(path)
+        if size > LARGEST_INDEX:
+            raise Invalid(f"the list of files in {path} has {size:,} bytes; the most is {LARGEST_INDEX:,}")
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (zipfile.BadZipFile, OSError, ValueError) as error:
         raise Invalid(f"{path} is not a zip file that can be read: {error}") from None
+
+
+def _index_size(path: Path) -> int:
+    """How many bytes of an archive list its files, as its end says (APPNOTE.TXT, 4.3.16 and 4.3.14)."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 16) - 1024))
+        tail = file.read()
+    end, large = tail.rfind(b"PK\x05\x06"), tail.rfind(b"PK\x06\x06")
+    size = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
+    return int.from_bytes(tail[large + 40 : large + 48], "little") if size == 0xFFFFFFFF and large >= 0 else size
 
 
 def members(archive: zipfile.ZipFile, pattern: str) -> list[zipfile.ZipInfo]:
@@ -169,20 +185,25 @@ def members(archive: zipfile.ZipFile, pattern: str) -> list[zipfile.ZipInfo]:
     return sorted(found, key=lambda info: info.filename)
 
 
-def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
-    """A file in an archive, unpacked as it is read; `Invalid` if it is a bomb, locked, or packed in an unknown way."""
-    if info.file_size > MOST_UNPACKED:
-        raise Invalid(f"{info.filename} unpacks to {info.file_size:,} bytes; the most is {MOST_UNPACKED:,}")
+def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, before: int = 0) -> IO[bytes]:
+    """A file in an archive, unpacked as it is read; `Invalid` if it is a bomb, locked, or packed in an unknown way.
+
+    `before` is how much was unpacked of the same archive already.
+    """
+    if before + info.file_size > MOST_UNPACKED:
+        raise Invalid(
+            f"it unpacks to {before + info.file_size:,} bytes with all before it; the most is {MOST_UNPACKED:,}"
+        )
     if info.file_size > SMALL and info.file_size > MOST_RATIO * max(info.compress_size, 1):
         grows = info.file_size // max(info.compress_size, 1)
         raise Invalid(
-            f"{info.filename} unpacks to {grows:,} times its size, which looks like a bomb; the most is {MOST_RATIO}."
+            f"it unpacks to {grows:,} times its size, which looks like a bomb; the most is {MOST_RATIO}."
             " If it is what it says, unpack it yourself and import the file"
         )
     try:
         return io.BufferedReader(_Member(archive.open(info)), CHUNK)
     except (RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise Invalid(f"{info.filename} cannot be unpacked: {error}") from None
+        raise Invalid(f"it cannot be unpacked: {error}") from None
 
 
 class _Member(io.RawIOBase):

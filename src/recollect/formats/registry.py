@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from recollect.errors import Invalid, NotFound
+from recollect.errors import Invalid, MissingExtra, NotFound
 from recollect.formats import Format
 
 
@@ -21,10 +21,17 @@ def recognise(path: Path) -> Format:
     """The format that a file or folder looks like."""
     if not path.exists():
         raise NotFound(f"there is no {path}")
+    missing: MissingExtra | None = None
     for loader in _LOADERS.values():
-        format = loader()
+        try:
+            format = loader()
+        except MissingExtra as error:
+            missing = error  # it may be one of those that need nothing
+            continue
         if format.recognises(path):
             return format
+    if missing is not None:
+        raise missing
     raise Invalid(f"{path} looks like none of the formats; name one with --format: {', '.join(_LOADERS)}")
 
 
