@@ -210,9 +210,52 @@ def test_a_file_is_replaced_only_when_that_was_said_and_only_by_a_whole_one(tmp_
         assert path.read_text().startswith('{"recollect": "memories"')
         assert path.stat().st_mode & 0o077 == 0
         with pytest.raises(Invalid, match="is a folder"):
-            engine.export_to(tmp_path)
+            engine.export_to(tmp_path, format="jsonl")
         with pytest.raises(Invalid, match="cannot be written"):
             engine.export_to(tmp_path / "no" / "such" / "folder.jsonl")
+
+
+def test_people_can_read_an_export_as_markdown(tmp_path):
+    with open_on("memory://") as engine:
+        fill(engine)
+        done = engine.export_to(f"{tmp_path}/mine/")
+        everything = engine.export_to(tmp_path / "all", format="markdown", everything=True)
+        part = engine.export_to(tmp_path / "part", format="markdown", session="s1")
+
+        assert (done.memories, done.left_out, everything.memories, part.memories) == (3, ("ben",), 5, 2)
+        (session,) = (tmp_path / "mine" / "sessions").iterdir()
+        text = session.read_text()
+        assert text.startswith("---\ntitle: s1\nproject: home\n---\n\n## 2025-04-27 12:00 · Ana\n\nat10 The key lies")
+        assert text.index("at10") < text.index("at40")
+        assert "## 2026-06-01 12:00 · identity\n\nat80 Ana is" in (tmp_path / "mine" / "memories.md").read_text()
+        assert len(list((tmp_path / "all").rglob("*.md"))) == 4
+        again = engine.import_from(tmp_path / "mine", dry_run=True)
+        assert (again.format, again.added > 2) == ("markdown", True)
+        with pytest.raises(Conflict, match="name another one"):
+            engine.export_to(tmp_path / "mine")
+        with pytest.raises(Invalid, match="there are jsonl and markdown"):
+            engine.export_to(tmp_path / "x", format="word")
+        with pytest.raises(Invalid, match="without vectors"):
+            engine.export_to(tmp_path / "x", format="markdown", vectors=True)
+
+
+def test_names_lead_nowhere_and_a_folder_is_there_whole_or_not_at_all(tmp_path):
+    with open_on("memory://") as engine:
+        for name in ("../../x", "/etc/passwd", "A b", "a-b", "東京", "..", "x\ny: z"):
+            engine.remember("hello", session=name)
+            engine.remember("hello", project=name)
+        engine.export_to(tmp_path / "out", format="markdown")
+
+        def stop(done: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            engine.export_to(tmp_path / "half", format="markdown", progress=stop)
+
+    files = list((tmp_path / "out").rglob("*.md"))
+    assert len(files) == 14
+    assert all(file.parent in (tmp_path / "out", tmp_path / "out" / "sessions") for file in files)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_an_export_goes_to_an_output_too(tmp_path):

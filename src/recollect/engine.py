@@ -514,6 +514,7 @@ class Engine:
         self,
         path: str | os.PathLike[str],
         *,
+        format: str | None = None,
         everything: bool = False,
         profile: str | None = None,
         project: str | None = None,
@@ -526,17 +527,27 @@ class Engine:
         """What was written to a file, of which an import makes an equal store.
 
         It holds this engine's profile or the one named, or a project or session of it; or `everything`: every profile,
-        and the knobs that are kept. `output` is written to instead of the file, if there is one.
+        and the knobs that are kept. `output` is written to instead of the file, if there is one. The format is jsonl;
+        or markdown, for people to read, where that is named or the path is a folder.
         """
         from recollect.exporting import Choice, export_to
+        from recollect.exporting_markdown import export_markdown
 
         if everything and (profile is not None or project is not None or session is not None):
             raise Invalid("everything is the whole store; leave it out to export a profile, a project or a session")
         chosen = Choice() if everything else Choice(profile or self._settings.profile, project, session)
         self._note_use()
+        place = os.fspath(path)
+        named = format or ("markdown" if output is None and (place.endswith("/") or Path(place).is_dir()) else "jsonl")
+        if named not in ("jsonl", "markdown"):
+            raise Invalid(f"nothing is exported as '{named}'; there are jsonl and markdown")
+        if named == "markdown":
+            if output is not None or vectors or force:
+                raise Invalid("markdown goes into a new folder, without vectors")
+            return export_markdown(self._store, Path(place), chosen, progress=progress)
         return export_to(
             self._store,
-            os.fspath(path),
+            place,
             chosen,
             vectors=vectors,
             force=force,

@@ -69,7 +69,6 @@ def export_to(
     else:
         with _replacing(Path(path), force=force) as file:
             export.write(file)
-    others = {profile.name for profile in store.profiles() if profile.memories} - {choice.profile}
     return Exported(
         path=path,
         profile=choice.profile,
@@ -77,8 +76,14 @@ def export_to(
         vectors=export.rows,
         judgements=export.counted["judgements"],
         settings=export.counted["kept"],
-        left_out=() if choice.profile is None else tuple(sorted(others)),
+        left_out=left_out(store, choice),
     )
+
+
+def left_out(store: Store, choice: Choice) -> tuple[str, ...]:
+    """The profiles that have memories and were not chosen."""
+    others = {profile.name for profile in store.profiles() if profile.memories} - {choice.profile}
+    return () if choice.profile is None else tuple(sorted(others))
 
 
 class _Export:

@@ -48,7 +48,7 @@ WHOLE: dict[str, list[Any]] = {
     "chatgpt": [a_chatgpt_conversation()],
     "claude": [claude_conversation(claude_message("a", "human", "Hello"))],
     "claude-code": [code_line("1", "user", "hello"), code_line("2", "assistant", [{"type": "text", "text": "x"}])],
-    "mem0": [{"id": "f1", "memory": "x", "user_id": "sam", "run_id": "r", "metadata": {"a": 1}, "created_at": "2026-05"}],
+    "mem0": [{"id": "f1", "memory": "x", "user_id": "sam", "run_id": "r", "metadata": {"a": 1}, "created_at": 7}],
     "memini": [{"id": "n1", "namespace": "a", "tier": "semantic", "content": "x", "tags": ["t"], "importance": 0.5}],
     "jsonl": [
         header_line(profile=None, model=MODEL, vectors=True, at=NOW),

@@ -27,6 +27,14 @@ LINES = [
 ]
 
 
+WHOLE = LINES[2]["memory"]
+NEEDED = ("id", "created", "profile")
+
+
+def without(name: str) -> dict[str, object]:
+    return {key: value for key, value in WHOLE.items() if key != name}
+
+
 def read(tmp_path, lines):
     return entries(Jsonl(), write_lines(tmp_path / "memories.jsonl", lines))
 
@@ -74,12 +82,12 @@ def test_missing_lines_are_told_by_the_end(tmp_path):
         ("7", "a JSON object was expected"),
         ({"prophecy": {}}, "a line of the unknown kind 'prophecy'"),
         ({"memory": 3}, "not as this version writes it"),
-        ({"memory": {"text": "x"}}, "not as this version writes it (KeyError('profile')"),
-        ({"memory": {"text": "x", "profile": "p", "id": "1"}}, "id: '1' is not a UUID"),
-        ({"memory": {"text": "", "profile": "p"}}, "text: a memory needs some text"),
-        ({"memory": {"text": "x", "profile": "p", "halo": 1}}, "there is no field 'halo'"),
-        ({"memory": {"text": "x", "profile": "p", "access_count": -1}}, "access_count"),
-        ({"memory": {"text": "x", "profile": "p", "created": "soon"}}, "created: 'soon' is not a time"),
+        *(({"memory": without(name)}, f"not as this version writes it (KeyError('{name}')") for name in NEEDED),
+        ({"memory": {**WHOLE, "id": "1"}}, "id: '1' is not a UUID"),
+        ({"memory": {**WHOLE, "text": ""}}, "text: a memory needs some text"),
+        ({"memory": {**WHOLE, "halo": 1}}, "there is no field 'halo'"),
+        ({"memory": {**WHOLE, "access_count": -1}}, "access_count"),
+        ({"memory": {**WHOLE, "created": "soon"}}, "created: 'soon' is not a time"),
         ({**LINES[1], "vectors": "AAAA"}, "vectors: not rows of 16 numbers"),
         ({**LINES[1], "vectors": "?"}, "vectors: not rows of 16 numbers"),
         ({**LINES[1], "vectors": ""}, "vectors: some numbers are not finite, or there are none"),

@@ -57,7 +57,8 @@ def import_memories(
 
 def export(
     ctx: typer.Context,
-    path: Annotated[str, typer.Argument(help="The file to write; - is standard output.")],
+    path: Annotated[str, typer.Argument(help="The file to write; - is standard output; a folder gets Markdown.")],
+    format: Annotated[str | None, typer.Option(help="jsonl, or markdown for people to read.")] = None,
     everything: Annotated[
         bool, typer.Option("--everything", help="Every profile, and the knobs that are kept: the whole store.")
     ] = False,
@@ -74,6 +75,7 @@ def export(
     with given.engine() as engine, _progress("exporting", lambda: engine.stats().memories) as advance:
         done = engine.export_to(
             path,
+            format=format,
             everything=everything,
             profile=None if everything else given.profile,
             project=project,

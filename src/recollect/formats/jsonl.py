@@ -135,12 +135,12 @@ def _entry(where: str, value: Mapping[str, Any], header: Mapping[str, Any], coun
 
 def _memory(value: Mapping[str, Any]) -> Memory:
     """The memory as it was, checked as if it came from a caller."""
-    profile = {"profile": value["profile"]}
+    whole = {name: value[name] for name in ("id", "created", "profile")}  # else each import would give it another
     own = {name: given for name, given in value.items() if name in _DRAFT and given is not None}
     unknown = sorted(value.keys() - _DRAFT - set(_OWN) - {"profile"})
     if unknown:
         raise Invalid(f"there is no field '{unknown[0]:.80}'")
-    memory = to_memory(Draft(**{**own, **profile}), now=_ANY_TIME)
+    memory = to_memory(Draft(**{**own, **whole}), now=_ANY_TIME)
     count = value.get("access_count", 0)
     if type(count) is not int or not 0 <= count < 2**53:
         raise Invalid(f"access_count: a whole number from 0, not {count!r:.80}")
