@@ -14,8 +14,9 @@ from typing import Any
 from recollect.errors import Invalid
 from recollect.formats import Broken, Entry, Item, Judged, Noticed, Skipped
 from recollect.formats.beir import CORPUS, QRELS, QUERIES, Query, read_qrels, read_queries, to_draft
-from recollect.formats.reading import lines, opened
-from recollect.formats.values import parsed, to_name, to_object
+from recollect.formats.json_lines import Row, rows
+from recollect.formats.reading import opened
+from recollect.formats.values import to_name, to_object
 from recollect.models import Judgement
 
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -34,15 +35,8 @@ class BeirSet:
         items: dict[str, Item] = {}
         sessions: dict[str, str | None] = {}
         with opened(path / CORPUS) as file:
-            for line in lines(file):
-                where = f"{CORPUS}, line {line.number}"
-                value, reason = (None, "the line is too long") if line.text is None else parsed(line.text)
-                if value is None:
-                    yield Skipped(where, reason) if line.ended else Broken(where, f"the last line is cut off: {reason}")
-                    continue
-                if line.replaced:
-                    yield Noticed(where, "some bytes are not UTF-8; they were replaced")
-                entry = _document(where, value, sessions)
+            for row in rows(CORPUS, file):
+                entry = _document(row.where, row.value, sessions) if isinstance(row, Row) else row
                 if isinstance(entry, Item) and entry.key in wanted:
                     items[entry.key] = entry
                 yield entry

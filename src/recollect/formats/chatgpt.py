@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.formats import Entry, Item, Noticed, Skipped
-from recollect.formats.documents import Found, looks, objects
+from recollect.formats.documents import looks, read_each
 from recollect.formats.values import given, to_list, to_name, to_object, to_text, to_when
 
 _FILES = r"(^|/)conversations(-\d+)?\.json$"
@@ -36,11 +36,7 @@ class ChatGpt:
         return "mapping" in shape.inner or {"mapping", "current_node"} <= shape.outer
 
     def read(self, path: Path) -> Iterator[Entry]:
-        for found in objects(path, inside=_FILES, lists=("conversations",)):
-            if isinstance(found, Found):
-                yield from _conversation(found.where, found.value)
-            else:
-                yield found
+        return read_each(path, _conversation, inside=_FILES, lists=("conversations",))
 
 
 def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Entry]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from recollect.formats import Entry, Item, Noticed, Skipped
 from recollect.formats.claude_blocks import text_of
-from recollect.formats.documents import Found, looks, objects
+from recollect.formats.documents import looks, read_each
 from recollect.formats.values import given, to_list, to_name, to_object, to_text, to_when
 
 _FILES = r"(^|/)conversations(-\d+)?\.json$"
@@ -34,11 +34,7 @@ class Claude:
         return "chat_messages" in shape.inner | shape.outer
 
     def read(self, path: Path) -> Iterator[Entry]:
-        for found in objects(path, inside=_FILES, lists=("conversations",)):
-            if isinstance(found, Found):
-                yield from _conversation(found.where, found.value)
-            else:
-                yield found
+        return read_each(path, _conversation, inside=_FILES, lists=("conversations",))
 
 
 def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Entry]:

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from recollect.errors import RecollectError
 from recollect.formats import Broken, Entry, Item, Noticed, Skipped
 from recollect.formats.claude_blocks import text_of
-from recollect.formats.reading import Line, lines, opened
-from recollect.formats.values import given, parsed, to_name, to_object, to_when
+from recollect.formats.json_lines import Row, rows
+from recollect.formats.reading import opened
+from recollect.formats.values import given, to_name, to_object, to_when
 
 _COMMANDS = re.compile(r"<(command-name|command-message|local-command-|bash-(input|stdout|stderr)|user-memory-input)")
 _REMINDERS = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
@@ -44,7 +46,7 @@ class ClaudeCode:
         for file in _transcripts(path):
             name = file.name if file == path else file.relative_to(path).as_posix()
             with opened(file) as opened_file:
-                yield from _session(name, lines(opened_file))
+                yield from _session(rows(name, opened_file))
 
 
 def _transcripts(path: Path) -> list[Path]:
@@ -55,28 +57,20 @@ def _transcripts(path: Path) -> list[Path]:
 
 def _is_transcript(path: Path) -> bool:
     with opened(path) as file:
-        for _, line in zip(range(_LOOKED_AT), lines(file), strict=False):
-            value = parsed(line.text or "")[0] or {}
-            if "sessionId" in value and ("uuid" in value or "type" in value):
+        for row in islice(rows(path.name, file), _LOOKED_AT):
+            if isinstance(row, Row) and "sessionId" in row.value and ("uuid" in row.value or "type" in row.value):
                 return True
     return False
 
 
-def _session(name: str, found: Iterator[Line]) -> Iterator[Entry]:
+def _session(found: Iterator[Row | Skipped | Noticed | Broken]) -> Iterator[Entry]:
     project: str | None = None
-    for line in found:
-        where = f"{name}, line {line.number}"
-        if line.text is None:
-            yield Skipped(where, "the line is too long")
+    for row in found:
+        if not isinstance(row, Row):
+            yield row
             continue
-        value, reason = parsed(line.text)
-        if value is None:
-            yield Skipped(where, reason) if line.ended else Broken(where, f"the last line is cut off: {reason}")
-            continue
-        if line.replaced:
-            yield Noticed(where, "some bytes are not UTF-8; they were replaced")
-        project = project or _project(value.get("cwd"))
-        yield from _message(where, value, project, line.number - 1)
+        project = project or _project(row.value.get("cwd"))
+        yield from _message(row.where, row.value, project, row.number - 1)
 
 
 def _project(folder: Any) -> str | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from recollect.errors import Invalid, RecollectError
-from recollect.formats import Broken, Noticed, Skipped
+from recollect.formats import Broken, Entry, Noticed, Skipped
 from recollect.formats.json_stream import Cut, Element, Ignored, Shape, elements, shape_of
 from recollect.formats.reading import Utf8, is_archive, members, open_member, opened, opened_archive
 
@@ -24,7 +24,18 @@ class Found:
     value: dict[str, Any]
 
 
-def objects(path: Path, *, inside: str, lists: tuple[str, ...] = ()) -> Iterator[Found | Skipped | Noticed | Broken]:
+def read_each(
+    path: Path, each: Callable[[str, Mapping[str, Any]], Iterator[Entry]], *, inside: str, lists: tuple[str, ...] = ()
+) -> Iterator[Entry]:
+    """What `each` makes of every object, by where it stands; and what else is to be said."""
+    for found in _objects(path, inside=inside, lists=lists):
+        if isinstance(found, Found):
+            yield from each(found.where, found.value)
+        else:
+            yield found
+
+
+def _objects(path: Path, *, inside: str, lists: tuple[str, ...]) -> Iterator[Found | Skipped | Noticed | Broken]:
     """The objects of a JSON file; of an archive or folder, those of every file in it whose name matches `inside`."""
     if path.is_dir():
         for name in _names(path, inside):

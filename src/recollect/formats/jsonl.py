@@ -25,8 +25,8 @@ import numpy as np
 
 from recollect.errors import Invalid, RecollectError
 from recollect.formats import Broken, Entry, Item, Judged, Noticed, Setting, Skipped, Stored
-from recollect.formats.reading import Line, lines, opened
-from recollect.formats.values import parsed
+from recollect.formats.json_lines import Row, rows
+from recollect.formats.reading import opened
 from recollect.models import Judgement, Memory, Model
 from recollect.remember import Draft, check_name, content_hash, to_memory, to_time
 from recollect.stores import Vector
@@ -47,41 +47,37 @@ class Jsonl:
             return False
         try:
             with opened(path) as file:
-                first = next(lines(file), None)
+                first = next(rows(path.name, file), None)
         except RecollectError:
             return False
-        value = parsed(first.text or "")[0] if first else None
-        return value is not None and ("recollect" in value or ("text" in value and "_id" not in value))
+        keys = first.value.keys() if isinstance(first, Row) else ()
+        return "recollect" in keys or ("text" in keys and "_id" not in keys)
 
     def read(self, path: Path) -> Iterator[Entry]:
         with opened(path) as file:
-            yield from _entries(path.name, lines(file))
+            yield from _entries(path.name, rows(path.name, file))
 
 
-def _entries(name: str, found: Iterator[Line]) -> Iterator[Entry]:
+def _entries(name: str, found: Iterator[Row | Skipped | Noticed | Broken]) -> Iterator[Entry]:
     header: Mapping[str, Any] | None = None
     counted = {"memories": 0, "judgements": 0, "kept": 0}
-    last = name
-    ended = first = False
-    for line in found:
-        where = last = f"{name}, line {line.number}"
-        value, reason = (None, "the line is too long") if line.text is None else parsed(line.text)
-        if value is None:
-            yield Skipped(where, reason) if line.ended else Broken(where, f"the last line is cut off: {reason}")
-            ended = ended or not line.ended
+    last, ended, first = name, False, True
+    for row in found:
+        last = row.where
+        if not isinstance(row, Row):
+            ended = ended or isinstance(row, Broken)
+            yield row
             continue
-        if line.replaced:
-            yield Noticed(where, "some bytes are not UTF-8; they were replaced")
-        if not first and "recollect" in value:
-            header = _checked(value)
+        if first and "recollect" in row.value:
+            header = _checked(row.value)
         elif header is None:
-            yield _plain(where, value)
-        elif "end" in value:
+            yield _plain(row.where, row.value)
+        elif "end" in row.value:
             ended = True
-            yield from _compared(where, counted, value["end"])
+            yield from _compared(row.where, counted, row.value["end"])
         else:
-            yield _entry(where, value, header, counted)
-        first = True
+            yield _entry(row.where, row.value, header, counted)
+        first = False
     if header is not None and not ended:
         yield Broken(last, "the file has no end: it was cut off, or its writing was")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.formats import Entry, Item, Noticed, Skipped
-from recollect.formats.documents import Found, looks, objects
+from recollect.formats.documents import looks, read_each
 from recollect.formats.values import given, to_list, to_name, to_object, to_text, to_when
 
 _KNOWN = {
@@ -35,11 +35,7 @@ class Memini:
         return "content" in keys and bool({"tier", "namespace"} & keys)
 
     def read(self, path: Path) -> Iterator[Entry]:
-        for found in objects(path, inside=r"\.json$", lists=("memories",)):
-            if isinstance(found, Found):
-                yield from _memory(found.where, found.value)
-            else:
-                yield found
+        return read_each(path, _memory, inside=r"\.json$", lists=("memories",))
 
 
 def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
