@@ -80,6 +80,9 @@ class AsyncEngine:
     async def get(self, id: str) -> Memory:
         return await asyncio.to_thread(self.engine.get, id)
 
+    async def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
+        return await asyncio.to_thread(self.engine.get_many, ids)
+
     async def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
         return await asyncio.to_thread(self.engine.list, scope, cursor=cursor, limit=limit)
 

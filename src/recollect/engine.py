@@ -53,7 +53,7 @@ from recollect.remember import (
 )
 from recollect.rerankers import OnnxReranker, Reranker
 from recollect.settings import Settings, load_settings
-from recollect.stores import Once, Record, Store, Vector, open_store
+from recollect.stores import Noting, Once, Record, Store, Vector, open_store
 from recollect.stores.remembering import RememberingStore
 from recollect.timeline import timeline
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
@@ -419,6 +419,10 @@ class Engine:
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
+    def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
+        """The memories of these ids that exist, in the order asked for."""
+        return self._store.get(ids)
+
     def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Memories of a scope, newest first, and where to go on."""
         if not 1 <= limit <= 1000:
@@ -599,6 +603,11 @@ class Engine:
     def address(self) -> str:
         """Where the store is."""
         return self._settings.store
+
+    @property
+    def notes(self) -> Noting:
+        """Short texts under names, for every process on this store."""
+        return self._store
 
     @property
     def settings(self) -> Settings:

@@ -32,12 +32,12 @@ _Kind = Literal["ids", "judgements", "setting"]
 
 @dataclass(frozen=True, slots=True)
 class Run(Plain):
-    """An import that added something. One without an end was broken off, or is still going on."""
+    """An import that added something, and the profile in force. Without an end it was broken off, or still goes on."""
 
     id: str
     format: str
     path: str
-    profile: str | None
+    profile: str
     started: datetime
     ended: datetime | None = None
     added: int = 0
@@ -63,7 +63,7 @@ def list_runs(store: Store) -> list[Run]:
 class RunLog:
     """The notes of one import. Nothing is written before there is something to note."""
 
-    def __init__(self, store: Store, *, format: str, path: str, profile: str | None, now: datetime) -> None:
+    def __init__(self, store: Store, *, format: str, path: str, profile: str, now: datetime) -> None:
         self._store = store
         mine = (format, path, profile)
         unfinished = [run for run in list_runs(store) if not run.ended and (run.format, run.path, run.profile) == mine]

@@ -84,7 +84,8 @@ def import_file(
     as it stands there.
     """
     now = clock()
-    log = RunLog(store, format=format.name, path=printable(str(path.resolve())), profile=target.profile, now=now)
+    profile = target.profile or target.default_profile
+    log = RunLog(store, format=format.name, path=printable(str(path.resolve())), profile=profile, now=now)
     remarks = Remarks(report)
     work = _Import(store, embedder, format.name, target, now, None if dry_run else log, remarks)
     work.take(format.read(path), progress)

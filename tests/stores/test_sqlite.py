@@ -673,3 +673,13 @@ def test_a_store_of_schema_1_is_brought_up_to_date_with_all_its_memories(path: s
 
         assert [one.relevance for one in store.judgements("default")] == [2]
         assert store.check() == []
+
+
+def test_a_store_checked_before_and_after_a_change_is_sound_both_times(path):
+    with opened(path) as store:
+        store.add([record(1)], model=None)
+        assert store.check() == []
+        store.update(record(1, source="elsewhere"), model=None, keep_vectors=True)
+        assert store.check() == []
+        store.remove([id_of(1)])
+        assert store.check() == []

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import catalogue, evaluating, importing, judging, memories, recalling, serving, tuning, upkeep
+from recollect.cli import (
+    catalogue,
+    evaluating,
+    importing,
+    judging,
+    memories,
+    recalling,
+    serving,
+    tuning,
+    upkeep,
+    watching,
+)
 from recollect.cli.mcp import mcp
 from recollect.cli.options import Commands, Common
 
@@ -66,6 +77,7 @@ app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)
 app.command()(judging.judge)
 app.command()(tuning.tune)
+app.command()(watching.watch)
 app.add_typer(mcp, name="mcp")
 app.command()(serving.serve)
 app.add_typer(serving.token, name="token")

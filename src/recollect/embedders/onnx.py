@@ -76,10 +76,12 @@ class OnnxEmbedder:
         return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
 
     def split(self, text: str) -> list[str]:
+        return split_text(text, self.reads_whole)
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the text is one part."""
         # A token is a character at the least, so most texts need no counting.
-        if len(text) <= self._max_tokens - 2:
-            return [text]
-        return split_text(text, lambda part: len(self._tokenizer.encode(part).ids) <= self._max_tokens)
+        return len(text) <= self._max_tokens - 2 or len(self._tokenizer.encode(text).ids) <= self._max_tokens
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text has; what the vocabulary does not know counts by its bytes.

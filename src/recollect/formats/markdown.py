@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from recollect.formats import Item, Skipped
+from recollect.formats import Item, Noticed, Skipped
 from recollect.formats.front_matter import date_in_name, read_front_matter
 from recollect.formats.passages import Fits, passages
 from recollect.formats.text_files import MAX_BYTES, SUFFIXES, Decoded, Unreadable, decode, read_bytes, walk
+
+MOST_PASSAGES = 20_000
+"""Of one file. Three times what the largest file of prose has; a file made of headings could have a million."""
 
 
 class MarkdownFolder:
@@ -29,31 +32,35 @@ class MarkdownFolder:
             return any(not isinstance(found, Skipped) for found in walk(path))
         return path.suffix.lower() in SUFFIXES and path.is_file()
 
-    def read(self, path: Path) -> Iterator[Item | Skipped]:
+    def read(self, path: Path) -> Iterator[Item | Skipped | Noticed]:
         """Every passage, file by file in the order of their paths."""
         if not path.is_dir():
-            yield from self._read_file(path.parent, path.name)
+            yield from self.read_file(path.parent, path.name)
             return
         for found in walk(path):
             if isinstance(found, Skipped):
                 yield found
             else:
-                yield from self._read_file(path, found.path)
+                yield from self.read_file(path, found.path)
 
-    def _read_file(self, folder: Path, path: str) -> Iterator[Item | Skipped]:
+    def read_file(self, folder: Path, path: str) -> Iterator[Item | Skipped | Noticed]:
+        """Every passage of a file, by its path in a folder."""
         try:
             decoded = decode(read_bytes(folder, path, most=self._most_bytes))
         except Unreadable as error:
             yield Skipped(path, str(error))
             return
         if decoded.note:
-            yield Skipped(path, decoded.note)
+            yield Noticed(path, decoded.note)
         seen: Counter[str] = Counter()
-        for draft in drafts(path, decoded, fits=self._fits):
-            # By what it says, not by its lines: a paragraph that moved down is the same memory.
-            says = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
-            seen[says] += 1
-            yield Item(draft, f"{path}#{says}.{seen[says]}", draft["source"])
+        try:
+            for draft in drafts(path, decoded, fits=self._fits):
+                # By what it says, not by its lines: a paragraph that moved down is the same memory.
+                says = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
+                seen[says] += 1
+                yield Item(draft, f"{path}#{says}.{seen[says]}", draft["source"])
+        except Unreadable as error:
+            yield Skipped(path, f"{error}; what is behind them was passed over")
 
 
 def drafts(path: str, decoded: Decoded, *, fits: Fits | None = None) -> Iterator[dict[str, Any]]:
@@ -61,13 +68,17 @@ def drafts(path: str, decoded: Decoded, *, fits: Fits | None = None) -> Iterator
 
     It happened on the day that the front matter or the file's name tells. The time at which the file was last written
     is not taken for it: copying, checking out and correcting a letter change that, and the past does not move.
+    `Unreadable` where there are too many.
     """
     lines = decoded.lines()
     front = read_front_matter(lines)
     told = {"title": front.title, "tags": list(front.tags)}
     shared: dict[str, Any] = {name: value for name, value in told.items() if value}
     occurred = front.date or date_in_name(PurePosixPath(path).stem)
-    for passage in passages(lines[front.lines :], fits=fits, first=front.lines + 1, title=front.title):
+    found = passages(lines[front.lines :], fits=fits, first=front.lines + 1, title=front.title)
+    for number, passage in enumerate(found):
+        if number == MOST_PASSAGES:
+            raise Unreadable(f"it has more than {MOST_PASSAGES:,} passages")
         place = {"file": path, "lines": [passage.first, passage.last], "headings": list(passage.headings)}
         draft = {
             "text": passage.text,

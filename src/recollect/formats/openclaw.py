@@ -10,18 +10,17 @@ The notes of a day are a session of that day; everything else is evergreen. Othe
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from recollect.formats import Entry, Item, Noticed, Skipped
+from recollect.formats import Entry, Item, Skipped
 from recollect.formats.front_matter import date_in_name
-from recollect.formats.markdown import drafts
+from recollect.formats.markdown import MarkdownFolder
 from recollect.formats.passages import Fits
-from recollect.formats.text_files import MAX_BYTES, Unreadable, decode, read_bytes, walk
+from recollect.formats.text_files import walk
 
 _LONG_TERM = ("MEMORY.md", "memory.md")
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
@@ -33,7 +32,7 @@ class OpenClaw:
     name = "openclaw"
 
     def __init__(self, *, fits: Fits | None = None) -> None:
-        self._fits = fits
+        self._notes = MarkdownFolder(fits=fits)
 
     def recognises(self, path: Path) -> bool:
         if not path.is_dir():
@@ -51,18 +50,13 @@ class OpenClaw:
                 yield Skipped(found.path, "it is not a memory of OpenClaw")
 
     def _file(self, folder: Path, path: str) -> Iterator[Entry]:
-        try:
-            decoded = decode(read_bytes(folder, path, most=MAX_BYTES))
-        except Unreadable as error:
-            yield Skipped(path, str(error))
-            return
-        if decoded.note:
-            yield Noticed(path, decoded.note)
-        seen: Counter[str] = Counter()
-        for position, draft in enumerate(drafts(path, decoded, fits=self._fits)):
-            says = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
-            seen[says] += 1
-            yield Item({**draft, **_of_day(path, position)}, f"{path}#{says}.{seen[says]}", draft["source"])
+        position = 0
+        for entry in self._notes.read_file(folder, path):
+            if isinstance(entry, Item):
+                yield replace(entry, draft={**entry.draft, **_of_day(path, position)})
+                position += 1
+            else:
+                yield entry
 
 
 def _is_memory(path: str) -> bool:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from recollect.embedders import Embedder
+from recollect.embedders import Embedder, reading_of
 from recollect.embedders.split import split_text
 from recollect.formats.blocks import Block, to_blocks
 
@@ -58,12 +59,9 @@ class _Section:
 
 def fitting(embedder: Embedder | None = None) -> Fits:
     """Whether a text is short enough for a passage, and can be read by the model whole."""
-
-    def fits(text: str) -> bool:
-        # Counting characters first spares the tokenizer a text of megabytes.
-        return len(text) <= MOST_CHARACTERS and (embedder is None or len(embedder.split(text)) == 1)
-
-    return fits
+    reads = reading_of(embedder)
+    # Counting characters first spares the tokenizer a text of megabytes.
+    return lambda text: len(text) <= MOST_CHARACTERS and reads(text)
 
 
 def passages(
@@ -110,27 +108,34 @@ def _pack(section: _Section, lines: Sequence[str], fits: Fits) -> Iterator[Passa
     """The blocks of a section, as many in a passage as fit; lines count from 0 here."""
     headings = section.above + section.own
     context = _context(section.above, fits)
-    packed: Passage | None = None
-    for block in section.blocks:
-        if packed is not None:
-            longer = _passage(lines, packed.first, block.last, headings, context)
-            if fits(longer.text):
-                packed = longer
-                continue
+    blocks, at = section.blocks, 0
+    while at < len(blocks):
+        passage = partial(_passage, lines, blocks[at].first, headings=headings, context=context)
+        last = _furthest(blocks, at, passage, fits)
+        packed = passage(blocks[last].last)
+        if fits(packed.text):
             yield packed
-            context = _context(headings, fits)
-        packed = None
-        alone = _passage(lines, block.first, block.last, headings, context)
-        if fits(alone.text):
-            packed = alone
-            continue
-        yield from _cut(alone, fits)
-        context = _context(headings, fits)
-    if packed is not None:
-        yield packed
+        else:
+            yield from _cut(packed, fits)
+        at, context = last + 1, _context(headings, fits)
 
 
-def _passage(lines: Sequence[str], first: int, last: int, headings: tuple[str, ...], context: str) -> Passage:
+def _furthest(blocks: Sequence[Block], at: int, passage: Callable[[int], Passage], fits: Fits) -> int:
+    """The last block that still fits with all from `at` on, or `at` itself: by steps that double, then halve.
+
+    One by one, a text of a million short lines would be measured a million times.
+    """
+    step = 1
+    while at + step < len(blocks) and fits(passage(blocks[at + step].last).text):
+        at, step = at + step, step * 2
+    while step > 1:
+        step //= 2
+        if at + step < len(blocks) and fits(passage(blocks[at + step].last).text):
+            at += step
+    return at
+
+
+def _passage(lines: Sequence[str], first: int, last: int, *, headings: tuple[str, ...], context: str) -> Passage:
     return Passage("\n".join(lines[first : last + 1]), first, last, headings, context)
 
 
