@@ -182,6 +182,21 @@ def test_an_import_that_was_broken_off_goes_on_in_the_same_run(store, monkeypatc
     assert store.stats().memories == 1
 
 
+def test_what_was_noted_and_not_added_when_it_was_killed_is_counted_once(store, monkeypatch):
+    def killed(records, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "add", killed)
+        with pytest.raises(KeyboardInterrupt):
+            take(store, item(1), item(2))
+
+    done = take(store, item(1), item(2), item(3))
+
+    assert (done.added, done.resumed, import_log.list_runs(store)[0].added) == (3, True, 3)
+    assert import_log.undo(store, done.run).memories == 3
+
+
 def test_an_undo_that_was_broken_off_can_be_done_again(store, monkeypatch):
     monkeypatch.setattr(importing, "BATCH_WITHOUT_VECTORS", 2)
     done = take(store, *map(item, range(9)))

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from recollect.errors import NotFound
+from recollect.import_seen import Seen
 from recollect.models import Judgement, Plain
 from recollect.stores import Store
 
@@ -95,8 +96,9 @@ class RunLog:
         if not self.run.groups:
             return None
         if self.resumed:
+            seen = Seen()  # what was noted but not added when it was broken off has been noted again since
             noted = (_unpacked(value) for _, kind, value in _notes(self._store, self.run) if kind == "ids")
-            added = sum(len(self._store.keys(ids)) for ids in noted)
+            added = sum(seen.add(id) for ids in noted for id in self._store.keys(ids))
         self.run = replace(self.run, ended=at, added=added)
         self._store.keep({_name(self.run): json.dumps(self.run.to_dict())})
         return self.run

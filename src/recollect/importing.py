@@ -9,8 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from recollect.embedders import Embedder
 from recollect.errors import Invalid
 from recollect.formats import Broken, Entry, Format, Item, Judged, Noticed, Setting, Skipped, Stored
@@ -18,6 +16,7 @@ from recollect.formats.text_files import printable
 from recollect.import_asides import Asides, Verdict
 from recollect.import_ids import imported_id, moved_id
 from recollect.import_log import RunLog
+from recollect.import_seen import Seen
 from recollect.import_writing import Ready, Writer, Written
 from recollect.models import Judgement, Memory, Plain
 from recollect.remember import Draft, to_memory
@@ -242,19 +241,6 @@ class _Import:
         if profile is None or profile == judgement.profile:
             return judgement
         return replace(judgement, memory=moved_id(profile, judgement.memory), profile=profile)
-
-
-class Seen:
-    """Ids that came before, on disk where they are many: a trial must not grow with its file."""
-
-    def __init__(self) -> None:
-        self._kept = apsw.Connection("")  # a temporary file, gone when it is closed
-        self._kept.execute("CREATE TABLE seen (id TEXT PRIMARY KEY) WITHOUT ROWID; BEGIN").fetchall()
-
-    def add(self, id: str) -> bool:
-        """Whether this one is new."""
-        self._kept.execute("INSERT OR IGNORE INTO seen VALUES (?)", (id,))
-        return bool(self._kept.changes())
 
 
 def _storable(text: str) -> str:
