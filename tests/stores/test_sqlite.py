@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -607,6 +608,37 @@ def test_the_words_of_a_forgotten_memory_are_nowhere_in_the_file(path: str):
     with opened(path) as store:
         assert store.check() == []
         assert len(by_words(store, "zebra")) == 200
+
+
+def test_the_words_of_a_forgotten_memory_are_not_in_the_log_either_while_the_store_is_open(path: str):
+    with opened(path) as store:
+        store.add([embedded(n, f"the zqaxkvbjsecret{n} of it", session="s") for n in range(4)], model=MODEL)
+        assert secrets_on_disk(path) > 0
+
+        store.remove([id_of(0)])
+        store.update(record(1, "something else"), model=None)
+        store.remove_scope(Scope(sessions=("s",)))
+
+        assert secrets_on_disk(path) == 0
+
+
+def test_a_reader_in_the_way_keeps_no_removal_waiting(path: str):
+    with opened(path) as store, opened(path) as other:
+        store.add([embedded(n, f"the zqaxkvbjsecret{n} of it") for n in range(2)], model=MODEL)
+        with other._connections.read() as reading:
+            reading.execute("BEGIN; SELECT count(*) FROM memories").fetchall()
+            started = perf_counter()
+            assert store.remove([id_of(0)]) == 1
+            assert perf_counter() - started < 5
+            reading.execute("ROLLBACK")
+
+        store.remove([id_of(1)])
+
+        assert secrets_on_disk(path) == 0
+
+
+def secrets_on_disk(path: str) -> int:
+    return sum(Path(path + end).read_bytes().count(b"kvbjsecret") for end in ("", "-wal"))
 
 
 def test_the_words_of_a_kept_memory_are_in_the_file_in_plain_sight(path: str):

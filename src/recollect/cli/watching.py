@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -59,7 +58,7 @@ def watch(
         if forget:
             _forget(sync, here, tell, yes=yes)
         elif ends:
-            _once(sync, tell)
+            _once(sync, tell, dry_run=dry_run)
         else:
             _keep(sync, engine, tell, debounce=debounce)
 
@@ -81,10 +80,13 @@ def _forget(sync: FolderSync, folder: Path, tell: Callable[[Change], None], *, y
     tell(Change("forgotten", "", forgotten=sync.forget_all()))
 
 
-def _once(sync: FolderSync, tell: Callable[[Change], None]) -> None:
+def _once(sync: FolderSync, tell: Callable[[Change], None], *, dry_run: bool) -> None:
+    changes = 0
     for change in sync.sync():
         tell(change)
-    tell(sync.ready())
+        changes += 1
+    if not (dry_run and changes):  # what would be is not in step yet
+        tell(sync.ready())
     if sync.held:
         raise Conflict("too many files are gone: if that is meant, say it again with --yes")
     if sync.troubles:
@@ -92,9 +94,9 @@ def _once(sync: FolderSync, tell: Callable[[Change], None]) -> None:
 
 
 def _keep(sync: FolderSync, engine: Engine, tell: Callable[[Change], None], *, debounce: float) -> None:
-    from recollect.watching import keep_in_step
+    from recollect.watching import Stop, keep_in_step
 
-    stop = threading.Event()
+    stop = Stop()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         keep_in_step(sync, engine, tell=tell, stop=stop, debounce=debounce)

@@ -24,7 +24,7 @@ from recollect.inference import MODEL_PACKAGE, fingerprint, load, open_session, 
 from recollect.models import Model
 
 BGE_SMALL = "bge-small-en-v1.5-int8"
-BGE_SMALL_SHA256 = "68807e3f"
+BGE_SMALL_SHA256 = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
 BGE_SMALL_FOLDER = "bge_small_en"
 
 
@@ -148,6 +148,6 @@ def open_bge_small() -> OnnxEmbedder:
     if directory is None:
         raise Unavailable(f"the default model is not installed: {install}")
     embedder = OnnxEmbedder(directory, name=BGE_SMALL)
-    if not embedder.fingerprint.startswith(BGE_SMALL_SHA256):
+    if embedder.fingerprint != BGE_SMALL_SHA256:
         raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
     return embedder

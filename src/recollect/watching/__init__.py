@@ -5,8 +5,8 @@ says what a file asks for, `sync` looks at the folder once and carries it out, `
 """
 
 from recollect.watching.alone import alone
-from recollect.watching.loop import keep_in_step
+from recollect.watching.loop import Stop, keep_in_step
 from recollect.watching.notes import open_notes
 from recollect.watching.sync import Change, FolderSync
 
-__all__ = ["Change", "FolderSync", "alone", "keep_in_step", "open_notes"]
+__all__ = ["Change", "FolderSync", "Stop", "alone", "keep_in_step", "open_notes"]

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -20,19 +20,34 @@ def alone(store: str, folder: Path) -> Iterator[None]:
     where = store if "://" in store else str(Path(store).resolve())
     name = hashlib.blake2b(f"{where}\0{folder}".encode(errors="replace"), digest_size=12).hexdigest()
     path = user_cache_path("recollect") / "watch" / f"{name}.lock"
+    descriptor = _take(path)
+    if descriptor is None:
+        raise Conflict(f"{folder} is being watched already, for {store}; end that one first")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be made ({error.strerror}); it keeps two watchers apart") from None
-    try:
-        try:
-            _lock(descriptor)
-        except OSError:
-            raise Conflict(f"{folder} is being watched already, for {store}; end that one first") from None
         yield
     finally:
+        with suppress(OSError):  # Windows keeps a file that is open
+            path.unlink()
         os.close(descriptor)
+
+
+def _take(path: Path) -> int | None:
+    """The lock, or None if somebody has it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                _lock(descriptor)
+            except OSError:
+                os.close(descriptor)
+                return None
+            # Whoever had it before may have removed the file meanwhile: then this is the lock of nothing.
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
+            os.close(descriptor)
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be made ({error.strerror}); it keeps two watchers apart") from None
 
 
 if sys.platform == "win32":

@@ -6,7 +6,6 @@ that was moved in, or a disk without events costs some seconds, never a change.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -28,7 +27,31 @@ WITHOUT_EVENTS = 5.0
 Tell = Callable[[Change], None]
 
 
-def keep_in_step(sync: FolderSync, engine: Engine, *, tell: Tell, stop: threading.Event, debounce: float = 0.5) -> None:
+class Stop:
+    """The wish to end, which a signal may set at any moment.
+
+    Not an `Event` of threading: setting one inside a signal's handler can wait for ever for the lock of its own thread.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def set(self) -> None:
+        """Ask to end."""
+        self._asked = True
+
+    def is_set(self) -> bool:
+        """Whether that was asked."""
+        return self._asked
+
+    def wait(self, seconds: float) -> None:
+        """Sleep so long, or until it is asked."""
+        until = time.monotonic() + seconds
+        while not self._asked and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+
+
+def keep_in_step(sync: FolderSync, engine: Engine, *, tell: Tell, stop: Stop, debounce: float = 0.5) -> None:
     """Follow the folder until `stop` is set. What goes wrong is told once, and tried again.
 
     Changes are gathered until there was none for `debounce` seconds, or for ten times as long at most.
@@ -37,6 +60,7 @@ def keep_in_step(sync: FolderSync, engine: Engine, *, tell: Tell, stop: threadin
         raise MissingExtra("recollect watch", "watch")
     watch = _Watch(sync, engine, tell, stop)
     watch.look()
+    without_events = False
     while not stop.is_set():
         here = _identity(sync.folder)
         if here is None:
@@ -50,7 +74,10 @@ def keep_in_step(sync: FolderSync, engine: Engine, *, tell: Tell, stop: threadin
                 if relevant or watch.due():
                     watch.look()
         except (OSError, RuntimeError) as error:
-            watch.tell_once("", f"no events ({error}): looking every {WITHOUT_EVENTS:g} seconds instead")
+            if not without_events:
+                reason = f"no events ({error}): looking every {WITHOUT_EVENTS:g} seconds instead"
+                tell(Change("waiting", "", reason=reason))
+            without_events = True
             stop.wait(WITHOUT_EVENTS)
             watch.look()
 
@@ -58,7 +85,7 @@ def keep_in_step(sync: FolderSync, engine: Engine, *, tell: Tell, stop: threadin
 class _Watch:
     """When to look again, and what was said already."""
 
-    def __init__(self, sync: FolderSync, engine: Engine, tell: Tell, stop: threading.Event) -> None:
+    def __init__(self, sync: FolderSync, engine: Engine, tell: Tell, stop: Stop) -> None:
         self._sync = sync
         self._engine = engine
         self._tell = tell
@@ -82,7 +109,7 @@ class _Watch:
                 _embed_waiting(self._engine)
                 self._to_embed = False
         except RecollectError as error:
-            self.tell_once("", str(error))
+            self._tell_once(str(error))
             self._next = time.monotonic() + self._wait
             self._wait = min(self._wait * 2, LONGEST_WAIT)
             return
@@ -105,11 +132,11 @@ class _Watch:
             changes += 1  # between this look and the first event there may have been a change
         return changes
 
-    def tell_once(self, file: str, reason: str) -> None:
+    def _tell_once(self, reason: str) -> None:
         """Say what is being waited for, when it begins."""
         if self._waiting_for != reason:
             self._waiting_for = reason
-            self._tell(Change("waiting", file, reason=reason))
+            self._tell(Change("waiting", "", reason=reason))
 
 
 def _embed_waiting(engine: Engine) -> None:
@@ -122,7 +149,7 @@ def _embed_waiting(engine: Engine) -> None:
         engine.reembed()
 
 
-def _events(folder: Path, stop: threading.Event, debounce: float) -> Iterator[bool]:
+def _events(folder: Path, stop: Stop, debounce: float) -> Iterator[bool]:
     """Whether something of interest happened, at the latest after a tick."""
     from watchfiles import watch
 

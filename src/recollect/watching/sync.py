@@ -123,7 +123,9 @@ class FolderSync:
     def ready(self) -> Change:
         """What to say when everything is in step: how many files are known, and how many memories are theirs."""
         known = self._notes.files().values()
-        return Change("ready", "", reason=f"{len(known)} files, {sum(len(file.ids) for file in known)} memories")
+        files, memories = len(known), sum(len(file.ids) for file in known)
+        said = f"{files} {'file' if files == 1 else 'files'}, {memories} {'memory' if memories == 1 else 'memories'}"
+        return Change("ready", "", reason=said)
 
     def forget_all(self) -> int:
         """How many memories the folder had; they are gone, and so is all that was known of it. Its files stay."""
