@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import catalogue, evaluating, judging, memories, recalling, serving, tuning, upkeep, watching
+from recollect.cli import (
+    catalogue,
+    evaluating,
+    importing,
+    judging,
+    memories,
+    recalling,
+    serving,
+    tuning,
+    upkeep,
+    watching,
+)
 from recollect.cli.mcp import mcp
 from recollect.cli.options import Commands, Common
 
@@ -53,6 +64,9 @@ app.command()(memories.get)
 app.command(name="list")(memories.list_memories)
 app.command()(memories.update)
 app.command()(memories.forget)
+app.command(name="import")(importing.import_memories)
+app.command()(importing.export)
+app.add_typer(importing.imports, name="imports")
 app.add_typer(catalogue.sessions, name="sessions")
 app.command()(catalogue.projects)
 app.command()(upkeep.status)
