@@ -28,9 +28,9 @@ from recollect.tokens import Token
 from recollect.tuning_log import Change
 
 if TYPE_CHECKING:
-    from recollect.exporting import Exported
-    from recollect.import_log import Run, Undone
-    from recollect.importing import Imported
+    from recollect.exporting.jsonl import Exported
+    from recollect.importing.files import Imported
+    from recollect.importing.log import Run, Undone
 
 
 class AsyncEngine:

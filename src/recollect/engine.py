@@ -61,9 +61,9 @@ from recollect.tuning_log import Change
 from recollect.turns import AT_ONCE, Turns
 
 if TYPE_CHECKING:  # loaded when they are used: a recall needs none of them
-    from recollect.exporting import Exported
-    from recollect.import_log import Run, Undone
-    from recollect.importing import Imported, Remark
+    from recollect.exporting.jsonl import Exported
+    from recollect.importing.files import Imported, Remark
+    from recollect.importing.log import Run, Undone
 
 log = logging.getLogger(__name__)
 
@@ -496,7 +496,7 @@ class Engine:
         everything that was passed over.
         """
         from recollect.formats.registry import find_format, recognise
-        from recollect.importing import Target, import_file
+        from recollect.importing.files import Target, import_file
 
         check_name("profile", self._settings.profile if profile is None else profile)
         check_name("project", project)
@@ -534,8 +534,8 @@ class Engine:
         and the knobs that are kept. `output` is written to instead of the file, if there is one. The format is jsonl;
         or markdown, for people to read, where that is named or the path is a folder.
         """
-        from recollect.exporting import Choice, export_to
-        from recollect.exporting_markdown import export_markdown
+        from recollect.exporting.jsonl import Choice, export_to
+        from recollect.exporting.markdown import export_markdown
 
         if everything and (profile is not None or project is not None or session is not None):
             raise Invalid("everything is the whole store; leave it out to export a profile, a project or a session")
@@ -562,13 +562,13 @@ class Engine:
 
     def imports(self) -> Sequence[Run]:
         """The imports that can be taken back, newest first."""
-        from recollect.import_log import list_runs
+        from recollect.importing.log import list_runs
 
         return list_runs(self._store)
 
     def undo_import(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> Undone:
         """What taking back an import removed: exactly what it had added."""
-        from recollect.import_log import undo
+        from recollect.importing.log import undo
 
         return undo(self._store, run, progress=progress)
 

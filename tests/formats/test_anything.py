@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from recollect.formats.jsonl import header_line
 from recollect.formats.registry import find_format
-from recollect.import_log import list_runs, undo
-from recollect.importing import Target, import_file
+from recollect.importing.files import Target, import_file
+from recollect.importing.log import list_runs, undo
 from recollect.stores import open_store
 from tests.formats.samples import (
     a_chatgpt_conversation,

@@ -15,8 +15,8 @@ from recollect.cli.options import common, emit
 from recollect.errors import Invalid
 
 if TYPE_CHECKING:
-    from recollect.import_log import Run
-    from recollect.importing import Imported, Remark
+    from recollect.importing.files import Imported, Remark
+    from recollect.importing.log import Run
 
 _NAMES = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, openclaw or markdown"
 
@@ -123,7 +123,7 @@ def undo_import(
 def _count(path: Path, format: str | None) -> int:
     """How many memories are to come, for the bar: reading a file twice costs little beside embedding it."""
     from recollect.formats.registry import find_format, recognise
-    from recollect.importing import count_memories
+    from recollect.importing.files import count_memories
 
     return count_memories(find_format(format) if format else recognise(path), path)
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recollect.cli.places import Places
-from recollect.import_log import Run
+from recollect.importing.log import Run
 from recollect.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
 from recollect.ranking import Tuning
 from recollect.tokens import Token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from recollect.import_ids import imported_id, moved_id
+from recollect.importing.ids import imported_id, moved_id
 
 WHEN = datetime(2026, 5, 8, 13, 56, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from recollect.errors import Conflict, Invalid
-from recollect.exporting import Choice, Exported, left_out
+from recollect.exporting.jsonl import Choice, Exported, left_out
 from recollect.models import Memory, Scope, Session
 from recollect.stores import Store
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from recollect.errors import NotFound
-from recollect.import_seen import Seen
+from recollect.importing.seen import Seen
 from recollect.models import Judgement, Plain
 from recollect.stores import Store
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from recollect.embedders import Embedder
 from recollect.errors import Conflict, Invalid, Unavailable
-from recollect.import_log import RunLog
+from recollect.importing.log import RunLog
 from recollect.models import Memory, Model
 from recollect.remember import embed_memories, usable_embedder
 from recollect.stores import Record, Store, Vector

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect import import_log, importing
 from recollect.engine import Engine
 from recollect.errors import Conflict, Invalid, NotFound
 from recollect.formats import Broken, Entry, Item, Noticed, Skipped
-from recollect.importing import Target, import_file
+from recollect.importing import files as importing
+from recollect.importing import log as import_log
+from recollect.importing.files import Target, import_file
 from recollect.stores import open_store
 from tests.compass import Compass
 from tests.conftest import NOW

@@ -13,11 +13,11 @@ from recollect.embedders import Embedder
 from recollect.errors import Invalid
 from recollect.formats import Broken, Entry, Format, Item, Judged, Noticed, Setting, Skipped, Stored
 from recollect.formats.text_files import printable
-from recollect.import_asides import Asides, Verdict
-from recollect.import_ids import imported_id, moved_id
-from recollect.import_log import RunLog
-from recollect.import_seen import Seen
-from recollect.import_writing import Ready, Writer, Written
+from recollect.importing.asides import Asides, Verdict
+from recollect.importing.ids import imported_id, moved_id
+from recollect.importing.log import RunLog
+from recollect.importing.seen import Seen
+from recollect.importing.writing import Ready, Writer, Written
 from recollect.models import Judgement, Memory, Plain
 from recollect.remember import Draft, to_memory
 from recollect.stores import Store

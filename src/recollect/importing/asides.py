@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recollect import tuning_log
 from recollect.errors import Invalid, NotFound
 from recollect.formats import Setting
-from recollect.import_log import RunLog
+from recollect.importing.log import RunLog
 from recollect.models import Judgement
 from recollect.stores import Store
 
