@@ -14,6 +14,7 @@ from recollect.formats.front_matter import date_in_name, read_front_matter
 from recollect.formats.markdown import MarkdownFolder
 from recollect.formats.text_files import MAX_BYTES, Unreadable, read_bytes
 from recollect.remember import Draft, to_memory
+from tests.formats.samples import noticed
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -163,7 +164,7 @@ def test_text_that_is_not_utf_8_is_read_as_windows_1252_and_that_is_said(folder)
     write(folder, "a.md", "first line\nFuß – x".encode("cp1252"))
 
     assert texts(folder) == ["first line\nFuß – x"]
-    assert "line 2 is not UTF-8" in skipped(folder)["a.md"]
+    assert "line 2 is not UTF-8" in noticed(MarkdownFolder().read(folder))[0]
 
 
 @pytest.mark.parametrize(

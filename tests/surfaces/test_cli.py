@@ -17,7 +17,7 @@ from recollect.cli.show import safe
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
     "status", "doctor", "reembed", "copy", "config", "config set", "config unset", "samples", "judge", "tune", "watch",
-    "serve", "token create", "token list", "token revoke",
+    "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from recollect.cli import (
     catalogue,
     copying,
     evaluating,
+    importing,
     judging,
     memories,
     recalling,
@@ -66,6 +67,9 @@ app.command()(memories.get)
 app.command(name="list")(memories.list_memories)
 app.command()(memories.update)
 app.command()(memories.forget)
+app.command(name="import")(importing.import_memories)
+app.command()(importing.export)
+app.add_typer(importing.imports, name="imports")
 app.add_typer(catalogue.sessions, name="sessions")
 app.command()(catalogue.projects)
 app.command()(upkeep.status)

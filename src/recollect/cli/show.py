@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from recollect.cli.places import Places
+from recollect.importing.log import Run
 from recollect.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
 from recollect.ranking import Tuning
 from recollect.tokens import Token
@@ -40,9 +41,15 @@ def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    class Rate(TextColumn):
+        """How many are done in a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(""), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.advance(task, done)
@@ -185,6 +192,19 @@ def projects(found: Sequence[Project]) -> None:
     """Projects, a line each."""
     rows = [(p.name, str(p.sessions), str(p.memories)) for p in found]
     _table(("project", "sessions", "memories"), rows, empty="no projects yet")
+
+
+def imports(found: Sequence[Run]) -> None:
+    """Imports, a line each."""
+    rows = [
+        (run.id, run.format, f"{run.added:,}", run.started.strftime("%Y-%m-%d %H:%M"), _ended(run), run.path)
+        for run in found
+    ]
+    _table(("import", "format", "memories", "started", "", "path"), rows, empty="no imports that can be taken back")
+
+
+def _ended(run: Run) -> str:
+    return "" if run.ended else "broken off: import it again, or take it back"
 
 
 def tokens(found: Sequence[Token]) -> None:

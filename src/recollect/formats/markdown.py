@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from recollect.formats import Item, Skipped
+from recollect.formats import Item, Noticed, Skipped
 from recollect.formats.front_matter import date_in_name, read_front_matter
 from recollect.formats.passages import Fits, passages
 from recollect.formats.text_files import MAX_BYTES, SUFFIXES, Decoded, Unreadable, decode, read_bytes, walk
@@ -32,25 +32,26 @@ class MarkdownFolder:
             return any(not isinstance(found, Skipped) for found in walk(path))
         return path.suffix.lower() in SUFFIXES and path.is_file()
 
-    def read(self, path: Path) -> Iterator[Item | Skipped]:
+    def read(self, path: Path) -> Iterator[Item | Skipped | Noticed]:
         """Every passage, file by file in the order of their paths."""
         if not path.is_dir():
-            yield from self._read_file(path.parent, path.name)
+            yield from self.read_file(path.parent, path.name)
             return
         for found in walk(path):
             if isinstance(found, Skipped):
                 yield found
             else:
-                yield from self._read_file(path, found.path)
+                yield from self.read_file(path, found.path)
 
-    def _read_file(self, folder: Path, path: str) -> Iterator[Item | Skipped]:
+    def read_file(self, folder: Path, path: str) -> Iterator[Item | Skipped | Noticed]:
+        """Every passage of a file, by its path in a folder."""
         try:
             decoded = decode(read_bytes(folder, path, most=self._most_bytes))
         except Unreadable as error:
             yield Skipped(path, str(error))
             return
         if decoded.note:
-            yield Skipped(path, decoded.note)
+            yield Noticed(path, decoded.note)
         seen: Counter[str] = Counter()
         try:
             for draft in drafts(path, decoded, fits=self._fits):
