@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -23,6 +25,7 @@ from recollect.stores import Record, Store, open_store, public_address
 from recollect.stores.at_once import Asked, AtOnce
 from recollect.stores.in_memory import InMemoryStore
 from recollect.stores.postgres import PostgresStore, counts, tending, vector_index
+from recollect.stores.postgres import recalling as recalling_module
 from recollect.stores.postgres.adaptation import Half, Single, escaped, unescaped
 from recollect.stores.postgres.address import parse_address
 from tests.stores import postgres_server
@@ -45,6 +48,7 @@ from tests.stores.build import (
     vector,
 )
 from tests.stores.postgres_proxy import proxied
+from tests.stores.test_at_once import ask, fill
 
 # Real processes, from a server that has the imports behind it: a start takes milliseconds.
 PROCESSES = get_context("forkserver")
@@ -224,6 +228,41 @@ def test_a_new_model_has_its_index_before_it_serves_and_the_old_one_leaves_nothi
         ).fetchall()
     )
     assert left == [(1, 1)]
+
+
+@pytest.mark.parametrize("by", ["writing", "searching"])
+def test_the_index_is_made_by_itself_when_it_is_due(
+    store: PostgresStore, small_scopes: int, monkeypatch: pytest.MonkeyPatch, by: str
+):
+    monkeypatch.setattr(tending, "QUIET_SECONDS", 0.05 if by == "writing" else 3600)
+    store.add([embedded(n) for n in range(60)], model=MODEL)
+    if by == "searching":
+        store._tending.close()
+        store._tending = tending.Tending(store._connections)
+        monkeypatch.setattr(tending, "QUIET_SECONDS", 0.05)
+        monkeypatch.setattr(recalling_module, "EXACT", 50)
+        store.search_both(Asked(None, vector(1), HERE, 5, 10))
+
+    deadline = time.monotonic() + 30
+    while not store._connections.read(
+        lambda one: store._ground(one, Asked(None, vector(1), HERE, 1, 1))
+    ).serving.indexed:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("knobs", [{}, {"fusion": "rrf"}, {"keyword_weight": 0}, {"diversity": 0.3}], ids=str)
+@pytest.mark.parametrize("scope", [HERE, Scope(sessions=("s1",)), Scope(profile="nobody")], ids=["all", "one", "none"])
+def test_a_recall_gives_what_it_gives_on_the_store_in_memory(store: PostgresStore, scope: Scope, knobs: dict[str, Any]):
+    twin = InMemoryStore()
+    with ThreadPoolExecutor(2) as threads:
+        ours, theirs = (ask(fill(one), threads, scope=scope, **knobs) for one in (store, twin))
+
+    assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
+    assert [hit.score for hit in ours.hits] == pytest.approx([hit.score for hit in theirs.hits], abs=1e-6)
+    assert [[(why.step, why.rank) for why in hit.why] for hit in ours.hits] == [
+        [(why.step, why.rank) for why in hit.why] for hit in theirs.hits
+    ]
 
 
 def test_words_of_a_large_store_are_found_by_all_their_terms_where_many_match(store: PostgresStore):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +62,17 @@ def test_an_engine_tells_its_address_without_the_password(address: str):
     store = open_store(address)
     assert store.stats().memories == 1
     store.close()
+
+
+def test_what_the_page_on_postgresql_shows_works(address: str, capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
+    shown = "postgresql://ana:secret@db.example/memories"
+    [program] = re.findall(r"```py\n(.*?)```", page, flags=re.DOTALL)
+    lines = [line for line in re.findall(r"^recollect (.*)$", page, flags=re.MULTILINE) if line != "serve"]
+
+    exec(compile(program.replace(shown, address), "a block of docs/postgres.md", "exec"), {})
+    done = [run(*shlex.split(line), store=address) for line in lines]
+
+    assert "allergic to peanuts" in capsys.readouterr().out
+    assert [one.returncode for one in done] == [0, 0, 0], done
+    assert "blue pot" in done[1].stdout

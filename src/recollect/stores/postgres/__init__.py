@@ -181,6 +181,8 @@ class PostgresStore:
             if known is not None and self._model is not None and known != self._model:
                 # Somebody has just changed over to another model: the question's vector is still the old one's.
                 ground = ground._replace(asked=asked._replace(vector=None))
+            if ground.lacks_index:
+                self._tending.soon(quietly=False)
             return recalling.search_both(connection, ground)
 
         return self._connections.read(work)

@@ -16,7 +16,7 @@ from recollect.words import BM25, MAX_QUERY_TERMS, query_terms, rare_terms
 ENTRIES = 3_000
 """How many entries of the index a question may search, at the least; a 50th of the memories if that is more."""
 
-COUNTED = 5_000
+COUNTED = 2_000
 """A term is counted in a scope if it cannot occur there more often than this."""
 
 FOOTING = resources.files("recollect.stores.postgres").joinpath("sql", "footing.sql").read_bytes()

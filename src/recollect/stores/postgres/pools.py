@@ -33,7 +33,7 @@ _SETTINGS = {
     "timezone": "UTC",
     "jit": "off",  # compiling takes longer than any of our statements
     "hnsw.iterative_scan": "relaxed_order",
-    "hnsw.ef_search": "200",
+    "hnsw.ef_search": "120",
     "hnsw.max_scan_tuples": "100000",
     "hnsw.scan_mem_multiplier": "4",
 }

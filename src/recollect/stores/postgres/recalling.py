@@ -12,7 +12,7 @@ from recollect.stores.postgres.adaptation import Half, Single
 from recollect.stores.postgres.footing import Footing, Reach, Serving, score
 from recollect.stores.postgres.pools import Connection
 from recollect.stores.postgres.rows import COLUMNS
-from recollect.stores.postgres.vector_index import near, round_up
+from recollect.stores.postgres.vector_index import EXACT, near, round_up
 from recollect.stores.sqlite.rows import to_memory
 from recollect.words import BM25, K1, B
 
@@ -72,6 +72,12 @@ class Ground(NamedTuple):
         serving = self.footing.serving
         vector = self.asked.vector
         return None if vector is None or serving is None or serving.model.dimension != len(vector) else serving
+
+    @property
+    def lacks_index(self) -> bool:
+        """Whether every vector of a large scope has to be looked at."""
+        serving, reach = self.serving, self.footing.reach
+        return serving is not None and reach is not None and not serving.indexed and reach.memories > EXACT
 
 
 def search_both(connection: Connection, ground: Ground) -> Both:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from time import monotonic
 
 from psycopg import sql
 
@@ -18,6 +19,9 @@ log = logging.getLogger(__name__)
 QUIET_SECONDS = 5.0
 """So long after the last write the index is made: keeping it up while much is stored would take most of the time."""
 
+PATIENCE = 60.0
+"""Where somebody writes without a pause, it is made after this many seconds all the same."""
+
 _LARGE = """
     SELECT m.id, m.dimension FROM models AS m
     WHERE NOT m.retired AND to_regclass('vectors_near_' || m.id::text) IS NULL
@@ -30,6 +34,14 @@ _BROKEN = """
       AND (NOT i.indisvalid OR c.relname NOT IN (SELECT 'vectors_near_' || id::text FROM models WHERE NOT retired))
 """
 
+# Building is many times slower once it no longer fits; more than 2 GB are not taken, nor less than is set.
+_ENOUGH_MEMORY = """
+    SELECT set_config('maintenance_work_mem', kilobytes::text, false) FROM (
+      SELECT least(2000000, count(*) * %(bytes)s / 1000)::bigint AS kilobytes FROM vectors WHERE model = %(model)s
+    ) AS needed
+    WHERE kilobytes > (SELECT setting::bigint FROM pg_settings WHERE name = 'maintenance_work_mem')
+"""
+
 
 class Tending:
     """Tends a store when it has been quiet for a while, on a thread of its own that ends with the store."""
@@ -38,14 +50,17 @@ class Tending:
         self._connections = connections
         self._guard = threading.Lock()
         self._timer: threading.Timer | None = None
+        self._since = 0.0
         self._closed = False
 
-    def soon(self) -> None:
-        """Tend the store once nothing has been stored for some seconds."""
+    def soon(self, *, quietly: bool = True) -> None:
+        """Tend the store in some seconds; `quietly` counts them anew, but not for ever."""
         with self._guard:
-            if self._closed:
+            if self._closed or (self._timer is not None and not (quietly and monotonic() < self._since + PATIENCE)):
                 return
-            if self._timer is not None:
+            if self._timer is None:
+                self._since = monotonic()
+            else:
                 self._timer.cancel()
             self._timer = threading.Timer(QUIET_SECONDS, self._try)
             self._timer.daemon = True
@@ -64,6 +79,9 @@ class Tending:
         except RecollectError as error:
             if not self._closed:
                 log.warning("the index of vectors was not made: %s", error)
+                return  # and is not tried again by this process: the timer stays
+        with self._guard:
+            self._timer = None
 
 
 def tend(connections: Connections) -> bool:
@@ -102,6 +120,7 @@ def sweep_retired(connection: Connection) -> None:
 def _index(connection: Connection) -> None:
     for model, dimension in connection.execute(_LARGE, (EXACT + 1, EXACT)).fetchall():
         log.info("making the index of vectors of model %s", model)
+        connection.execute(_ENOUGH_MEMORY, {"model": model, "bytes": 3 * dimension + 600}, prepare=False)
         connection.execute(
             sql.SQL(
                 "CREATE INDEX CONCURRENTLY {name} ON vectors "
@@ -110,5 +129,6 @@ def _index(connection: Connection) -> None:
                 name=sql.Identifier(f"vectors_near_{model}"), dimension=sql.Literal(dimension), model=sql.Literal(model)
             )
         )
-        connection.execute("ANALYZE memories")
-        connection.execute("ANALYZE vectors")
+        connection.execute("RESET maintenance_work_mem", prepare=False)
+        connection.execute("ANALYZE memories", prepare=False)
+        connection.execute("ANALYZE vectors", prepare=False)

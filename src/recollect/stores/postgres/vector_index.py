@@ -60,7 +60,7 @@ def near(serving: Serving, reach: Reach, *, depth: int, excluding: bool) -> str:
     without = _WITHOUT if excluding else ""
     if reach.memories <= EXACT or not serving.indexed:
         return _EXACT.format(model=serving.number, condition=condition, without=without, depth=depth)
-    walked = min(round_up(int(depth * min(max(serving.parts, 1.0), 20.0) * 1.25) + 32), 20_000)
+    walked = min(round_up(int(depth * min(max(serving.parts, 1.0), 20.0) * 1.1) + 16), 20_000)
     return _INDEXED.format(
         model=serving.number,
         dimension=serving.model.dimension,
