@@ -53,7 +53,7 @@ from recollect.remember import (
 )
 from recollect.rerankers import OnnxReranker, Reranker
 from recollect.settings import Settings, load_settings
-from recollect.stores import Noting, Once, Record, Store, Vector, open_store
+from recollect.stores import Noting, Once, Record, Store, Vector, open_store, public_address
 from recollect.stores.remembering import RememberingStore
 from recollect.timeline import timeline
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
@@ -601,8 +601,8 @@ class Engine:
 
     @property
     def address(self) -> str:
-        """Where the store is."""
-        return self._settings.store
+        """Where the store is, without any password."""
+        return public_address(self._settings.store)
 
     @property
     def notes(self) -> Noting:

@@ -37,12 +37,7 @@ from tests.stores.build import (
     unit,
     vector,
 )
-
-# A further store is one more line here.
-OPENERS: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda folder: open_store(str(folder / "memories.db")),
-    "memory": lambda _: open_store("memory://"),
-}
+from tests.stores.openers import OPENERS
 
 
 @pytest.fixture(params=OPENERS)

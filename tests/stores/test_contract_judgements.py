@@ -14,7 +14,7 @@ from recollect.errors import NotFound
 from recollect.models import Judgement, Scope
 from recollect.stores import Store
 from tests.stores.build import NOW, id_of, record
-from tests.stores.test_contract import OPENERS
+from tests.stores.openers import OPENERS
 
 
 @pytest.fixture(params=OPENERS)

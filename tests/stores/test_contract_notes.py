@@ -13,7 +13,7 @@ from recollect.errors import Conflict
 from recollect.models import Profile, Scope
 from recollect.stores import Once, Store
 from tests.stores.build import NOW, id_of, record
-from tests.stores.test_contract import OPENERS
+from tests.stores.openers import OPENERS
 
 
 @pytest.fixture(params=OPENERS)

@@ -9,6 +9,7 @@ import typer
 import recollect
 from recollect.cli import (
     catalogue,
+    copying,
     evaluating,
     importing,
     judging,
@@ -41,7 +42,9 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     ctx: typer.Context,
-    store: Annotated[str | None, typer.Option(help="The store's file.", envvar="RECOLLECT_STORE")] = None,
+    store: Annotated[
+        str | None, typer.Option(help="The store's file, or postgresql://…", envvar="RECOLLECT_STORE")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="Whose memories.", envvar="RECOLLECT_PROFILE")] = None,
     embedder: Annotated[
         str | None,
@@ -72,6 +75,7 @@ app.command()(catalogue.projects)
 app.command()(upkeep.status)
 app.command()(upkeep.doctor)
 app.command()(upkeep.reembed)
+app.command()(copying.copy)
 app.add_typer(upkeep.config, name="config")
 app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)

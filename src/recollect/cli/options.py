@@ -35,6 +35,13 @@ class Common:
         """An engine on the store that was named."""
         return Engine.open(self.store, embedder=self.embedder, profile=self.profile, config=self.config)
 
+    @property
+    def shown_store(self) -> str | None:
+        """The store that was named, as it may stand in a line that others read."""
+        from recollect.stores import public_address
+
+        return None if self.store is None else public_address(self.store)
+
 
 class Commands(TyperGroup):
     """A group whose own options may also stand behind the command, where people type them."""

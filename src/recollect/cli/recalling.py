@@ -133,7 +133,7 @@ def samples(
         added = load_samples(engine)
         answer = engine.recall(question or QUESTIONS[0], limit=3)
         memories = engine.stats().memories
-        store = common(ctx).store
+        store = common(ctx).shown_store
 
         def show_it() -> None:
             from recollect.cli import show

@@ -40,7 +40,7 @@ def serve(
 
         def started(address: str) -> None:
             _introduce(engine, settings, address, loaded=loaded)
-            _suggest(address, token=needs_token(settings.server), store=common(ctx).store)
+            _suggest(address, token=needs_token(settings.server), store=common(ctx).shown_store)
             if open:
                 threading.Thread(target=webbrowser.open, args=(f"{address}/",), daemon=True).start()
 

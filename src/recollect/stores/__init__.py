@@ -7,6 +7,7 @@ judgements, and being walked through from end to end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from recollect.errors import Conflict, Invalid
+from recollect.errors import Conflict, Invalid, MissingExtra
 from recollect.models import Day, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
 
 Vector = npt.NDArray[np.float32]
@@ -269,21 +270,36 @@ class Store(Keeping, Searching, Cataloguing, Noting, Modelling, Judging, Walking
 
 
 def open_store(address: str, *, busy_seconds: float = 60) -> Store:
-    """The store at an address: a file path or `sqlite:///path`, made if it is not there, or `memory://`.
+    """The store at an address: a file path or `sqlite:///path`, made if it is not there, `memory://` or `postgresql://…`.
 
     A write waits `busy_seconds` for other processes that write, and then gives up.
     """
-    scheme, separator, rest = address.partition("://")
+    scheme, separator, _ = address.partition("://")
     loader = _LOADERS.get(scheme if separator else "sqlite")
     if loader is None:
         raise Invalid(f"there is no store '{scheme}://'; use a file path, or one of {', '.join(_LOADERS)}://")
-    return loader(rest.removeprefix("/") if separator else address, busy_seconds)
+    return loader(address, busy_seconds)
 
 
-def _open_sqlite(path: str, busy_seconds: float) -> Store:
+def public_address(address: str) -> str:
+    """An address as it may be shown to anybody: with every password in it hidden."""
+    hidden = re.sub(r"://([^:/@?]*):[^@/]*@", r"://\1:***@", address)
+    hidden = re.sub(r"%3A%2F%2F([^&]*?)(?::|%3A)[^&]*?(?:@|%40)", r"%3A%2F%2F\1:***@", hidden, flags=re.IGNORECASE)
+    return re.sub(r"([?&][a-z_]*(?:password|key|token)=)[^&]*", r"\1***", hidden, flags=re.IGNORECASE)
+
+
+def _open_sqlite(address: str, busy_seconds: float) -> Store:
     from recollect.stores.sqlite import SqliteStore
 
-    return SqliteStore(path, busy_seconds=busy_seconds)
+    return SqliteStore(address.removeprefix("sqlite:///").removeprefix("sqlite://"), busy_seconds=busy_seconds)
+
+
+def _open_postgres(address: str, busy_seconds: float) -> Store:
+    try:
+        from recollect.stores.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a PostgreSQL store", "postgres") from error
+    return PostgresStore(address, busy_seconds=busy_seconds)
 
 
 def _open_memory(_: str, _busy_seconds: float) -> Store:
@@ -292,4 +308,9 @@ def _open_memory(_: str, _busy_seconds: float) -> Store:
     return InMemoryStore()
 
 
-_LOADERS: dict[str, Callable[[str, float], Store]] = {"sqlite": _open_sqlite, "memory": _open_memory}
+_LOADERS: dict[str, Callable[[str, float], Store]] = {
+    "sqlite": _open_sqlite,
+    "memory": _open_memory,
+    "postgresql": _open_postgres,
+    "postgres": _open_postgres,
+}

@@ -52,8 +52,11 @@ def get_status(request: Request, inside: Reading, who: Known) -> JSONResponse:
 
 
 def _name(address: str) -> str:
-    """The store's file without the folders it is in, which are nobody's business."""
-    return address if address.endswith("://") else PurePath(address).name
+    """The store's file or database, without folders, hosts and users, which are nobody's business."""
+    scheme, separator, rest = address.partition("://")
+    if separator and scheme != "sqlite":
+        return f"{scheme}://{PurePath(rest.partition('?')[0]).name}"
+    return PurePath(address).name
 
 
 def _model(engine: Engine) -> Model | None:

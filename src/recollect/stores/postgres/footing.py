@@ -1,0 +1,161 @@
+"""What a search stands on, asked for in one request: the scope in numbers, how common words are, the model in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from recollect.models import Model, Scope
+from recollect.stores.postgres.pools import Connection
+from recollect.stores.sqlite.rows import KIND_NUMBERS
+from recollect.stores.sqlite.scopes import SCOPE_TOKENS
+from recollect.words import BM25, MAX_QUERY_TERMS, query_terms, rare_terms
+
+ENTRIES = 3_000
+"""How many entries of the index a question may search, at the least; a 50th of the memories if that is more."""
+
+COUNTED = 2_000
+"""A term is counted in a scope if it cannot occur there more often than this."""
+
+FOOTING = resources.files("recollect.stores.postgres").joinpath("sql", "footing.sql").read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A scope in numbers; None means any. `query` is the scope as part of a search for words."""
+
+    profile: int
+    projects: Sequence[int] | None
+    sessions: Sequence[int] | None
+    kinds: Sequence[int] | None
+    memories: int
+    query: str | None
+
+    @property
+    def condition(self) -> str:
+        """What is true of rows in reach, in terms of their columns and of our parameters.
+
+        One text for each shape of a scope: a general one could not use an index.
+        """
+        in_projects = "profile = %(profile)s AND project = ANY (%(projects)s)"
+        in_sessions = "session = ANY (%(sessions)s)"
+        if self.projects is None:
+            there = "profile = %(profile)s"
+        elif self.projects and self.sessions:
+            there = f"({in_sessions} OR ({in_projects}))"
+        else:
+            there = in_projects if self.projects else in_sessions
+        return there if self.kinds is None else f"{there} AND kind = ANY (%(kinds)s)"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values that the condition is about."""
+        return {
+            "profile": self.profile,
+            "projects": list(self.projects or ()),
+            "sessions": list(self.sessions or ()),
+            "kinds": self.kinds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """The model whose vectors are searched, by its number here; whether there is an index; vectors to a memory."""
+
+    number: int
+    model: Model
+    indexed: bool
+    parts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Footing:
+    """The terms of a question, rarest first, with how many memories hold each: everywhere, and in reach."""
+
+    reach: Reach | None
+    memories: int
+    length: int
+    serving: Serving | None
+    everywhere: Mapping[str, int]
+    inside: Mapping[str, int]
+
+    @property
+    def mean_length(self) -> float:
+        """How long a memory is in the mean."""
+        return self.length / max(self.memories, 1)
+
+    def searched(self, common: float) -> list[str]:
+        """The terms that search; the others only score. Common ones cost most of the time and find little."""
+        rare = rare_terms(self.everywhere, self.everywhere, memories=self.memories, common=common)
+        chosen: list[str] = []
+        most, entries = max(ENTRIES, self.memories // 50), 0
+        for term in rare:
+            entries += self.everywhere[term]
+            if not chosen or entries <= most:
+                chosen.append(term)
+        return chosen
+
+    def scorer(self) -> BM25:
+        """BM25 by how common each term is in reach."""
+        memories = self.reach.memories if self.reach else 0
+        return BM25(self.everywhere, self.inside, memories=memories, mean_length=self.mean_length)
+
+
+def score(scorer: BM25, terms: str) -> float:
+    """The score of a memory's terms, joined by blanks as they are stored."""
+    return scorer(terms.split(), extra_length=SCOPE_TOKENS)
+
+
+def find_footing(connection: Connection, scope: Scope, question: str | None = None) -> Footing:
+    """What there is to know before searching a scope."""
+    kinds = None if scope.kinds is None else [KIND_NUMBERS[kind] for kind in scope.kinds]
+    row = connection.execute(
+        FOOTING,
+        {
+            "profile": scope.profile,
+            "project": scope.project,
+            "sessions": None if scope.sessions is None else list(scope.sessions),
+            "only_sessions": scope.only_sessions,
+            "kinds": kinds,
+            "any_kinds": list(KIND_NUMBERS.values()) if kinds is None else kinds,
+            "terms": list(query_terms(question)) if question is not None else [],
+            "most_terms": MAX_QUERY_TERMS,
+            "counted": COUNTED,
+        },
+        binary=True,
+    ).fetchall()[0]
+    (
+        profile,
+        projects,
+        sessions,
+        memories,
+        query,
+        total,
+        length,
+        number,
+        *model,
+        indexed,
+        parts,
+        terms,
+        everywhere,
+        here,
+    ) = row
+    reach = None
+    nowhere = projects is not None and not projects and not sessions
+    if profile is not None and kinds != [] and not nowhere:
+        reach = Reach(profile, projects, sessions, kinds, memories, query)
+    share = memories / max(total, 1)
+    return Footing(
+        reach,
+        total,
+        length,
+        None if number is None else Serving(number, Model(*model), indexed, parts),
+        dict(zip(terms, everywhere, strict=True)),
+        {
+            # Where it was not counted it is as common inside as outside, or nearly.
+            term: round(everywhere[at] * share) if here[at] is None else here[at]
+            for at, term in enumerate(terms)
+        },
+    )

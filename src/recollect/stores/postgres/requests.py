@@ -1,0 +1,33 @@
+"""Writes that named themselves: carried out once, however often they are sent."""
+
+from __future__ import annotations
+
+import json
+
+from recollect.stores import Once, check_same
+from recollect.stores.postgres.pools import Connection
+from recollect.stores.sqlite.rows import to_micros
+
+
+def made_before(connection: Connection, once: Once) -> list[str] | None:
+    """The ids that the request of this name wrote, None if it is new. `Conflict` if it was another request.
+
+    Whoever sends the same at the same moment waits here.
+    """
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('recollect.once.' || %s, 0))", (once.name,))
+    row = connection.execute("SELECT fingerprint, ids FROM requests WHERE name = %s", (once.name,)).fetchone()
+    if row is None:
+        return None
+    fingerprint, ids = row
+    check_same(once, fingerprint)
+    written: list[str] = json.loads(ids)
+    return written
+
+
+def note(connection: Connection, once: Once, ids: list[str]) -> None:
+    """Write down what the request wrote, in its own transaction, and drop those that nobody will send again."""
+    connection.execute("DELETE FROM requests WHERE made < %s", (to_micros(once.forget_before),))
+    connection.execute(
+        "INSERT INTO requests VALUES (%s, %s, %s, %s)",
+        (once.name, once.fingerprint, json.dumps(ids), to_micros(once.at)),
+    )

@@ -1,0 +1,94 @@
+"""A way to a PostgreSQL server on which round trips are counted, may take time, and may end at a chosen word."""
+
+from __future__ import annotations
+
+import select
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from psycopg.conninfo import conninfo_to_dict
+
+
+class Proxy:
+    """Passes everything on. `trips` counts how often a client spoke after it had been answered."""
+
+    def __init__(self, address: str, *, delay: float = 0.0) -> None:
+        self._server = conninfo_to_dict(address)
+        self.folder = Path(tempfile.mkdtemp(prefix="rcpx"))
+        self.address = urlunsplit(
+            urlsplit(address)._replace(netloc="postgres@", query=f"host={quote(str(self.folder))}")
+        )
+        self.delay, self.trips = delay, 0
+        self._cut: tuple[bytes, bool] | None = None
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        self._listener.listen(50)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut_once(self, word: bytes, *, behind: bool) -> None:
+        """End the next connection on which this word is said: when the server has had time for it, or before."""
+        self._cut = (word, behind)
+
+    @property
+    def has_cut(self) -> bool:
+        """Whether that has happened."""
+        return self._cut is None
+
+    def close(self) -> None:
+        self._listener.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._pass_on, args=(client, self._connect()), daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        host, port = str(self._server.get("host") or "localhost"), int(self._server.get("port") or 5432)
+        if not host.startswith("/"):
+            return socket.create_connection((host, port))
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(f"{host}/.s.PGSQL.{port}")
+        return server
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        answered = True
+        with client, server, suppress(OSError):
+            while True:
+                for source in select.select([client, server], [], [])[0]:
+                    data = source.recv(1 << 20)
+                    if not data:
+                        return
+                    if source is server:
+                        answered = True
+                        client.sendall(data)
+                        continue
+                    self.trips += answered
+                    if answered and self.delay:
+                        time.sleep(self.delay)
+                    answered = False
+                    if self._cut is not None and self._cut[0] in data:
+                        (_, behind), self._cut = self._cut, None
+                        if behind:
+                            server.sendall(data)
+                            server.settimeout(0.2)
+                            server.recv(1 << 20)  # whatever it has answered, nobody will hear
+                        return
+                    server.sendall(data)
+
+
+@contextmanager
+def proxied(address: str, *, delay: float = 0.0) -> Iterator[Proxy]:
+    proxy = Proxy(address, delay=delay)
+    try:
+        yield proxy
+    finally:
+        proxy.close()

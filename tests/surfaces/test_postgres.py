@@ -1,0 +1,78 @@
+"""The program and the service on a PostgreSQL store: the same words, and no password anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from recollect.engine import Engine
+from recollect.stores import open_store
+from tests.stores import postgres_server
+from tests.surfaces.service import run, served
+
+
+@pytest.fixture
+def address() -> str:
+    """A store that is asked for with a password, which the server does not look at."""
+    return postgres_server.address().replace("postgres@", "postgres:horse@", 1)
+
+
+def test_the_command_line_remembers_recalls_and_checks(address: str):
+    run("remember", "the spare key is under the blue pot", "--session", "home", store=address)
+    found = run("recall", "how do I get into the house?", "--json", store=address)
+    others = [run(*words, store=address) for words in (["doctor"], ["samples"])]
+
+    assert json.loads(found.stdout)["hits"][0]["memory"]["text"] == "the spare key is under the blue pot"
+    assert [one.returncode for one in others] == [0, 0], others
+    assert "postgres:***@" in others[1].stdout
+    assert not any("horse" in text for one in (found, *others) for text in (one.stdout, one.stderr))
+
+
+def test_a_server_that_is_not_there_ends_the_program_with_a_sentence():
+    done = run("recall", "tea", "--store", "postgresql://ana:horse@/x?host=/nowhere", embedder="none")
+
+    assert done.returncode != 0
+    assert "cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "horse" not in done.stderr
+
+
+def test_the_service_serves_it_and_two_services_share_it(address: str):
+    with served(address, embedder="none") as one, served(address, embedder="none") as two:
+        assert one.remember("green tea with lemon").status == 201
+        answer = two.recall("tea")
+        status = two.ask("GET", "/v1/status")
+
+        assert [hit["memory"]["text"] for hit in answer.body["hits"]] == ["green tea with lemon"]
+        assert status.body["store"].startswith("postgresql://recollect_")
+        assert two.ask("GET", "/readyz").status == 200
+        for service in (one, two):
+            assert service.end() == 0
+        assert "horse" not in one.said + two.said + json.dumps(status.body)
+
+
+def test_an_engine_tells_its_address_without_the_password(address: str):
+    with Engine.open(address, embedder="none") as engine:
+        assert engine.remember("tea").text == "tea"
+        assert engine.address == address.replace("horse", "***")
+    store = open_store(address)
+    assert store.stats().memories == 1
+    store.close()
+
+
+def test_what_the_page_on_postgresql_shows_works(address: str, capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
+    shown = "postgresql://ana:secret@db.example/memories"
+    [program] = re.findall(r"```py\n(.*?)```", page, flags=re.DOTALL)
+    lines = [line for line in re.findall(r"^recollect (.*)$", page, flags=re.MULTILINE) if line != "serve"]
+
+    exec(compile(program.replace(shown, address), "a block of docs/postgres.md", "exec"), {})
+    done = [run(*shlex.split(line), store=address) for line in lines]
+
+    assert "allergic to peanuts" in capsys.readouterr().out
+    assert [one.returncode for one in done] == [0, 0, 0], done
+    assert "blue pot" in done[1].stdout
