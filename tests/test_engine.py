@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import apsw
 import pytest
 
 import recollect
 from recollect import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
+from recollect.stores import open_store
 from tests.conftest import NOW
 
 
@@ -144,6 +146,15 @@ def test_a_forgotten_memory_is_found_by_neither_leg(engine):
 
     assert [hit.id for hit in engine.recall("apples").hits] == [kept.id]
     assert engine.check() == []
+
+
+def test_to_forget_nothing_is_no_write(tmp_path):
+    with Engine(open_store(str(tmp_path / "store.db"), busy_seconds=0.1)) as engine:
+        other = apsw.Connection(str(tmp_path / "store.db"))
+        other.execute("BEGIN IMMEDIATE")
+
+        assert engine.forget() == 0
+        other.close()
 
 
 def test_a_scope_is_forgotten_only_when_confirmed(engine):

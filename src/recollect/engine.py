@@ -206,6 +206,8 @@ class Engine:
 
         `asked` are the ids as they were sent, for a caller that has left some of them out.
         """
+        if not ids and once is None:
+            return 0  # a write of nothing would wait for other writers, and for the disk
         return self._store.remove(ids, once=self._once(once, sorted(asked or ids)))
 
     def _once(self, name: str | None, request: Any) -> Once | None:
