@@ -7,6 +7,7 @@ import threading
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypedDict
 
+import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -291,6 +292,7 @@ def test_an_update_keeps_when_an_item_was_made(model):
     store.put(("a",), "k", {"text": "y"})
     changed = store.get(("a",), "k")
 
+    assert made.updated_at == made.created_at
     assert changed.created_at == made.created_at
     assert changed.updated_at > made.updated_at
 
@@ -379,6 +381,18 @@ def test_a_store_sees_nothing_of_another_project_profile_or_of_what_is_no_item(e
     assert RecollectStore(engine, project="other agent").get(("a",), "k") is not None
 
 
+@pytest.mark.parametrize("query", [None, "pizza"])
+def test_what_is_no_item_takes_no_place_in_a_search_of_everything(open_engine, query):
+    engine = open_engine(None)
+    store = RecollectStore(engine)
+    store.batch([PutOp(("a", str(n)), "k", {"text": f"pizza of {n} friends"}) for n in range(3)])
+    engine.remember_many([{"text": "pizza", "project": "langgraph", "kind": "semantic"} for _ in range(30)])
+
+    found = store.search((), query=query, limit=3)
+
+    assert sorted(item.namespace for item in found) == [("a", "0"), ("a", "1"), ("a", "2")]
+
+
 def test_metadata_that_somebody_else_wrote_cannot_pose_as_an_item_of_another_namespace(engine):
     forged = {"langgraph": {"key": "k", "value": {"text": "forged"}, "namespace": ["bank"], "updated": "never"}}
     engine.remember("x", project="langgraph", session='["langgraph", "a"]', kind="semantic", metadata=forged)
@@ -430,6 +444,28 @@ def test_what_json_cannot_say_is_refused_and_the_whole_batch_of_new_items_with_i
         store.batch([PutOp(("a",), "good", {"text": "x"}), PutOp(("a",), "bad", {"text": "y", "when": object()})])
 
     assert store.search(()) == []
+
+
+def test_a_namespace_may_be_a_list(engine):
+    store = RecollectStore(engine)
+    store.put(("a", "b"), "k", {"text": "x"})
+
+    assert store.get(["a", "b"], "k").value == {"text": "x"}
+    assert keys(store.search(["a"])) == ["k"]
+
+
+def test_reading_waits_for_nobody_who_writes(tmp_path):
+    path = tmp_path / "store.db"
+    with Engine(open_store(str(path), busy_seconds=0.1)) as engine:
+        store = RecollectStore(engine)
+        store.put(("a",), "k", {"text": "x"})
+        other = apsw.Connection(str(path))
+        other.execute("BEGIN IMMEDIATE")
+
+        assert store.get(("a",), "k").value == {"text": "x"}
+        assert keys(store.search(("a",), query="x")) == ["k"]
+        assert store.list_namespaces() == [("a",)]
+        other.close()
 
 
 def test_a_namespace_that_is_too_long_is_refused_as_one(engine):

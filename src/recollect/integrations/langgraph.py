@@ -128,10 +128,16 @@ class RecollectStore(BaseStore):
         namespace = tuple(labels[1:])
         return namespace if self._written(namespace) == session else None
 
-    def _namespaces(self) -> list[tuple[str, Namespace]]:
-        """Every session with something in it that is a namespace, and the namespace that it is."""
-        found = [(one.name, self._namespace(one.name)) for one in self._inside.sessions() if one.memories]
-        return [(name, namespace) for name, namespace in found if namespace is not None]
+    def _sessions(self) -> list[str]:
+        """Every session of the project with something in it."""
+        return [one.name for one in self._inside.sessions() if one.memories]
+
+    def _below(self, prefix: Namespace, sessions: list[str]) -> list[str]:
+        """Those of the sessions that are namespaces below a prefix."""
+        # Names that begin otherwise are not read as JSON: a graph may have a namespace for each of its users.
+        begins = self._written(prefix)[:-1]
+        found = [(name, self._namespace(name)) for name in sessions if name.startswith(begins)]
+        return [name for name, namespace in found if namespace is not None and namespace[: len(prefix)] == prefix]
 
     def _item(self, memory: Memory) -> dict[str, Any] | None:
         """A memory as the fields of an item, None if it is none; the value is the caller's to change.
@@ -146,7 +152,8 @@ class RecollectStore(BaseStore):
             "key": str(kept.get("key")),
             "namespace": namespace,
             "created_at": memory.created,
-            "updated_at": _time(kept.get("updated")) or memory.created,
+            # What is put is written down before the memory is made, a moment earlier.
+            "updated_at": max(_time(kept.get("updated")) or memory.created, memory.created),
         }
 
     # Reading
@@ -157,21 +164,24 @@ class RecollectStore(BaseStore):
         except NotFound:
             return None
         item = self._item(memory)
-        return Item(**item) if item and (item["namespace"], item["key"]) == (op.namespace, op.key) else None
+        asked = (tuple(op.namespace), op.key)
+        return Item(**item) if item and (item["namespace"], item["key"]) == asked else None
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        depth = len(op.namespace_prefix)
-        sessions = [name for name, namespace in self._namespaces() if namespace[:depth] == tuple(op.namespace_prefix)]
-        if not sessions or op.limit <= 0:
+        there = self._sessions()
+        below = self._below(tuple(op.namespace_prefix), there)
+        if not below or op.limit <= 0:
             return []
 
+        # To name thousands of sessions takes seconds. Where they are all, the project alone says as much.
+        sessions = below if len(below) < len(there) else None
         if op.query and op.query.strip():
             return self._recall(op, sessions)
-        memories = sorted(self._all(sessions), key=lambda one: (one.created, one.session, one.position))
+        memories = sorted(self._all(sessions), key=lambda one: (one.created, one.session or "", one.position or 0))
         found = [SearchItem(**item) for item in map(self._item, memories) if _wanted(item, op)]
         return found[op.offset : op.offset + op.limit]
 
-    def _recall(self, op: SearchOp, sessions: list[str]) -> list[SearchItem]:
+    def _recall(self, op: SearchOp, sessions: list[str] | None) -> list[SearchItem]:
         """The best that are wanted, asked for ever deeper until there are enough of them or no more."""
         enough = op.offset + op.limit
         depth = enough * 4 if op.filter else enough
@@ -191,7 +201,7 @@ class RecollectStore(BaseStore):
                 return found[op.offset : enough]
             depth *= 4
 
-    def _all(self, sessions: list[str]) -> Iterator[Memory]:
+    def _all(self, sessions: list[str] | None) -> Iterator[Memory]:
         cursor = None
         while True:
             page = self._inside.list(session=sessions, only_session=True, cursor=cursor, limit=1000)
@@ -202,8 +212,9 @@ class RecollectStore(BaseStore):
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
-        found = [one for _, one in self._namespaces() if all(fits(one, condition) for condition in conditions)]
-        return sorted({one[: op.max_depth] for one in found})[op.offset : op.offset + op.limit]
+        there = [one for one in map(self._namespace, self._sessions()) if one is not None]
+        found = {one[: op.max_depth] for one in there if all(fits(one, condition) for condition in conditions)}
+        return sorted(found)[op.offset : op.offset + op.limit]
 
     # Writing
 
