@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 
 import pytest
 from haystack import Pipeline
@@ -111,14 +113,43 @@ def test_a_component_without_an_engine_opens_the_store_of_the_settings(opened, m
     assert [one.content for one in found] == ["The spare key is under the blue pot"]
 
 
+def test_runs_that_begin_at_the_same_time_open_one_store(opened, monkeypatch):
+    retriever = RecollectRetriever.from_dict(RecollectRetriever(opened).to_dict())
+    engines, opens, second = [], Engine.open, threading.Barrier(2)
+
+    def counted(*given, **named):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            second.wait(timeout=0.2)  # leaves a second run the time to come here too
+        engines.append(opens(*given, **named))
+        return engines[-1]
+
+    monkeypatch.setattr(Engine, "open", counted)
+    threads = [threading.Thread(target=retriever.run, args=["where is the key?"]) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    retriever.close()
+
+    assert len(engines) == 1
+
+
 def test_a_store_without_an_address_cannot_be_written_down(household):
     with pytest.raises(Invalid, match="opened by its address"):
         RecollectRetriever(household).to_dict()
 
 
-def test_no_password_is_written_down(open_engine):
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ana:secret@localhost/memories",
+        "postgresql://localhost/memories?user=ana&password=secret",
+        "https://localhost:6333/memories?api_key=secret",
+    ],
+)
+def test_no_password_is_written_down(open_engine, address):
     engine = open_engine(None)
-    engine._settings = engine.settings.model_copy(update={"store": "postgresql://ana:secret@localhost/memories"})
+    engine._settings = engine.settings.model_copy(update={"store": address})
 
     with pytest.raises(Invalid, match="holds a password") as refused:
         RecollectRetriever(engine).to_dict()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from recollect.confined import Confined
 from recollect.engine import Engine
 from recollect.errors import Invalid, MissingExtra
 from recollect.integrations.documents import confined, facts
 from recollect.models import Kind, Recall
+from recollect.stores import public_address
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -43,6 +44,7 @@ class RecollectRetriever:
         self._memory = confined(memory) if memory else None
         self._opening = dict(opening or {})
         self._opened: Engine | None = None
+        self._opens = threading.Lock()
         self.top_k = top_k
         self.project = project
         self.session = session
@@ -52,17 +54,19 @@ class RecollectRetriever:
 
     def warm_up(self) -> None:
         """Open the store, if no engine was given."""
-        if self._memory is None:
-            where = self._opening
-            engine = Engine.open(where.get("store"), embedder=where.get("embedder"), profile=where.get("profile"))
-            self._opened = engine
-            self._memory = Confined(engine, engine.settings.profile, project=where.get("project"))
+        with self._opens:  # runs may begin at the same time, and one store is enough
+            if self._memory is None:
+                where = self._opening
+                engine = Engine.open(where.get("store"), embedder=where.get("embedder"), profile=where.get("profile"))
+                self._opened = engine
+                self._memory = Confined(engine, engine.settings.profile, project=where.get("project"))
 
     def close(self) -> None:
         """Let go of the store, if it was opened here."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = self._memory = None
+        with self._opens:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = self._memory = None
 
     @component.output_types(documents=list[Document], degraded=str | None)
     def run(
@@ -122,9 +126,9 @@ def _opening(memory: Confined) -> dict[str, str | None]:
     if not settings.store or settings.store.startswith("memory:"):
         raise Invalid("only a component on a store that was opened by its address can be written down")
     for address in (settings.store, settings.embedder.name):
-        if urlsplit(address).password:
+        if public_address(address) != address:
             raise Invalid(
-                "the address holds a password, which is not written into a pipeline; set RECOLLECT_STORE or "
+                "the address holds a password or a key, which is not written into a pipeline; set RECOLLECT_STORE or "
                 "RECOLLECT_EMBEDDER where the pipeline runs, and make the component without an engine"
             )
     return {
