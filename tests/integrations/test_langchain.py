@@ -79,6 +79,12 @@ def test_it_wants_an_engine():
         RecollectRetriever(memory="memories.db")
 
 
+@pytest.mark.parametrize("name", ["projct", "profile", "limit"])
+def test_a_misspelt_option_is_refused_when_it_is_made(household, name):
+    with pytest.raises(ValidationError, match=name):
+        RecollectRetriever(memory=household, **{name: "home"})
+
+
 def test_its_engine_is_neither_shown_nor_written_down(household):
     retriever = RecollectRetriever(memory=household)
 

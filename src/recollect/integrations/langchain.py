@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from recollect.confined import Confined
 from recollect.engine import Asked, Engine
@@ -24,6 +24,9 @@ except ImportError as error:
 
 class RecollectRetriever(BaseRetriever):
     """Retrieves what a profile remembers. What a recall takes beside its question may also be given to `invoke`."""
+
+    # LangChain would pass over a name that it does not know, and a misspelt project is then the whole profile.
+    model_config = ConfigDict(extra="forbid")
 
     memory: Engine | Confined = Field(exclude=True, repr=False)
     k: int = 10
