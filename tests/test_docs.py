@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from rich.console import Console
@@ -70,6 +71,14 @@ def test_no_fence_is_missed():
         fences = re.findall(r"^\s*(?:```|~~~)", text_of(page), flags=re.MULTILINE)
 
         assert len(fences) == 2 * len(blocks(page)), f"{page} has a fence that is not read as a block"
+
+
+def test_the_rows_of_a_table_follow_its_head():
+    for page in pages():
+        lines = text_of(page).splitlines()
+        for line, below in pairwise(lines):
+            # Anything else, a comment too, ends the table there: its rows become one paragraph.
+            assert not re.fullmatch(r"\|[ :|-]+\|", line) or below.startswith("|"), (page, below)
 
 
 @pytest.mark.parametrize(("place", "test"), OWN_RUNNERS.items())
