@@ -149,6 +149,18 @@ def test_the_knobs_on_the_front_page_have_their_defaults_and_ranges():
             assert (schema[name]["minimum"], schema[name]["maximum"]) == (low, high), name
 
 
+def test_the_speeds_on_the_front_page_are_those_of_the_benchmarks():
+    table = text_of("README.md").split("<!-- speed")[1].split("\n\n")[1]
+    shown = re.findall(r"\| ([\d.,]+)(?: ms| MiB)? (?=\|)", table)
+    printed = text_of("docs/benchmarks.md").split("## 100,000 memories")[1].split("\n## ")[0]
+    measured = [float(figure.replace(",", "")) for figure in re.findall(r"(?<=\| )[\d.,]+(?= \|)", printed)]
+
+    assert len(shown) == 12
+    for figure in shown:
+        digits = len(figure.partition(".")[2])
+        assert any(f"{one:,.{digits}f}" == figure for one in measured), figure
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_is_on_the_front_page(name):
     assert f"`{name}`" in text_of("README.md")
