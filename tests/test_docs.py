@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from recollect import AsyncEngine, Engine
+from recollect.api.app import create_app
 from recollect.cli import show
 from recollect.ranking import PRESETS, Tuning
 from recollect.samples import QUESTIONS, load_samples
@@ -177,6 +178,21 @@ def test_the_page_of_the_library_names_and_uses_every_verb(verb):
 
     assert f"`{verb}" in page or f".{verb}(" in page, f"docs/library.md does not name {verb}"
     assert f".{verb}" in programs, f"no example in docs/library.md uses {verb}"
+
+
+def test_the_page_of_the_service_names_every_call(engine):
+    page = text_of("docs/service.md")
+
+    for path in create_app(engine).openapi()["paths"]:
+        assert re.search(rf"{re.escape(path)}[`? ]", page), path
+
+
+def test_the_tour_of_the_code_names_every_room():
+    tour = text_of("CONTRIBUTING.md")
+    rooms = [room.stem for room in (ROOT / "src/recollect").iterdir() if not room.name.startswith("_")]
+
+    for room in set(rooms) - {"py"}:
+        assert re.search(rf"`{room}(\.py|/)`", tour), room
 
 
 def test_the_table_of_reasons_has_every_step_that_leaves_one():
