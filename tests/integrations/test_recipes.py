@@ -27,6 +27,7 @@ def test_every_program_of_a_recipe_prints_what_the_page_shows(page, tmp_path):
         assert (done.returncode, done.stdout) == (0, shown), done.stderr
 
     assert len(programs) == text.count("```python\n") > 0
+    assert text.count("```") == 4 * len(programs), "a block that nobody runs"
 
 
 def test_every_adapter_has_a_recipe_and_the_readme_leads_to_it():
