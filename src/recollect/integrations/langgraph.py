@@ -2,8 +2,8 @@
 
 A store is one project of one profile, and a namespace is one session of it, named by the namespace written as JSON.
 So a namespace is a scope that both searches apply, two namespaces never read as one, and a search names exactly the
-sessions that it may see. An item's id follows from where it stands. An item that is not indexed is of another kind,
-which no search asks for.
+sessions that it may see, or the project where these are all. An item's id follows from where it stands. An item that
+is not indexed is of another kind, which no search asks for.
 """
 
 from __future__ import annotations
