@@ -99,6 +99,7 @@ def test_blocks_that_are_run_elsewhere_are_run_there(place, test):
         ("sh", "rm -rf /", ""),
         ("sh", "make nothing-of-the-kind", ""),
         ("sh", "pip install somebody-else", ""),
+        ("sh", "pip install recollect", ""),
         ("sh", "pip install 'recollect[nothing]'", ""),
         ("sh", "recollect serve --host 203.0.113.7", ""),
         ("curl", "curl http://127.0.0.1:4000/v1/nothing", ""),

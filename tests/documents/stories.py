@@ -162,10 +162,13 @@ class Story:
         return ""
 
     def pip(self, words: list[str], given: dict[str, str], code: int) -> str:
-        """See to it that what is installed is us, and the extras are there."""
+        """See to it that what is installed is us, and the extras are there.
+
+        On PyPI, `recollect` is another program. By name only an extra is added, where ours is installed.
+        """
         del given, code
         for package in words[1:]:
-            named = re.fullmatch(r"recollect(?:\[([\w,-]+)\])?", package)
+            named = re.fullmatch(r"(?:\.|recollect(?=\[))(?:\[([\w,-]+)\])?", package)
             assert words[0] == "install", words
             assert named, f"{package} is not ours"
             assert set((named[1] or "server").split(",")) <= EXTRAS.keys(), package
