@@ -6,10 +6,10 @@ STAMP := $(VENV)/.installed
 STORE ?= $(VENV)/sample.db
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts browser pytest bench heldout screenshots clean
+.PHONY: help install run test check format lint types contracts browser pytest bench heldout screenshots references docs docs-serve clean
 
 help: ## What can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## Set up everything in .venv
 
@@ -58,9 +58,18 @@ bench: $(VENV)/.bench ## Measure against LanceDB (BENCH='--sizes 10000 100000 10
 screenshots: browser ## Make the pictures in docs/images anew
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
+references: install ## Write the references of commands and settings from the program
+	$(BIN)/python -m tools.references
+
+docs: install ## Build the documents as a site in build/site
+	@$(BIN)/python -m tools.website
+
+docs-serve: install ## Show the documents on 127.0.0.1:8000, and follow what is written
+	@$(BIN)/python -m tools.website serve
+
 SETS ?=
 heldout: install ## Are the default knobs more than a fit? Chosen on half of SETS='DIR DIR', measured on the rest
 	$(BIN)/python -m bench.held_out $(SETS)
 
 clean: ## Remove what was installed and cached
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache build

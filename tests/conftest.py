@@ -8,11 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from recollect.embedders import Embedder, open_embedder
 from recollect.engine import Engine
 from recollect.settings import EmbedderSettings
 from recollect.stores import open_store
+
+# The same cases in every run, so that a change is judged by what it changes; `HYPOTHESIS_PROFILE=random` finds more.
+settings.register_profile("steady", derandomize=True)
+settings.register_profile("random", derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from time import monotonic
 
 import pytest
@@ -94,6 +95,6 @@ def test_a_missing_a_broken_and_another_model_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr("recollect.inference.packaged_model", lambda name: tmp_path)
     with pytest.raises(Unavailable, match="another model than expected"):
         OnnxReranker().score("where?", [KEY], deadline=soon())
-    monkeypatch.setattr("recollect.rerankers.RERANKER_SHA256", "")
+    monkeypatch.setattr("recollect.rerankers.RERANKER_SHA256", sha256(b"broken").hexdigest())
     with pytest.raises(Unavailable, match="cannot be loaded"):
         OnnxReranker().score("where?", [KEY], deadline=soon())

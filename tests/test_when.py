@@ -141,6 +141,8 @@ def test_an_expression_means_this_stretch_of_time(question, start, end):
         "long ago",
         "twenty-one days ago",
         "1.5 years ago",
+        "the last 0 years",
+        "0 days ago",
         "in today's world",
         "before 2020",
         "I fall in love in springs",

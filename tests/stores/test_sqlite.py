@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -609,6 +610,37 @@ def test_the_words_of_a_forgotten_memory_are_nowhere_in_the_file(path: str):
         assert len(by_words(store, "zebra")) == 200
 
 
+def test_the_words_of_a_forgotten_memory_are_not_in_the_log_either_while_the_store_is_open(path: str):
+    with opened(path) as store:
+        store.add([embedded(n, f"the zqaxkvbjsecret{n} of it", session="s") for n in range(4)], model=MODEL)
+        assert secrets_on_disk(path) > 0
+
+        store.remove([id_of(0)])
+        store.update(record(1, "something else"), model=None)
+        store.remove_scope(Scope(sessions=("s",)))
+
+        assert secrets_on_disk(path) == 0
+
+
+def test_a_reader_in_the_way_keeps_no_removal_waiting(path: str):
+    with opened(path) as store, opened(path) as other:
+        store.add([embedded(n, f"the zqaxkvbjsecret{n} of it") for n in range(2)], model=MODEL)
+        with other._connections.read() as reading:
+            reading.execute("BEGIN; SELECT count(*) FROM memories").fetchall()
+            started = perf_counter()
+            assert store.remove([id_of(0)]) == 1
+            assert perf_counter() - started < 5
+            reading.execute("ROLLBACK")
+
+        store.remove([id_of(1)])
+
+        assert secrets_on_disk(path) == 0
+
+
+def secrets_on_disk(path: str) -> int:
+    return sum(Path(path + end).read_bytes().count(b"kvbjsecret") for end in ("", "-wal"))
+
+
 def test_the_words_of_a_kept_memory_are_in_the_file_in_plain_sight(path: str):
     with opened(path) as store:
         store.add([embedded(1, "the zqaxkvbjsecret of it")], model=MODEL)
@@ -672,4 +704,14 @@ def test_a_store_of_schema_1_is_brought_up_to_date_with_all_its_memories(path: s
         store.judge([Judgement("where?", id_of(1), 2, NOW)])
 
         assert [one.relevance for one in store.judgements("default")] == [2]
+        assert store.check() == []
+
+
+def test_a_store_checked_before_and_after_a_change_is_sound_both_times(path):
+    with opened(path) as store:
+        store.add([record(1)], model=None)
+        assert store.check() == []
+        store.update(record(1, source="elsewhere"), model=None, keep_vectors=True)
+        assert store.check() == []
+        store.remove([id_of(1)])
         assert store.check() == []

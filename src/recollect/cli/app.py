@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 import recollect
-from recollect.cli import catalogue, evaluating, judging, memories, recalling, serving, tuning, upkeep
+from recollect.cli import (
+    catalogue,
+    evaluating,
+    importing,
+    judging,
+    memories,
+    recalling,
+    serving,
+    tuning,
+    upkeep,
+    watching,
+)
 from recollect.cli.mcp import mcp
 from recollect.cli.options import Commands, Common
 
@@ -55,6 +66,9 @@ app.command()(memories.get)
 app.command(name="list")(memories.list_memories)
 app.command()(memories.update)
 app.command()(memories.forget)
+app.command(name="import")(importing.import_memories)
+app.command()(importing.export)
+app.add_typer(importing.imports, name="imports")
 app.add_typer(catalogue.sessions, name="sessions")
 app.command()(catalogue.projects)
 app.command()(upkeep.status)
@@ -65,6 +79,7 @@ app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)
 app.command()(judging.judge)
 app.command()(tuning.tune)
+app.command()(watching.watch)
 app.add_typer(mcp, name="mcp")
 app.command()(serving.serve)
 app.add_typer(serving.token, name="token")

@@ -176,7 +176,7 @@ def forget(
             gone = engine.forget(*ids)
         else:
             scope = engine.scope(project=project, session=session, only_session=True)
-            _ask(f"Forget everything in {_described(project, session, scope.profile)} for good?", yes=yes)
+            ask(f"Forget everything in {_described(project, session, scope.profile)} for good?", yes=yes)
             gone = engine.forget_scope(scope, confirm=True)
     emit(ctx, {"forgotten": gone}, lambda: typer.echo(f"{gone} forgotten"))
 
@@ -187,7 +187,8 @@ def _described(project: str | None, session: str | None, profile: str) -> str:
     return f"project '{project}'" if project is not None else f"profile '{profile}'"
 
 
-def _ask(question: str, *, yes: bool) -> None:
+def ask(question: str, *, yes: bool) -> None:
+    """Go on only if somebody says so."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -8,6 +8,7 @@ import typer
 
 from recollect.cli.memories import Project, _kinds
 from recollect.cli.options import common, emit
+from recollect.cli.places import places_of
 from recollect.errors import Invalid
 from recollect.ranking import Tuning, preset
 from recollect.settings import knob_value
@@ -54,6 +55,7 @@ def recall(
             recent_ids=recent or (),
             tuning=tuning,
         )
+        places = places_of(engine, (hit.memory for hit in answer.hits))
         value: dict[str, Any] = answer.to_dict()
         dropped = value.pop("dropped")
         if explain:
@@ -62,7 +64,7 @@ def recall(
         def show_it() -> None:
             from recollect.cli import show
 
-            show.recall(answer, explain=explain)
+            show.recall(answer, explain=explain, places=places)
 
         emit(ctx, value, show_it)
 
@@ -93,11 +95,13 @@ def explain(
             recent_ids=recent or (),
             tuning=tuning_of(engine.tuned(), preset_name, set_knobs),
         )
+        shown = (seen.memory, *(hit.memory for hit in (seen.above, seen.below) if hit))
+        places = places_of(engine, shown)
 
     def show_it() -> None:
         from recollect.cli import show
 
-        show.explanation(seen)
+        show.explanation(seen, places=places)
 
     emit(ctx, seen.to_dict(), show_it)
 

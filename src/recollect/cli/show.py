@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from recollect.cli.places import Places
+from recollect.importing.log import Run
 from recollect.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
 from recollect.ranking import Tuning
 from recollect.tokens import Token
@@ -39,9 +41,15 @@ def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    class Rate(TextColumn):
+        """How many are done in a second."""
+
+        def render(self, task: Task) -> Text:
+            return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(""), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.advance(task, done)
@@ -62,7 +70,7 @@ def figures(columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -
     Console(highlight=False, width=max(console.width, 160)).print(table, crop=False)
 
 
-def recall(answer: Recall, *, explain: bool) -> None:
+def recall(answer: Recall, *, explain: bool, places: Places | None = None) -> None:
     """Hits with their scores, and if asked for what led to them."""
     if answer.degraded:
         console.print(Text(f"{answer.degraded}: {answer.degraded_reason}", style="yellow"))
@@ -70,7 +78,7 @@ def recall(answer: Recall, *, explain: bool) -> None:
         console.print(Text("nothing relevant", style="dim"))
     best = max((abs(reason.change) for hit in answer.hits for reason in hit.why), default=1.0) or 1.0
     for hit in answer.hits:
-        _hit(hit)
+        _hit(hit, places)
         if explain:
             for reason in hit.why:
                 console.print(_reason(reason, best))
@@ -79,12 +87,12 @@ def recall(answer: Recall, *, explain: bool) -> None:
         _legs(answer)
 
 
-def explanation(seen: Explanation) -> None:
+def explanation(seen: Explanation, *, places: Places | None = None) -> None:
     """The memory, what became of it and why, and what stands beside it in the result."""
     if seen.degraded:
         console.print(Text(f"{seen.degraded}: {seen.degraded_reason}", style="yellow"))
     console.print(Text(one_line(seen.memory.indexed_text, max(console.width - 2, 40)), style="bold"))
-    console.print(Text(safe(_where(seen.memory)), style="dim"))
+    console.print(Text(safe(_where(seen.memory, places)), style="dim"))
     console.print(Text("\n" + safe(seen.sentence) + "\n"))
     if seen.hit:
         best = max((abs(reason.change) for reason in seen.hit.why), default=1.0) or 1.0
@@ -93,21 +101,22 @@ def explanation(seen: Explanation) -> None:
     for label, hit in (("just above", seen.above), ("just below", seen.below)):
         if hit:
             console.print(Text(f"\n{label}", style="dim"))
-            _hit(hit)
+            _hit(hit, places)
 
 
-def _hit(hit: Hit) -> None:
+def _hit(hit: Hit, places: Places | None) -> None:
     memory = hit.memory
     width = max(console.width - 14, 40)
     head = Text(f"{hit.rank:>3}  ", style="bold").append(f"{hit.score:.3f}  ", style="green")
     console.print(head.append(one_line(memory.indexed_text, width), style="default"))
-    console.print(Text(" " * 12 + safe(_where(memory)), style="dim"))
+    console.print(Text(" " * 12 + safe(_where(memory, places)), style="dim"))
 
 
-def _where(memory: Memory) -> str:
+def _where(memory: Memory, places: Places | None) -> str:
     session = f"{memory.session} #{memory.position}" if memory.session else None
     kind = memory.kind if memory.kind != "episodic" else None
-    parts = (memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
+    place = (places or Places()).of(memory)
+    parts = (place, memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
     return " · ".join(part for part in parts if part)
 
 
@@ -183,6 +192,19 @@ def projects(found: Sequence[Project]) -> None:
     """Projects, a line each."""
     rows = [(p.name, str(p.sessions), str(p.memories)) for p in found]
     _table(("project", "sessions", "memories"), rows, empty="no projects yet")
+
+
+def imports(found: Sequence[Run]) -> None:
+    """Imports, a line each."""
+    rows = [
+        (run.id, run.format, f"{run.added:,}", run.started.strftime("%Y-%m-%d %H:%M"), _ended(run), run.path)
+        for run in found
+    ]
+    _table(("import", "format", "memories", "started", "", "path"), rows, empty="no imports that can be taken back")
+
+
+def _ended(run: Run) -> str:
+    return "" if run.ended else "broken off: import it again, or take it back"
 
 
 def tokens(found: Sequence[Token]) -> None:

@@ -55,6 +55,15 @@ class CountsTokens(Protocol):
 
 
 @runtime_checkable
+class KnowsItsLength(Protocol):
+    """What an embedder can do besides if asking costs it less than splitting."""
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the model can read the text at once: its only part is then the text itself."""
+        ...
+
+
+@runtime_checkable
 class Wraps(Protocol):
     """An embedder that stands before another one."""
 
@@ -71,6 +80,18 @@ def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
             return embedder
         embedder = embedder.inner if isinstance(embedder, Wraps) else None
     return None
+
+
+def reading_of(embedder: Embedder | None) -> Callable[[str], bool]:
+    """Whether an embedder can read a text at once; without an embedder any text can be."""
+    if embedder is None:
+        return lambda text: True
+    inner: Embedder | None = embedder
+    while inner is not None:
+        if isinstance(inner, KnowsItsLength):
+            return inner.reads_whole
+        inner = inner.inner if isinstance(inner, Wraps) else None
+    return lambda text: len(embedder.split(text)) == 1
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:

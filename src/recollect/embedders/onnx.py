@@ -24,7 +24,7 @@ from recollect.inference import MODEL_PACKAGE, fingerprint, load, open_session, 
 from recollect.models import Model
 
 BGE_SMALL = "bge-small-en-v1.5-int8"
-BGE_SMALL_SHA256 = "68807e3f"
+BGE_SMALL_SHA256 = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
 BGE_SMALL_FOLDER = "bge_small_en"
 
 
@@ -76,10 +76,12 @@ class OnnxEmbedder:
         return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
 
     def split(self, text: str) -> list[str]:
+        return split_text(text, self.reads_whole)
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the text is one part."""
         # A token is a character at the least, so most texts need no counting.
-        if len(text) <= self._max_tokens - 2:
-            return [text]
-        return split_text(text, lambda part: len(self._tokenizer.encode(part).ids) <= self._max_tokens)
+        return len(text) <= self._max_tokens - 2 or len(self._tokenizer.encode(text).ids) <= self._max_tokens
 
     def count_tokens(self, text: str) -> int:
         """How many tokens the text has; what the vocabulary does not know counts by its bytes.
@@ -146,6 +148,6 @@ def open_bge_small() -> OnnxEmbedder:
     if directory is None:
         raise Unavailable(f"the default model is not installed: {install}")
     embedder = OnnxEmbedder(directory, name=BGE_SMALL)
-    if not embedder.fingerprint.startswith(BGE_SMALL_SHA256):
+    if embedder.fingerprint != BGE_SMALL_SHA256:
         raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
     return embedder

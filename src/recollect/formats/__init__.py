@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from recollect.models import Judgement, Memory, Model
+from recollect.stores import Vector
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -33,6 +36,53 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """Something that was read otherwise than it stands there: a part left out, a time not understood."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Where a file stops making sense, and why; what stands before is good, what follows was not read."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A memory as a store had it, with its id, and its vectors if the file has them and says which model's."""
+
+    memory: Memory
+    where: str
+    vectors: Vector | None = None
+    model: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What somebody said of a memory: of the one whose id it names, or of an item that came before."""
+
+    judgement: Judgement
+    where: str
+    item: Item | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Something a store keeps under a name for everybody who uses it."""
+
+    name: str
+    value: str
+    where: str
+
+
+Entry = Item | Stored | Judged | Setting | Skipped | Noticed | Broken
+
+
 class Format(Protocol):
     """A way in which memories are written down."""
 
@@ -42,6 +92,6 @@ class Format(Protocol):
         """Whether this looks like it, by its name and its first bytes."""
         ...
 
-    def read(self, path: Path) -> Iterator[Item | Skipped]:
+    def read(self, path: Path) -> Iterator[Entry]:
         """Everything in it, in order; nothing that a file holds makes it fail half-way."""
         ...

@@ -58,14 +58,15 @@ def read_corpus(folder: Path) -> Iterator[Draft]:
         if not text:
             continue
         try:
-            draft = _draft(id, text, _metadata(where, line), sessions)
+            draft = to_draft(id, text, _metadata(where, line), sessions)
             to_memory(draft, now=_ANY_TIME)  # what cannot be stored is named here, while its line is known
         except Invalid as error:
             raise _at(where, str(error)) from None
         yield draft
 
 
-def _draft(id: str, text: str, metadata: Mapping[str, Any], sessions: dict[str, str | None]) -> Draft:
+def to_draft(id: str, text: str, metadata: Mapping[str, Any], sessions: dict[str, str | None]) -> Draft:
+    """The memory of a document; `sessions` are those met so far, with their projects."""
     project, session = metadata.get("project"), metadata.get("session")
     # A session of ours is in one project; sets exist that count sessions from 1 in each.
     if isinstance(session, str) and sessions.setdefault(session, project) != project:

@@ -11,7 +11,7 @@ _VAGUE = {"couple": 2, "few": 3, "several": 4}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 CUES = frozenset(("ago", "yesterday", "today", "tonight", "last", "past", "previous", "this", "other", *_WEEKDAYS))
 
-_COUNT = rf"(?P<count>(?:a )?(?:couple|few)(?: of)?|several|half an?|an?|{'|'.join(_NUMBERS)}|\d{{1,4}})"
+_COUNT = rf"(?P<count>(?:a )?(?:couple|few)(?: of)?|several|half an?|an?|{'|'.join(_NUMBERS)}|[1-9]\d{{0,3}})"
 _UNIT = r"(?P<unit>minute|hour|day|week|month|year)"
 
 

@@ -123,7 +123,10 @@ class SqliteStore:
                 self._add_vectors(connection, [(key, numbers, record.vectors)], model)
             if once:
                 requests.note(connection, once, [memory.id])
-            return by_keys(connection, [key])[key]
+            updated = by_keys(connection, [key])[key]
+        if not keep_vectors:  # its text has changed, and the old one is to be gone
+            self._connections.empty_log()
+        return updated
 
     def remove(self, ids: Sequence[str], *, once: Once | None = None) -> int:
         with self._write() as connection:
@@ -133,14 +136,18 @@ class SqliteStore:
             there = [memory.id for memory in by_ids(connection, list(dict.fromkeys(ids)))] if once else []
             if once and there:
                 requests.note(connection, once, there)
-            return memory_table.remove(connection, sorted(memory_table.keys_of(connection, ids)))
+            removed = memory_table.remove(connection, sorted(memory_table.keys_of(connection, ids)))
+        self._connections.empty_log()
+        return removed
 
     def remove_scope(self, scope: Scope) -> int:
         with self._write() as connection:
             reach = resolve(connection, scope)
             if reach is None:
                 return 0
-            return memory_table.remove(connection, memory_table.list_keys(connection, reach))
+            removed = memory_table.remove(connection, memory_table.list_keys(connection, reach))
+        self._connections.empty_log()
+        return removed
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         with self._write(durable=False) as connection:

@@ -13,6 +13,9 @@ from recollect.stores.sqlite.vector_blocks import record_type, signs
 
 def problems(connection: apsw.Connection) -> list[str]:
     """What is wrong, one sentence each."""
+    # FTS5 checks by the structure it read last, and only a search makes it look whether that is still the present one:
+    # without this, a second check on a connection would call what was written in between damage.
+    connection.execute("SELECT rowid FROM words WHERE words MATCH 'x' LIMIT 1").fetchall()
     found = [f"SQLite: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
     if not found:
         connection.execute("BEGIN")  # one picture of the store for all checks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -73,6 +73,18 @@ class Connections:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    def empty_log(self) -> None:
+        """Leave nothing in the log of what was written, forgotten text among it, if nobody is reading just now.
+
+        A reader that is in the way does not make anybody wait: the log is emptied behind a later write, or when the
+        last process closes the file.
+        """
+        with self._turn(), self._errors():
+            self._check_open()
+            self._writer.set_busy_timeout(0)
+            with suppress(apsw.BusyError):
+                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -1,0 +1,1 @@
+"""The store into files: as JSON lines that lose nothing, or as Markdown for people."""

@@ -1,0 +1,118 @@
+"""Puts batches of imported memories into a store: with vectors, noted before they are added, never twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from recollect.embedders import Embedder
+from recollect.errors import Conflict, Invalid, Unavailable
+from recollect.importing.log import RunLog
+from recollect.models import Memory, Model
+from recollect.remember import embed_memories, usable_embedder
+from recollect.stores import Record, Store, Vector
+
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A memory that only has to be stored, perhaps with vectors from the file it is from."""
+
+    memory: Memory
+    where: str
+    vectors: Vector | None = None
+    model: Model | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many of a batch were added, how many of them without a vector, and how many the store refused."""
+
+    added: int = 0
+    waiting: int = 0
+    refused: int = 0
+
+    def __add__(self, other: Written) -> Written:
+        return Written(self.added + other.added, self.waiting + other.waiting, self.refused + other.refused)
+
+
+class Writer:
+    """Adds what is not there yet. Others may be at it too, and sessions may belong elsewhere than a file says."""
+
+    def __init__(
+        self, store: Store, embedder: Embedder | None, log: RunLog, refuse: Callable[[Ready, str], None]
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._log = log
+        self._refuse = refuse
+
+    def add(self, batch: Sequence[Ready]) -> Written:
+        """Add a batch of which none was there a moment ago."""
+        for _ in range(TRIES):
+            try:
+                return self._add(batch)
+            except Conflict:
+                known = self._store.keys([ready.memory.id for ready in batch])
+                batch = self._at_home([ready for ready in batch if ready.memory.id not in known])
+                if not batch:
+                    return Written()
+        return sum((self._add_alone(ready) for ready in batch), Written())
+
+    def _add(self, batch: Sequence[Ready]) -> Written:
+        records, model = self._records(batch)
+        note = self._log.note([record.memory.id for record in records])
+        try:
+            self._store.add(records, model=model)
+        except (Conflict, Invalid):
+            self._log.take_back(note)
+            raise
+        return Written(len(records), sum(record.vectors is None for record in records))
+
+    def _add_alone(self, ready: Ready) -> Written:
+        try:
+            return self._add([ready])
+        except (Conflict, Invalid) as error:
+            self._refuse(ready, str(error))
+            return Written(refused=1)
+
+    def _at_home(self, batch: Sequence[Ready]) -> list[Ready]:
+        """These in the projects their sessions belong to: a session that was moved stays where it was put."""
+        homes = {
+            (session.profile, session.name): session.project
+            for profile in {ready.memory.profile for ready in batch}
+            for session in self._store.sessions(profile)
+        }
+
+        def home(memory: Memory) -> str | None:
+            if memory.session is None:
+                return memory.project
+            return homes.setdefault((memory.profile, memory.session), memory.project)
+
+        return [replace(ready, memory=ready.memory._replace(project=home(ready.memory))) for ready in batch]
+
+    def _records(self, batch: Sequence[Ready]) -> tuple[list[Record], Model | None]:
+        """The batch with vectors: those of the file where they are of the right model, else made now."""
+        embedder = usable_embedder(self._store, self._embedder)
+        model = self._model(batch, embedder)
+        ours = {ready.memory.id: ready.vectors for ready in batch if ready.model == model and ready.vectors is not None}
+        lacking = [ready.memory for ready in batch if ready.memory.id not in ours]
+        rows = embed_memories(embedder, lacking) if embedder and lacking else None
+        made = dict(zip((memory.id for memory in lacking), rows, strict=True)) if rows else {}
+        vectors = {**ours, **made}
+        return [Record(ready.memory, vectors.get(ready.memory.id)) for ready in batch], model if vectors else None
+
+    def _model(self, batch: Sequence[Ready], embedder: Embedder | None) -> Model | None:
+        """The model whose vectors the store takes: its own, or the embedder's, or with neither that of the file."""
+        known = self._store.model()
+        if known is None and embedder is not None:
+            try:
+                known = embedder.model
+            except Unavailable:
+                known = None
+        in_file = (ready.model for ready in batch if ready.model is not None)
+        if known is None:
+            return next(in_file, None)
+        # The same model may be called otherwise elsewhere; its fingerprint decides.
+        return next((model for model in in_file if model.fingerprint == known.fingerprint), known)

@@ -1,0 +1,126 @@
+"""The component in real pipelines, run, awaited, written down and read back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from haystack import Pipeline
+from haystack.components.builders import PromptBuilder
+
+from recollect.confined import Confined
+from recollect.engine import Engine
+from recollect.errors import Invalid
+from recollect.integrations.haystack import RecollectRetriever
+
+PROMPT = "{% for document in documents %}{{ document.content }}\n{% endfor %}{{ question }}"
+
+
+@pytest.fixture
+def opened(tmp_path, model):
+    """An engine on a file, opened by its address as a user's is."""
+    with Engine.open(tmp_path / "home.db", embedder=model, profile="ana") as engine:
+        engine.remember("The spare key is under the blue pot", project="home", metadata={"room": "porch"})
+        engine.remember("The plumber comes on Monday", project="home")
+        engine.remember("The plumber of the office comes on Friday", project="office")
+        yield engine
+
+
+def test_documents_are_the_hits_of_a_recall_with_their_ids_texts_and_scores(household):
+    hits = household.recall("where is the key?", project="home", limit=2, note_use=False).hits
+
+    answer = RecollectRetriever(household, project="home", top_k=2).run("where is the key?")
+
+    assert [(one.id, one.content, one.score) for one in answer["documents"]] == [
+        (hit.id, hit.memory.text, hit.score) for hit in hits
+    ]
+    assert answer["documents"][0].meta["room"] == "porch"
+    assert answer["degraded"] is None
+
+
+def test_it_says_what_was_missing_from_a_recall(open_engine):
+    engine = open_engine(None)
+    engine.remember("The spare key is under the blue pot")
+
+    answer = RecollectRetriever(engine).run("key")
+
+    assert [one.content for one in answer["documents"]] == ["The spare key is under the blue pot"]
+    assert "embedder" in answer["degraded"]
+
+
+def test_a_pipeline_puts_memories_into_a_prompt(household):
+    pipeline = Pipeline()
+    pipeline.add_component("memory", RecollectRetriever(household, top_k=1))
+    pipeline.add_component("prompt", PromptBuilder(PROMPT, required_variables=["documents", "question"]))
+    pipeline.connect("memory.documents", "prompt.documents")
+
+    answer = pipeline.run({"memory": {"query": "where is the key?"}, "prompt": {"question": "Where?"}})
+
+    assert answer["prompt"]["prompt"] == "The spare key is under the blue pot\nWhere?"
+
+
+def test_a_pipeline_can_be_awaited(household):
+    pipeline = Pipeline()
+    pipeline.add_component("memory", RecollectRetriever(household))
+
+    answer = asyncio.run(pipeline.run_async({"memory": {"query": "where is the key?", "top_k": 1}}))
+
+    assert [one.content for one in answer["memory"]["documents"]] == ["The spare key is under the blue pot"]
+
+
+def test_a_run_may_ask_in_another_place(opened):
+    retriever = RecollectRetriever(opened, project="home", top_k=5)
+
+    found = retriever.run("when does the plumber come?", project="office")["documents"]
+
+    assert [one.content for one in found] == ["The plumber of the office comes on Friday"]
+
+
+def test_it_sees_one_profile_alone(household):
+    found = RecollectRetriever(Confined(household, "neighbours"), top_k=50).run("spare key")["documents"]
+
+    assert [one.content for one in found] == ["The spare key of the neighbours is in the mailbox"]
+
+
+def test_a_pipeline_that_was_written_down_finds_the_same_when_it_is_read_back(opened):
+    pipeline = Pipeline()
+    inside = Confined(opened, "ana", project="home")
+    pipeline.add_component("memory", RecollectRetriever(inside, top_k=4, kinds=["episodic"], tuning={"dedup": False}))
+    question = {"memory": {"query": "when does the plumber come?"}}
+    before = pipeline.run(question)["memory"]["documents"]
+
+    read = Pipeline.loads(pipeline.dumps(), allowed_modules=[RecollectRetriever.__module__])
+    after = read.run(question)["memory"]["documents"]
+    again = read.dumps()
+    read.get_component("memory").close()
+
+    assert [(one.id, one.content) for one in after] == [(one.id, one.content) for one in before]
+    assert [one.score for one in after] == pytest.approx([one.score for one in before])
+    assert len(after) == 2
+    assert again == pipeline.dumps()
+
+
+def test_a_component_without_an_engine_opens_the_store_of_the_settings(opened, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_STORE", opened.address)
+    monkeypatch.setenv("RECOLLECT_PROFILE", "ana")
+    retriever = RecollectRetriever(top_k=1)
+
+    found = retriever.run("where is the key?")["documents"]
+    retriever.close()
+
+    assert [one.content for one in found] == ["The spare key is under the blue pot"]
+
+
+def test_a_store_without_an_address_cannot_be_written_down(household):
+    with pytest.raises(Invalid, match="opened by its address"):
+        RecollectRetriever(household).to_dict()
+
+
+def test_no_password_is_written_down(open_engine):
+    engine = open_engine(None)
+    engine._settings = engine.settings.model_copy(update={"store": "postgresql://ana:secret@localhost/memories"})
+
+    with pytest.raises(Invalid, match="holds a password") as refused:
+        RecollectRetriever(engine).to_dict()
+
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,105 @@
+"""The retriever against LangChain's own suite for retrievers, and in a chain."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
+
+from recollect.confined import Confined
+from recollect.engine import Engine
+from recollect.errors import Invalid
+from recollect.integrations.langchain import RecollectRetriever
+
+
+class TestRecollectRetriever(RetrieversIntegrationTests):
+    """What LangChain asks of every retriever."""
+
+    @pytest.fixture(autouse=True)
+    def _on_a_household(self, household: Engine) -> None:
+        self.household = household
+
+    @property
+    def retriever_constructor(self) -> type[RecollectRetriever]:
+        return RecollectRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"memory": self.household}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "where is the spare key, and when does the plumber come?"
+
+
+def test_documents_are_the_hits_of_a_recall_with_their_ids_texts_and_facts(household):
+    hits = household.recall("where is the key?", project="home", limit=2, note_use=False).hits
+
+    found = RecollectRetriever(memory=household, project="home", k=2).invoke("where is the key?")
+
+    assert [(one.id, one.page_content, one.metadata["score"]) for one in found] == [
+        (hit.id, hit.memory.text, hit.score) for hit in hits
+    ]
+    assert (found[0].metadata["room"], found[0].metadata["speaker"]) == ("porch", "Ana")
+
+
+def test_it_gives_the_same_when_awaited(household):
+    retriever = RecollectRetriever(memory=household, k=3)
+
+    assert asyncio.run(retriever.ainvoke("the boiler")) == retriever.invoke("the boiler")
+
+
+def test_what_is_asked_may_be_given_with_the_question(household):
+    retriever = RecollectRetriever(memory=household, project="home", k=10)
+
+    found = retriever.invoke("what happened?", session="boiler", only_session=True)
+    awaited = asyncio.run(retriever.ainvoke("what happened?", session="boiler", only_session=True))
+
+    assert [one.page_content for one in found] == ["The boiler was serviced in April"]
+    assert [one.page_content for one in awaited] == ["The boiler was serviced in April"]
+
+
+def test_it_sees_one_profile_alone_and_takes_no_other_with_a_question(household):
+    theirs = RecollectRetriever(memory=Confined(household, "neighbours"), k=50)
+
+    assert [one.page_content for one in theirs.invoke("key")] == ["The spare key of the neighbours is in the mailbox"]
+    with pytest.raises(Invalid, match="not asked with 'profile'"):
+        theirs.invoke("key", profile="default")
+
+
+def test_it_wants_an_engine():
+    with pytest.raises(ValidationError, match="Engine"):
+        RecollectRetriever(memory="memories.db")
+
+
+def test_its_engine_is_neither_shown_nor_written_down(household):
+    retriever = RecollectRetriever(memory=household)
+
+    assert "Engine" not in repr(retriever)
+    assert "memory" not in retriever.model_dump()
+
+
+def test_a_chain_answers_from_it(household):
+    prompts = []
+    prompt = ChatPromptTemplate.from_messages([("system", "Notes, which are data: {notes}"), ("user", "{question}")])
+    chain = (
+        {"notes": RecollectRetriever(memory=household, k=1) | _joined, "question": RunnablePassthrough()}
+        | prompt
+        | (lambda value: prompts.append(value.to_string()) or value)
+        | FakeListChatModel(responses=["Under the blue pot."])
+        | StrOutputParser()
+    )
+
+    assert chain.invoke("where is the spare key?") == "Under the blue pot."
+    assert "Notes, which are data: The spare key is under the blue pot" in prompts[0]
+
+
+def _joined(documents: Any) -> str:
+    return "\n".join(one.page_content for one in documents)

@@ -1,0 +1,234 @@
+"""Import and export as their user meets them, in processes of their own where it matters."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import pytest
+
+from recollect.stores import open_store
+from tests.formats.samples import a_chatgpt_conversation, chatgpt_conversation, chatgpt_node, write_json, write_lines
+from tests.surfaces.test_cli import json_of, run
+
+RECOLLECT = (sys.executable, "-m", "recollect", "--embedder", "none")
+
+
+def process(*words: str | Path, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*RECOLLECT, *map(str, words)], capture_output=True, text=True, **options)
+
+
+def sample(tmp_path: Path) -> Path:
+    noise = chatgpt_node("x", "root", "tool", "42")
+    return write_json(tmp_path / "conversations.json", [a_chatgpt_conversation(), chatgpt_conversation(noise, id="c2")])
+
+
+def test_a_file_is_tried_imported_listed_and_taken_back(tmp_path):
+    path = sample(tmp_path)
+
+    trial = run("import", str(path), "--dry-run").stdout
+    done = run("import", str(path), "--embedder", "none").stdout
+
+    assert "chatgpt: 3 would be added, 0 already there" in trial
+    assert "chatgpt: 3 added, 0 already there" in done
+    assert "1  what a tool answered" in done
+    (imported,) = json_of("imports")["imports"]
+    assert imported["id"] in done
+    assert imported["id"] in run("imports").stdout
+    assert json_of("imports", "undo", imported["id"]) == {
+        "run": imported["id"], "memories": 3, "judgements": 0, "settings": 0,
+    }  # fmt: skip
+    assert "no imports" in run("imports").stdout
+    assert json_of("list")["memories"] == []
+    assert "there is no import" in run("imports", "undo", "nothing", code=3).output
+
+
+def test_everything_is_in_the_json_and_one_by_one_in_the_report(tmp_path):
+    report = tmp_path / "report.jsonl"
+
+    done = json_of("import", str(sample(tmp_path)), "--report", str(report), "--project", "home", "--embedder", "none")
+
+    assert done == {
+        "format": "chatgpt", "path": str(tmp_path / "conversations.json"), "dry_run": False, "run": done["run"],
+        "resumed": False, "added": 3, "there": 0, "judgements": 0, "settings": 0, "waiting": 3,
+        "skipped": {"what a tool answered": 1}, "noticed": {}, "broken": [],
+    }  # fmt: skip
+    assert [json.loads(line) for line in report.read_text().splitlines()] == [
+        {"kind": "skipped", "where": "conversations.json, element 2, message x", "reason": "what a tool answered"}
+    ]
+    assert {memory["project"] for memory in json_of("list")["memories"]} == {"home"}
+
+
+def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path):
+    path = sample(tmp_path)
+    path.write_text(path.read_text()[:-200])
+
+    done = run("import", str(path), "--embedder", "none", code=1).stdout
+
+    assert "3 added" in done
+    assert "broken off: conversations.json, behind element 1: this is not JSON, or only the beginning of it" in done
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["import", "nothing.json"], 3, "there is no nothing.json"),
+        (["import", "{tmp}/x.bin"], 2, "--format"),
+        (["import", "{tmp}/x.bin", "--format", "word"], 2, "there are jsonl, chatgpt"),
+        (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/no/report"], 2, "cannot be written"),
+        (["export", "{tmp}/x.bin"], 4, "--force"),
+        (["export", "{tmp}/y", "--everything", "--project", "p"], 2, "everything is the whole store"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_exit_code_of_its_kind(tmp_path, words, code, says):
+    (tmp_path / "x.bin").write_bytes(b"\0\1")
+
+    assert says in run(*(word.format(tmp=tmp_path) for word in words), code=code).output
+
+
+def test_texts_from_files_cannot_steer_the_terminal(tmp_path):
+    node = chatgpt_node("x\x1b[2J", "root", "\x1b]0;owned\x07", "hello")
+
+    output = run("import", str(write_json(tmp_path / "a.json", [chatgpt_conversation(node)]))).output
+
+    assert "\x1b" not in output
+    assert "unknown role" in output
+
+
+def test_an_export_goes_to_a_file_or_to_standard_output_and_comes_back(tmp_path):
+    run("import", str(sample(tmp_path)), "--embedder", "none")
+    run("remember", "Ben's own", "--profile", "ben", "--embedder", "none")
+
+    written = run("export", str(tmp_path / "mine.jsonl"))
+    piped = process("export", "-", "--everything")
+
+    assert "3 memories and 0 judgements written" in written.stdout
+    assert "1 other profile was left out; --everything" in written.output
+    assert piped.stdout.splitlines()[-1] == '{"end": {"memories": 4, "judgements": 0, "kept": 0}}'
+    (tmp_path / "all.jsonl").write_text(piped.stdout)
+    done = json_of("import", str(tmp_path / "all.jsonl"), "--store", str(tmp_path / "other.db"), "--embedder", "none")
+    assert (done["format"], done["added"], done["skipped"]) == ("jsonl", 4, {})
+    assert len(json_of("list", "--profile", "ben", "--store", str(tmp_path / "other.db"))["memories"]) == 1
+
+
+def test_an_import_killed_in_the_middle_goes_on_and_is_taken_back_exactly(tmp_path):
+    store = tmp_path / "store.db"
+    path = write_lines(tmp_path / "notes.jsonl", ({"text": f"note number {at}"} for at in range(8_000)))
+    early = write_lines(tmp_path / "early.jsonl", ({"text": f"note number {at}"} for at in range(0, 8_000, 40)))
+    assert json.loads(process("import", early, "--json").stdout)["added"] == 200
+    opened = open_store(str(store))
+
+    gate = apsw.Connection(str(store))
+    gate.set_busy_timeout(20_000)
+
+    for _ in range(2):
+        before = opened.stats().memories
+        killed = subprocess.Popen([*RECOLLECT, "import", str(path)], stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while opened.stats().memories < before + 500:
+            assert killed.poll() is None, "it ended before it could be killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        gate.execute("BEGIN IMMEDIATE")  # it is somewhere in the middle now, and comes no further
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.wait()
+        gate.execute("ROLLBACK")
+    there = opened.stats().memories
+    gate.close()
+    assert 1200 <= there < 8_000
+
+    done = json.loads(process("import", path, "--json").stdout)
+    again = json.loads(process("import", path, "--json").stdout)
+
+    assert (done["added"], done["there"], done["resumed"]) == (8_000 - there, there, True)
+    assert (again["added"], again["there"], again["run"]) == (0, 8_000, None)
+    assert opened.check() == []
+    assert [run["added"] for run in json_of("imports")["imports"]] == [7_800, 200]
+    assert json.loads(process("imports", "undo", done["run"], "--json").stdout)["memories"] == 7_800
+    assert opened.stats().memories == 200
+    opened.close()
+
+
+def peak_memory(*words: str | Path) -> tuple[int, dict[str, object]]:
+    """The most memory that a process ever had, in bytes, and what it said."""
+    script = (
+        "import re, sys; from recollect.cli.app import app\n"
+        "app(standalone_mode=False)\n"
+        "print(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)"
+    )
+    options = ["--embedder", "none", *map(str, words), "--json"]
+    done = subprocess.run([sys.executable, "-c", script, *options], capture_output=True, text=True)
+    return 1024 * int(done.stderr.splitlines()[-1]), json.loads(done.stdout)
+
+
+def test_memory_stays_flat_however_many_items_there_are(tmp_path):
+    def many(count: int) -> Path:
+        facts = (json.dumps({"id": str(at), "memory": f"fact {at}"}) for at in range(count))
+        path = tmp_path / f"{count}.json"
+        path.write_text('{"results": [' + ",\n".join(facts) + "]}")
+        return path
+
+    small, _ = peak_memory("import", many(5_000), "--dry-run")
+    large, done = peak_memory("import", many(100_000), "--dry-run")
+
+    assert done["added"] == 100_000
+    assert large < small + 12_000_000
+
+
+def test_a_line_of_half_a_gigabyte_is_passed_over_without_being_held(tmp_path):
+    path = tmp_path / "huge.jsonl"
+    with path.open("wb") as file:
+        file.write(b'{"text": "before"}\n{"text": "')
+        file.seek(1 << 29, os.SEEK_CUR)  # a hole, which takes no room on the disk
+        file.write(b'"}\n{"text": "behind"}\n')
+
+    peak, done = peak_memory("import", path)
+    plain, _ = peak_memory("imports")
+
+    assert (done["added"], done["skipped"], done["broken"]) == (2, {"the line is too long": 1}, [])
+    assert peak < plain + 120_000_000
+
+
+def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path):
+    path = write_lines(tmp_path / "notes.jsonl", ({"text": f"note number {at}"} for at in range(5000)))
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+
+    shown = subprocess.Popen(
+        [*RECOLLECT, "import", str(path)], stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment
+    )
+    os.close(theirs)
+    drawn = b""
+    with suppress(OSError):  # a terminal whose other end is closed
+        while chunk := os.read(ours, 4096):
+            drawn += chunk
+    os.close(ours)
+    said = shown.communicate()[0]
+
+    assert "5,000 added" in said
+    assert b"importing" in drawn
+    assert b"5000/5000" in drawn
+    assert b"/s" in drawn
+
+
+def test_without_the_parser_only_what_needs_it_is_refused_with_the_line_to_type(tmp_path):
+    script = "import sys; sys.modules['ijson'] = None; from recollect.cli import main; main()"
+    notes = write_lines(tmp_path / "notes" / "a.md", ["The board has 16 A left."]).parent
+    chats = write_json(tmp_path / "conversations.json", [a_chatgpt_conversation()])
+
+    def without(path: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, "--embedder", "none", "import", str(path)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    assert "markdown: 1 added" in without(notes).stdout
+    refused = without(chats)
+    assert refused.returncode == 6
+    assert "pip install 'recollect[import]'" in refused.stderr

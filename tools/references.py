@@ -1,0 +1,35 @@
+"""Pages that the program writes about itself: `python -m tools.references` writes them, `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tools.cli_reference import cli_reference
+from tools.settings_reference import settings_reference
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def references() -> dict[Path, str]:
+    """Each generated page, as it should be."""
+    return {DOCS / "cli-reference.md": cli_reference(), DOCS / "settings.md": settings_reference()}
+
+
+def stale() -> list[Path]:
+    """The generated pages that are not as the program would write them now."""
+    return [page for page, text in references().items() if not page.exists() or page.read_text("utf-8") != text]
+
+
+def main(arguments: list[str]) -> None:
+    """Write the pages, or say which are out of date."""
+    old = stale()
+    if "--check" in arguments:
+        sys.exit(f"out of date: {', '.join(page.name for page in old)}; run: make references" if old else 0)
+    for page in old:
+        page.write_text(references()[page], encoding="utf-8")
+        print(f"wrote {page.relative_to(DOCS.parent)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
