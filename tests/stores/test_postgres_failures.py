@@ -244,6 +244,9 @@ def test_recalls_read_from_the_replica_and_still_see_what_this_process_wrote(ser
 
         assert by_words(ours, "tea") == [id_of(1), id_of(2)]
         assert by_words(theirs, "tea") == [id_of(1)]  # others' writes may come later on a replica
+        with opened(address.replace("schema=copied", "schema=late")) as late:  # of which the replica knows nothing
+            late.add([record(3, "tea")], model=None)
+            assert by_words(late, "tea") == [id_of(3)]
 
         there.execute("SELECT pg_wal_replay_resume()")
         until(lambda: by_words(theirs, "tea") == [id_of(1), id_of(2)])

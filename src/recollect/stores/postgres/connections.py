@@ -60,9 +60,9 @@ class Connections:
                 with self._replicas.connection(monotonic() + 1) as connection:
                     if self._has_seen_our_writes(connection):
                         return work(connection)
-            except psycopg.Error as error:
-                if not is_lost(error):
-                    raise in_our_words(error, self.address) from error
+            except (psycopg.Error, RecollectError) as error:
+                # Away, too far behind to have our tables, or replaying what the statement looked at. What is wrong with
+                # the statement itself, the server will say too.
                 log.warning("the replica is left alone for a while: %s", error)
                 self._avoided_until = monotonic() + _AVOID_SECONDS
         for deadline in self._tries():
@@ -127,10 +127,14 @@ class Connections:
             if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.rollback()
             raise
+        self.note_written(connection)
+        return outcome
+
+    def note_written(self, connection: psycopg.Connection[Any]) -> None:
+        """Remember how far the server's log has come: a replica that is not as far does not know what we wrote."""
         if self._replicas is not None:
             [row] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
             self._written = max(self._written, _place(row[0]))
-        return outcome
 
     @contextmanager
     def upkeep(self) -> Iterator[Connection]:
