@@ -33,7 +33,13 @@ class Connections:
     def __init__(self, address: Address, *, wait_seconds: float) -> None:
         self.address = address
         writing = {"lock_timeout": f"{int(wait_seconds * 1000)}ms"}
-        reading = {"default_transaction_read_only": "on", "plan_cache_mode": "force_generic_plan"}
+        reading = {
+            "default_transaction_read_only": "on",
+            # Planned once: planning takes as long as a search. It may be when the tables are still empty, and then only
+            # what is forbidden keeps a plan from reading all of them when they no longer are.
+            "plan_cache_mode": "force_generic_plan",
+            "enable_seqscan": "off",
+        }
         self._writers = Pool(address.server, address.schema, size=address.writers, settings=writing)
         self._readers = Pool(address.server, address.schema, size=address.readers, settings=reading)
         self._replicas = (
