@@ -51,7 +51,7 @@ $(VENV)/.bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
 	@touch $@
 
-bench: $(VENV)/.bench ## Measure against LanceDB (BENCH='--sizes 10000 100000 1000000'), then the service under load
+bench: $(VENV)/.bench ## Measure against LanceDB and plain SQL (BENCH='--sizes 10000 100000'), then the service under load
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench.load $(LOAD)
 

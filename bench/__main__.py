@@ -21,11 +21,12 @@ from recollect.settings import EmbedderSettings
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Recollect, and LanceDB beside it.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Recollect, and others beside it.")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[10_000, 100_000], metavar="N", help="numbers of memories"
     )
     parser.add_argument("--only", choices=["recollect"], help="leave LanceDB out")
+    parser.add_argument("--no-postgres", action="store_true", help="leave PostgreSQL out")
     parser.add_argument("--queries", type=int, default=200, metavar="N", help="questions a pass (default: 200)")
     parser.add_argument("--passes", type=int, default=5, metavar="N", help="passes an engine, after one to warm up")
     parser.add_argument("--singles", type=int, default=300, metavar="N", help="memories remembered one by one")
@@ -60,7 +61,14 @@ def main() -> None:
     """Measure every size, then print and write what was found."""
     options = _arguments()
     started, load = perf_counter(), {"before": load_average()}
-    plan = Plan(options.queries, options.passes, options.singles, options.seed, options.only != "recollect")
+    plan = Plan(
+        options.queries,
+        options.passes,
+        options.singles,
+        options.seed,
+        lancedb=options.only != "recollect",
+        postgres=not options.no_postgres,
+    )
     progress, sizes = Progress(), []
     embedder = open_embedder(EmbedderSettings())
     assert embedder is not None

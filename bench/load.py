@@ -234,7 +234,7 @@ def _store(directory: Path, size: int, progress: Progress) -> Path:
         assert embedder is not None
         with progress.task(f"{size:,} memories: write texts, mix vectors"):
             corpus = make_corpus(size, queries=1, seed=7, embedder=embedder, progress=progress)
-        Filled(path, corpus, embedder.model, progress).close()
+        Filled(str(path), corpus, embedder.model, progress).close()
     return path
 
 

@@ -22,14 +22,16 @@ BATCH = 1_000
 class Filled:
     """A store with the corpus in it, and how long that took."""
 
-    def __init__(self, path: Path, corpus: Corpus, model: Model, progress: Progress) -> None:
-        self.path = path
-        self.store: Store = open_store(str(path))
+    def __init__(
+        self, address: str, corpus: Corpus, model: Model, progress: Progress, *, named: str = "Recollect"
+    ) -> None:
+        self.address = address
+        self.store: Store = open_store(address)
         embedder = ReadyEmbedder(model, corpus.texts, corpus.vectors)
-        self.engine = Engine(self.store, embedder, settings=Settings(store=str(path)))
+        self.engine = Engine(self.store, embedder, settings=Settings(store=address))
         self.rows: dict[str, int] = {}
         self.seconds = 0.0
-        with progress.task("Recollect: remember everything", total=len(corpus.texts)) as advance:
+        with progress.task(f"{named}: remember everything", total=len(corpus.texts)) as advance:
             for at in range(0, len(corpus.texts), BATCH):
                 part = slice(at, at + BATCH)
                 memories = self._remember(corpus.texts[part], corpus.sessions[part])
@@ -42,6 +44,11 @@ class Filled:
         memories = self.engine.remember_many(drafts)
         self.seconds += perf_counter() - started
         return memories
+
+    @property
+    def path(self) -> Path:
+        """Where the store's file is, if it is in one."""
+        return Path(self.address)
 
     def singles_per_second(self, corpus: Corpus, count: int) -> float:
         """How many memories a second are remembered one by one, each durable before the next."""
@@ -57,7 +64,7 @@ class Filled:
 
     def with_embedder(self, embedder: Embedder) -> Engine:
         """Another engine on the same store, which embeds questions for real."""
-        return Engine(self.store, embedder, settings=Settings(store=str(self.path)))
+        return Engine(self.store, embedder, settings=Settings(store=self.address))
 
     def close(self) -> None:
         """Let go of the store, which writes everything into its one file."""
@@ -67,8 +74,16 @@ class Filled:
 class RecollectPeer:
     """A store asked with one tuning."""
 
-    def __init__(self, engine: Engine, store: Store, rows: Mapping[str, int], *, tuning: str | None = None) -> None:
-        self.name = f"Recollect, {tuning or 'default'}"
+    def __init__(
+        self,
+        engine: Engine,
+        store: Store,
+        rows: Mapping[str, int],
+        *,
+        tuning: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.name = name or f"Recollect, {tuning or 'default'}"
         self._engine = engine
         self._store = store
         self._rows = rows

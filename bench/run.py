@@ -21,6 +21,7 @@ from recollect.embedders import Embedder
 
 if TYPE_CHECKING:
     from bench import lancedb_peer
+    from bench.postgres import OnPostgres
 
 ENOUGH = 0.95
 """The recall from which LanceDB's searches by vector count as comparable."""
@@ -35,6 +36,7 @@ class Plan:
     singles: int
     seed: int
     lancedb: bool
+    postgres: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Asked:
     times: Mapping[str, Spread]
     recall: Mapping[str, Recalled]
     stages: Mapping[str, Spread]
+    stages_on_postgres: Mapping[str, Spread]
 
     def rival(self) -> str | None:
         """The name of LanceDB's fastest search that finds enough."""
@@ -54,19 +57,26 @@ class Asked:
 class Measured:
     """One size, measured step by step in the order of the steps."""
 
-    def __init__(self, size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress) -> None:
+    def __init__(
+        self, size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress, *, database: str | None
+    ) -> None:
         self._plan, self._embedder, self._progress = plan, embedder, progress
         with progress.task(f"{size:,} memories: write texts, mix vectors"):
             self.corpus: Corpus = make_corpus(
                 size, queries=plan.queries, seed=plan.seed, embedder=embedder, progress=progress
             )
             self._truth = Truth(self.corpus)
-        self.ours = Filled(directory / "recollect.db", self.corpus, embedder.model, progress)
+        self.ours = Filled(str(directory / "recollect.db"), self.corpus, embedder.model, progress)
         self.lance: lancedb_peer.Filled | None = None
         if plan.lancedb:
             from bench import lancedb_peer
 
             self.lance = lancedb_peer.Filled(directory / "lancedb", self.corpus, progress)
+        self.postgres: OnPostgres | None = None
+        if database is not None:
+            from bench.postgres import OnPostgres
+
+            self.postgres = OnPostgres(database, self.corpus, embedder.model, progress)
         self._default = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows)
         self._rivals = self._lance_peers()
 
@@ -87,14 +97,21 @@ class Measured:
     def ask(self, *, scoped: bool) -> Asked:
         """Every peer asked every question, by turns."""
         classic = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
-        peers: list[Peer] = [self._default, *self._rivals, classic]
+        there = self.postgres
+        on_postgres: list[Peer] = [there.peer, there.classic, there.plain] if there else []
+        peers: list[Peer] = [self._default, *self._rivals, classic, *on_postgres]
         queries, turns = self.corpus.queries, self._plan.passes
         where = "in scope" if scoped else "unscoped"
         with self._progress.task(f"recall {where}", total=(turns + 1) * len(peers)) as advance:
             times = by_turns(peers, queries, scoped=scoped, passes=turns, advance=advance)
         with self._progress.task(f"recall at {RECALL_DEPTH} {where}"):
-            found = {peer.name: recalled(peer, queries, self._truth, scoped=scoped) for peer in peers[:-1]}
-        return Asked(times, found, stages(self._default, queries, scoped=scoped))
+            found = {
+                peer.name: recalled(peer, queries, self._truth, scoped=scoped)
+                for peer in peers
+                if "classic" not in peer.name
+            }
+        on_server = stages(there.peer, queries, scoped=scoped) if there else {}
+        return Asked(times, found, stages(self._default, queries, scoped=scoped), on_server)
 
     def rank(self) -> RankingTimes:
         """Ranking alone and in a whole recall."""
@@ -125,8 +142,20 @@ class Measured:
 
 def measure(size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress) -> SizeResult:
     """Everything about one size."""
-    measured = Measured(size, plan, directory, embedder, progress)
+    if not plan.postgres:
+        return _measure(size, plan, directory, embedder, progress, database=None)
+    from bench.postgres import database
+
+    with database(f"recollect_bench_{size}") as address:
+        return _measure(size, plan, directory, embedder, progress, database=address)
+
+
+def _measure(
+    size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress, *, database: str | None
+) -> SizeResult:
+    measured = Measured(size, plan, directory, embedder, progress, database=database)
     scoped, whole = measured.ask(scoped=True), measured.ask(scoped=False)
+    there, their_targets = _on_postgres(measured.postgres, scoped, whole)
     ranking = measured.rank()
     singles = measured.remember_one_by_one()
     measured.ours.close()
@@ -138,11 +167,26 @@ def measure(size: int, plan: Plan, directory: Path, embedder: Embedder, progress
         _asked_table("Recall of 10 in the whole store", whole),
         _stage_table(scoped, whole),
         _writing_table(size, bulk, singles, measured.lance),
+        *there,
         _ranking_table(ranking),
         _cold_table(cold),
         _footprint_table(footprints),
     )
-    return SizeResult(size, tables, (*_asked_targets(scoped, whole), *_other_targets(ranking, bulk, cold)))
+    targets = (*_asked_targets(scoped, whole), *their_targets, *_other_targets(ranking, bulk, cold))
+    return SizeResult(size, tables, targets)
+
+
+def _on_postgres(there: OnPostgres | None, scoped: Asked, whole: Asked) -> tuple[list[Table], list[Target]]:
+    if there is None:
+        return [], []
+    from bench.postgres import targets
+
+    stages = {
+        name: (scoped.stages_on_postgres[name], whole.stages_on_postgres[name]) for name in whole.stages_on_postgres
+    }
+    tables = there.tables(stages)
+    there.close()
+    return tables, targets(scoped, whole, sqlite="Recollect, default", plain=there.plain.name)
 
 
 def _asked_table(title: str, asked: Asked) -> Table:

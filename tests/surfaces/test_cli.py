@@ -16,7 +16,7 @@ from recollect.cli.show import safe
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "reembed", "config", "config set", "config unset", "samples", "judge", "tune", "watch",
+    "status", "doctor", "reembed", "copy", "config", "config set", "config unset", "samples", "judge", "tune", "watch",
     "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import typer
 import recollect
 from recollect.cli import (
     catalogue,
+    copying,
     evaluating,
     importing,
     judging,
@@ -74,6 +75,7 @@ app.command()(catalogue.projects)
 app.command()(upkeep.status)
 app.command()(upkeep.doctor)
 app.command()(upkeep.reembed)
+app.command()(copying.copy)
 app.add_typer(upkeep.config, name="config")
 app.command()(recalling.samples)
 app.command(name="eval")(evaluating.evaluate_set)

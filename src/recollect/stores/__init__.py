@@ -291,8 +291,7 @@ def public_address(address: str) -> str:
 def _open_sqlite(address: str, busy_seconds: float) -> Store:
     from recollect.stores.sqlite import SqliteStore
 
-    path = address.removeprefix("sqlite://").removeprefix("/") if address.startswith("sqlite://") else address
-    return SqliteStore(path, busy_seconds=busy_seconds)
+    return SqliteStore(address.removeprefix("sqlite:///").removeprefix("sqlite://"), busy_seconds=busy_seconds)
 
 
 def _open_postgres(address: str, busy_seconds: float) -> Store:

@@ -1,0 +1,265 @@
+"""How much memory, disk and how many machines some number of memories takes: paper, not a measurement.
+
+python -m bench.capacity [--memories 1e8 …] [--dimension 384] [--parts 1.2] [--text 300] [--terms 25] [--node-ram 64] …
+
+Without arguments it prints the tables of docs/scaling.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from math import ceil
+from typing import Literal
+
+Quantisation = Literal["none", "int8", "binary"]
+
+GB = 1e9
+GIB = 2**30
+HEADROOM = 1.5
+"""Qdrant's own allowance for point versions and for segments that exist twice while they are rebuilt."""
+
+USABLE = 0.8
+"""The share of a machine's memory and disk that is planned for."""
+
+WAL = 64e6
+"""Bytes of write-ahead log a shard: two files of 32 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a memory is made of, on average."""
+
+    dimension: int = 384
+    parts: float = 1.2
+    text: int = 300
+    fields: int = 450
+    terms: int = 25
+    m: int = 16
+    graphs: int = 2
+    indexes: int = 9
+    hot: float = 0.1
+
+    @property
+    def vectors(self) -> float:
+        """The original vectors, as float32."""
+        return self.parts * self.dimension * 4
+
+    def quantised(self, how: Quantisation) -> float:
+        """The copies that are searched first: a byte or a bit a number."""
+        return self.parts * self.dimension * {"none": 0.0, "int8": 1.0, "binary": 1 / 8}[how]
+
+    @property
+    def links(self) -> float:
+        """Up to 2·m links of 4 bytes in each graph that the memory is in; it is one node, whatever its parts."""
+        return self.graphs * 2 * self.m * 4
+
+    @property
+    def words(self) -> float:
+        """A posting a term: 4 bytes for whose it is and 4 for its weight."""
+        return self.terms * 8
+
+    @property
+    def bookkeeping(self) -> float:
+        """Its id in both directions with a version, and an entry in the index of each field that scopes and sorts."""
+        return 64 + 50 * self.indexes
+
+    @property
+    def payload(self) -> float:
+        """Text and fields, which lie on disk."""
+        return self.text + self.fields
+
+    def ram(self, how: Quantisation, *, on_disk: bool = False) -> float:
+        """What should be in memory for one copy of it; of what lies on disk, the part that is hot."""
+        kept = self.quantised(how) + self.bookkeeping
+        cached = self.payload
+        for part, stays in ((self.vectors, how == "none"), (self.links, not on_disk), (self.words, not on_disk)):
+            kept, cached = (kept + part, cached) if stays else (kept, cached + part)
+        return HEADROOM * (kept + self.hot * cached)
+
+    def disk(self, how: Quantisation) -> float:
+        """What one copy of it takes on disk; its terms lie there twice, as postings and as they came."""
+        terms = self.words + 12 * self.terms
+        everything = self.vectors + self.quantised(how) + self.links + terms + self.bookkeeping + self.payload
+        return HEADROOM * everything
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a cluster keeps memories, and the machines it is made of."""
+
+    memories: float
+    quantisation: Quantisation
+    node_ram: float
+    node_disk: float
+    on_disk: bool = False
+    replicas: int = 2
+
+    @property
+    def name(self) -> str:
+        """How it is called in a table."""
+        where = ", on disk" if self.on_disk else ""
+        return {"none": "float32", "int8": "int8", "binary": "binary"}[self.quantisation] + where
+
+    def ram(self, shape: Shape) -> float:
+        """Memory of all copies together."""
+        return self.replicas * self.memories * shape.ram(self.quantisation, on_disk=self.on_disk)
+
+    def disk(self, shape: Shape) -> float:
+        """Disk of all copies together, without the logs."""
+        return self.replicas * self.memories * shape.disk(self.quantisation)
+
+    def nodes(self, shape: Shape) -> int:
+        """Machines that hold it; three at least where one may fail."""
+        by_ram = ceil(self.ram(shape) / (USABLE * self.node_ram * GIB))
+        by_disk = ceil(self.disk(shape) / (USABLE * self.node_disk * GIB))
+        return max(by_ram, by_disk, 3 if self.replicas > 1 else 1)
+
+    def shards(self, shape: Shape) -> int:
+        """Two a machine, so that as many machines again can join without moving single memories."""
+        return 2 * self.nodes(shape)
+
+
+LAYOUTS = (
+    Layout(1e6, "none", 16, 100),
+    Layout(1e6, "int8", 16, 100),
+    Layout(1e8, "none", 128, 2000),
+    Layout(1e8, "int8", 128, 2000),
+    Layout(1e8, "int8", 128, 2000, on_disk=True),
+    Layout(1e9, "int8", 256, 8000),
+    Layout(1e9, "int8", 256, 8000, on_disk=True),
+    Layout(1e9, "binary", 256, 8000, on_disk=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One PostgreSQL server: a row, its words, and its vectors in a table and once more in their index."""
+
+    shape: Shape
+    fields: int = 150
+    page: float = 1.2
+
+    @property
+    def index(self) -> float:
+        """Of the HNSW index: each vector in halves of 4 bytes, its links of 6, and what tuples and pages add."""
+        one = 2 * self.shape.dimension + 8 + 6 * 2 * self.shape.m + 60
+        return self.page * self.shape.parts * one
+
+    @property
+    def rest(self) -> float:
+        """Row, words, their index, the vectors in their table, and B-trees."""
+        vector = self.shape.parts * (2 * self.shape.dimension + 8 + 60)
+        row = self.shape.text + self.fields + 12 * self.shape.terms + 60
+        postings = 2 * self.shape.terms
+        return self.page * (vector + row + postings + 24 * 6)
+
+
+def component_table(shape: Shape) -> str:
+    """Bytes of one memory, part by part."""
+    rows = [
+        ("vectors, float32", "parts · d · 4", shape.vectors),
+        ("quantised, int8", "parts · d", shape.quantised("int8")),
+        ("quantised, binary", "parts · d / 8", shape.quantised("binary")),
+        ("HNSW links", "graphs · 2m · 4", shape.links),
+        ("postings of words", "terms · 8", shape.words),
+        ("ids and indexed fields", "64 + 50 · indexes", shape.bookkeeping),
+        ("payload", "text + fields", shape.payload),
+        ("RAM, float32", "1.5 · (vectors + links + words + ids + hot · payload)", shape.ram("none")),
+        ("RAM, int8", "1.5 · (int8 + links + words + ids + hot · (vectors + payload))", shape.ram("int8")),
+        (
+            "RAM, int8, on disk",
+            "1.5 · (int8 + ids + hot · (vectors + links + words + payload))",
+            shape.ram("int8", on_disk=True),
+        ),
+        (
+            "RAM, binary, on disk",
+            "1.5 · (binary + ids + hot · (vectors + links + words + payload))",
+            shape.ram("binary", on_disk=True),
+        ),
+        ("disk, int8", "1.5 · (vectors + int8 + links + words + 12 · terms + ids + payload)", shape.disk("int8")),
+    ]
+    return _pipes(("of one memory", "formula", "bytes"), ((name, how, f"{size:,.0f}") for name, how, size in rows))
+
+
+def layout_table(layouts: Iterable[Layout], shape: Shape) -> str:
+    """Memory, disk, machines and shards of clusters."""
+    columns = (
+        "memories", "vectors in RAM", "copies", "RAM, all copies", "disk, all copies", "machines", "shards",
+        "memories a shard",
+    )  # fmt: skip
+    return _pipes(columns, (_layout_row(layout, shape) for layout in layouts))
+
+
+def _layout_row(layout: Layout, shape: Shape) -> tuple[str, ...]:
+    shards = layout.shards(shape)
+    return (
+        f"{layout.memories:.0e}".replace("e+0", "e"),
+        layout.name,
+        str(layout.replicas),
+        _size(layout.ram(shape)),
+        _size(layout.disk(shape) + layout.replicas * shards * WAL),
+        f"{layout.nodes(shape)} of {layout.node_ram:g} GiB, {layout.node_disk:g} GiB disk",
+        str(shards),
+        f"{layout.memories / shards:,.0f}",
+    )
+
+
+def server_table(sizes: Sequence[float], shape: Shape) -> str:
+    """Memory and disk of one PostgreSQL server."""
+    server = Server(shape)
+    columns = ("memories", "HNSW index, to be in RAM", "everything else", "on disk")
+    return _pipes(
+        columns,
+        (
+            (
+                f"{size:.0e}".replace("e+0", "e"),
+                _size(size * server.index),
+                _size(size * server.rest),
+                _size(size * (server.index + server.rest)),
+            )
+            for size in sizes
+        ),
+    )
+
+
+def _size(size: float) -> str:
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size:.0f} B"
+
+
+def _pipes(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def tables(shape: Shape, layouts: Sequence[Layout]) -> list[str]:
+    """All tables, as they stand in docs/scaling.md."""
+    return [server_table((1e5, 1e6, 1e7), shape), component_table(shape), layout_table(layouts, shape)]
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.capacity", description="Work out what memories take.")
+    parser.add_argument("--memories", type=float, nargs="+", metavar="N", help="for these numbers, such as 1e8")
+    for item in fields(Shape):
+        kind = float if item.type == "float" else int
+        parser.add_argument(f"--{item.name}", type=kind, default=item.default, help=f"default: {item.default}")
+    parser.add_argument("--quantisation", choices=["none", "int8", "binary"], default="int8")
+    parser.add_argument("--on-disk", action="store_true", help="links, words and vectors are read from disk")
+    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--node-ram", type=float, default=128, metavar="GIB")
+    parser.add_argument("--node-disk", type=float, default=2000, metavar="GIB")
+    options = parser.parse_args()
+    shape = Shape(**{item.name: getattr(options, item.name) for item in fields(Shape)})
+    layouts: Sequence[Layout] = LAYOUTS
+    if options.memories:
+        one = Layout(0, options.quantisation, options.node_ram, options.node_disk, options.on_disk, options.replicas)
+        layouts = [replace(one, memories=memories) for memories in options.memories]
+    print("\n\n".join(tables(shape, layouts)))
+
+
+if __name__ == "__main__":
+    _main()

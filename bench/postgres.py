@@ -1,0 +1,162 @@
+"""Recollect on PostgreSQL, beside SQLite and beside one plain SQL statement on the same database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+from bench.corpus import Corpus
+from bench.figures import Row, Table, Target
+from bench.plain_sql import EF_SEARCH, PlainSql
+from bench.progress import Progress
+from bench.recollect_peer import BATCH, Filled, RecollectPeer
+from bench.timing import Spread
+from recollect.models import Model
+from recollect.stores import Store
+
+if TYPE_CHECKING:
+    from bench.run import Asked
+    from recollect.stores.postgres import PostgresStore
+
+ELSEWHERE = "RECOLLECT_BENCH_PG"
+OURS = "Recollect on PostgreSQL, default"
+CLASSIC = "Recollect on PostgreSQL, classic-rrf"
+IN_SCOPE, WHOLE = 3.0, 1.0
+"""What recall may take: of SQLite's time in a scope, and of the plain statement's time in the whole store."""
+
+_SETTINGS = {
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_commit": "on",
+    "shared_buffers": "1GB",
+    "effective_cache_size": "4GB",
+    "work_mem": "32MB",
+    "maintenance_work_mem": "1GB",
+    "max_wal_size": "4GB",
+    "random_page_cost": "1.1",
+    "jit": "off",
+}
+"""For a server of our own: as one would set up a small one, and nothing switched off that keeps data."""
+
+
+class OnPostgres:
+    """A database with the corpus in it twice: as Recollect keeps it, and as a plain table."""
+
+    def __init__(self, address: str, corpus: Corpus, model: Model, progress: Progress) -> None:
+        self._address = address
+        self.ours = Filled(address, corpus, model, progress, named="Recollect on PostgreSQL")
+        with progress.task("Recollect on PostgreSQL: make the index of vectors"):
+            self.index_seconds = _tended(self.ours.store)
+        self.plain = PlainSql(address, corpus, progress)
+        with progress.task("PostgreSQL: vacuum, as it would do by itself"), self._connected() as connection:
+            connection.execute("VACUUM (ANALYZE)")
+        engine, store, rows = self.ours.engine, self.ours.store, self.ours.rows
+        self.peer = RecollectPeer(engine, store, rows, name=OURS)
+        self.classic = RecollectPeer(engine, store, rows, tuning="classic-rrf", name=CLASSIC)
+        self._size = len(corpus.texts)
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection]:
+        with psycopg.connect(self._address, autocommit=True) as connection:
+            yield connection
+
+    def server(self) -> str:
+        """Versions and settings, as the server tells them."""
+        with self._connected() as connection:
+            told = {name: connection.execute(f"SHOW {name}").fetchone() for name in ("server_version", *_SETTINGS)}
+            vector = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        settings = ", ".join(f"{name} {row[0]}" for name, row in told.items() if row and name != "server_version")
+        version = told["server_version"]
+        return f"PostgreSQL {version and version[0]}, pgvector {vector and vector[0]}; {settings}"
+
+    def disk(self) -> tuple[float, float]:
+        """MiB of Recollect's tables, and of the plain one."""
+        with self._connected() as connection:
+            whole = connection.execute("SELECT pg_database_size(current_database())").fetchone()
+        assert whole is not None
+        plain = self.plain.bytes()
+        return (int(whole[0]) - plain) / 2**20, plain / 2**20
+
+    def tables(self, stages: Mapping[str, tuple[Spread, Spread]]) -> list[Table]:
+        """Where the time goes, what writing takes, and the disk."""
+        rows = [Row(name, (one.p50, one.p95, all.p50, all.p95)) for name, (one, all) in stages.items()]
+        columns = ("scope p50, ms", "scope p95, ms", "whole p50, ms", "whole p95, ms")
+        ours, plain = self.disk()
+        stored, indexed = self.ours.seconds, self.ours.seconds + self.index_seconds
+        loaded = (
+            Row(f"Recollect, {BATCH:,} at a time, searchable", (self._size / stored, stored, None)),
+            Row("Recollect, the index of vectors made", (self._size / indexed, indexed, ours)),
+            Row(
+                "plain table by COPY, indexed afterwards", (self._size / self.plain.seconds, self.plain.seconds, plain)
+            ),
+        )
+        note = f"{self.server()}. The plain statement has hnsw.ef_search {EF_SEARCH}, iterative_scan relaxed_order."
+        return [
+            Table("Stages of a recall on PostgreSQL", columns, tuple(rows), "Vectors are given."),
+            Table("Remembering on PostgreSQL", ("memories/s", "s", "disk, MiB"), loaded, note),
+        ]
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.plain.close()
+        self.ours.close()
+
+
+def _tended(store: Store) -> float:
+    """How long making the index takes, which the store would do by itself when it has been quiet for a while."""
+    started = perf_counter()
+    while not cast("PostgresStore", store).tend():
+        sleep(0.1)  # it has begun by itself
+    return perf_counter() - started
+
+
+def targets(scoped: Asked, whole: Asked, *, sqlite: str, plain: str) -> list[Target]:
+    """Recall on PostgreSQL against SQLite in a scope, and against the plain statement in the whole store."""
+    found = [
+        Target(
+            "PostgreSQL, p50 in scope / that of SQLite",
+            scoped.times[OURS].p50 / scoped.times[sqlite].p50,
+            "≤",
+            IN_SCOPE,
+            "×",
+        )
+    ]
+    # The default ranks by more than the statement does (neighbours, sessions, what each search thinks of the other's
+    # finds); with the classic preset both do the same work.
+    for name, peer in (("", OURS), (", classic-rrf", CLASSIC)):
+        figure = whole.times[peer].p50 / whole.times[plain].p50
+        found.append(Target(f"PostgreSQL{name}, p50 in whole store / that of {plain}", figure, "≤", WHOLE, "×"))
+    return found
+
+
+@contextmanager
+def database(name: str) -> Iterator[str]:
+    """The address of an empty database, on the server that is named or on one of our own, gone at the end."""
+    named = os.environ.get(ELSEWHERE)
+    if named:
+        yield from _database_at(named, name)
+        return
+    from tests.stores.postgres_server import Server
+
+    server = Server(settings="\n".join(f"{setting} = {value}" for setting, value in _SETTINGS.items()))
+    try:
+        yield from _database_at(server.address(), name)
+    finally:
+        server.close()
+
+
+def _database_at(root: str, name: str) -> Iterator[str]:
+    with psycopg.connect(root, autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}"')
+        connection.execute(f'CREATE DATABASE "{name}"')
+    try:
+        yield urlunsplit(urlsplit(root)._replace(path=f"/{name}"))
+    finally:
+        with psycopg.connect(root, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

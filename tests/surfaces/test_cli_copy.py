@@ -1,0 +1,178 @@
+"""`recollect copy` as its user meets it, ended by force among other things."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+
+from recollect.cli.copying import shown
+from recollect.copying.half_done import NOTE
+from recollect.models import Scope
+from recollect.stores import Store, open_store
+from tests.copying.build import fill, records
+from tests.stores import postgres_server
+from tests.stores.build import MODEL
+from tests.surfaces.test_cli import json_of, run
+
+MANY = 8_000
+
+
+def filled(path: Path, count: int = 40) -> Path:
+    store = open_store(str(path))
+    fill(store, count)
+    store.close()
+    return path
+
+
+def contents(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_store_is_copied_and_the_figures_are_shown(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+    before = contents(source)
+
+    text = run("copy", str(source), str(target)).stdout
+
+    assert "40 memories, 8 judgements, 2 settings copied" in text
+    assert "1 tokens left behind" in text
+    assert "20 in the same order, 100 % of the hits in common" in text
+    assert "the two stores agree" in text
+    assert contents(source) == before
+    assert run("doctor", "--store", str(target), "--embedder", "none", code=1).stdout.startswith("✓ store")
+
+
+def test_json_has_every_figure_and_verify_alone_copies_nothing(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+
+    first = json_of("copy", str(source), str(target), "--sample", "3")
+    second = json_of("copy", str(source), str(target), "--verify")
+
+    assert (first["copied"]["memories"], first["agrees"]) == (40, True)
+    assert (second["copied"], second["agrees"]) == (None, True)
+    assert [check["name"] for check in second["checks"]] == [
+        "memories", "profiles", "kinds", "sessions", "contents", "use", "model", "vectors", "judgements", "settings",
+        "recalls",
+    ]  # fmt: skip
+    assert all(check.keys() == {"name", "source", "target", "agrees", "note"} for check in second["checks"])
+
+
+def test_stores_that_differ_end_with_1_and_conflicts_with_4(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+    run("copy", str(source), str(target))
+    changed = open_store(str(target))
+    id = changed.list(Scope(), limit=1).memories[0].id
+    changed.close()
+    run("update", id, "--text", "something else", "--store", str(target), "--embedder", "none")
+
+    assert "✗ contents" in run("copy", "--verify", str(source), str(target), code=1).stdout
+    assert f"conflict: {id}" in run("copy", "--into", str(source), str(target), code=4).stdout
+    assert json_of("copy", "--into", str(source), str(target), code=4)["copied"]["conflicts"] == [id]
+
+
+def test_what_cannot_be_copied_is_said_and_nothing_is_made(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+
+    assert "no store" in run("copy", str(tmp_path / "none.db"), str(target), code=3).stderr
+    assert not (tmp_path / "none.db").exists()
+    assert "no store" in run("copy", "--verify", str(source), str(target), code=3).stderr
+    assert not target.exists()
+    assert "same store" in run("copy", str(source), str(tmp_path / "." / "a.db"), code=2).stderr
+    run("copy", str(source), str(target))
+    assert "--again" in run("copy", str(source), str(target), code=4).stderr
+    assert "no finished copy" in run("copy", "--again", str(target), str(source), code=4).stderr
+
+
+def test_a_copy_is_brought_up_to_date_but_never_at_the_cost_of_memories_of_its_own(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+    run("copy", str(source), str(target))
+    run("remember", "quartz in the meadow", "--store", str(source), "--embedder", "none")
+
+    assert "1 memories" in run("copy", "--again", str(source), str(target)).stdout
+    run("remember", "lanterns in the harbour", "--store", str(target), "--embedder", "none")
+    refused = run("copy", "--again", str(source), str(target), code=4)
+
+    assert "1 memories of its own" in refused.stderr
+    assert json_of("status", "--store", str(target))["memories"] == 42
+
+
+def test_a_store_goes_to_postgresql_and_back_and_is_the_same(tmp_path):
+    source, last, there = filled(tmp_path / "a.db"), tmp_path / "b.db", postgres_server.address()
+
+    first = json_of("copy", str(source), there)
+    second = json_of("copy", there, str(last))
+    ends = json_of("copy", "--verify", str(source), str(last))
+
+    assert (first["agrees"], second["agrees"], ends["agrees"]) == (True, True, True)
+    assert first["checks"][-1]["target"].startswith("20 in the same order")
+    assert "90 % must be in common" in first["checks"][-1]["note"]
+    assert ends["checks"][-1]["note"].endswith("the first 10 hits and their order")
+
+
+def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):
+    source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
+
+    run("copy", "--without-vectors", str(source), str(target))
+    run("reembed", "--store", str(target))
+
+    assert json_of("status", "--store", str(target))["unembedded"] == 0
+    assert json_of("status", "--store", str(target))["model"]["name"].startswith("bge-small")
+
+
+def test_an_address_is_shown_without_its_secrets():
+    assert shown("postgresql://ada:secret@db.example/recollect?schema=one") == (
+        "postgresql://ada:***@db.example/recollect?schema=one"
+    )
+    assert "secret" not in shown("qdrant+https://:secret@db.example:6333/memories?shards=6")
+
+
+def noted(store: Store) -> int:
+    kept = store.kept(NOTE)
+    return json.loads(kept)["done"] if kept else 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothing(tmp_path, kind):
+    source = tmp_path / "a.db"
+    target = postgres_server.address() if kind == "postgres" else str(tmp_path / "b.db")
+    store = open_store(str(source))
+    made = records(MANY, vectors=False)
+    store.add(made[:100], model=None)
+    store.add(records(100, start=MANY), model=MODEL)
+    store.add(made[100:], model=None)
+    store.close()
+    watching = open_store(target)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "recollect", "copy", str(source), target],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ},
+    )  # fmt: skip
+    try:
+        end = monotonic() + 60
+        while noted(watching) < 1000 and child.poll() is None and monotonic() < end:
+            sleep(0.002)
+        os.kill(child.pid, signal.SIGKILL)
+    finally:
+        _, errors = child.communicate(timeout=30)
+    assert child.returncode == -signal.SIGKILL, errors
+    there = watching.stats().memories
+    assert 1000 <= there < MANY
+    assert watching.check() == []
+
+    done = json_of("copy", str(source), target)
+
+    assert done["agrees"]
+    assert done["copied"]["resumed"] >= 1000
+    assert done["copied"]["memories"] == MANY + 100 - there
+    assert done["copied"]["there"] == there - done["copied"]["resumed"]
+    assert watching.stats().memories == MANY + 100
+    assert watching.kept(NOTE) is None
+    assert watching.check() == []
+    watching.close()
