@@ -270,7 +270,8 @@ class Store(Keeping, Searching, Cataloguing, Noting, Modelling, Judging, Walking
 
 
 def open_store(address: str, *, busy_seconds: float = 60) -> Store:
-    """The store at an address: a file path or `sqlite:///path`, made if it is not there, `memory://` or `postgresql://…`.
+    """The store at an address: a file path or `sqlite:///path`, made if it is not there, `memory://`, `postgresql://…`,
+    or `qdrant+http://host:6333/prefix` and `qdrant+https://…`.
 
     A write waits `busy_seconds` for other processes that write, and then gives up.
     """
@@ -302,6 +303,16 @@ def _open_postgres(address: str, busy_seconds: float) -> Store:
     return PostgresStore(address, busy_seconds=busy_seconds)
 
 
+def _open_qdrant(address: str, busy_seconds: float) -> Store:
+    try:
+        from recollect.stores.qdrant import open_qdrant
+    except ModuleNotFoundError as error:
+        if error.name != "qdrant_client":
+            raise
+        raise MissingExtra("a store on a Qdrant server", "qdrant") from error
+    return open_qdrant(address, busy_seconds)
+
+
 def _open_memory(_: str, _busy_seconds: float) -> Store:
     from recollect.stores.in_memory import InMemoryStore
 
@@ -313,4 +324,6 @@ _LOADERS: dict[str, Callable[[str, float], Store]] = {
     "memory": _open_memory,
     "postgresql": _open_postgres,
     "postgres": _open_postgres,
+    "qdrant+http": _open_qdrant,
+    "qdrant+https": _open_qdrant,
 }

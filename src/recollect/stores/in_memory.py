@@ -1,7 +1,7 @@
 """The store as plain Python: nothing on disk, every search by looking at everything.
 
 It is what the other stores are compared with, and serves tests and throw-away programs. Words and vectors score as in
-the SQLite store.
+the SQLite store; with a `mean_length`, as in stores that cannot weigh all their words anew at every change.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ from recollect.words import BM25, index_terms, query_terms, rare_terms
 class InMemoryStore:
     """Everything in dicts behind one lock. See `recollect.stores.Store` for what each method promises."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, mean_length: float | None = None) -> None:
         self._lock = threading.RLock()
+        self._mean_length = mean_length
         self._names = _Names()
         self._entries: dict[Key, _Entry] = {}
         self._keys: dict[str, Key] = {}
@@ -200,12 +201,15 @@ class InMemoryStore:
         return rare_terms(asked, found_in, memories=len(documents), common=common)
 
     def _word_score(self, question: str, scope: Scope) -> Callable[[_Entry], float]:
-        """BM25 by how common each term is in the scope; lengths by the mean of all."""
+        """BM25 by how common each term is in the scope; lengths by the mean of all, or the one given."""
         terms = self._rare_terms(question, 1.0)
         inside = [set(entry.terms) for _, entry in self._within(scope)]
         found_in = {term: sum(term in document for document in inside) for term in terms}
-        lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self._entries.values()]
-        bm25 = BM25(terms, found_in, memories=len(inside), mean_length=sum(lengths) / max(len(lengths), 1))
+        mean_length = self._mean_length
+        if mean_length is None:
+            lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self._entries.values()]
+            mean_length = sum(lengths) / max(len(lengths), 1)
+        bm25 = BM25(terms, found_in, memories=len(inside), mean_length=mean_length)
         return lambda entry: bm25(entry.terms, extra_length=SCOPE_TOKENS)
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
