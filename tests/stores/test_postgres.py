@@ -288,6 +288,20 @@ def test_counts_are_folded_and_stay_right(store: PostgresStore, monkeypatch: pyt
     assert store.search_words("tea", Scope(project="p"), limit=ALL) == store.search_words("tea", HERE, limit=ALL)
 
 
+def test_changes_alone_are_folded_too(store: PostgresStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("recollect.stores.postgres._FOLDED_EVERY", 5)
+    store.add([record(1, "tea")], model=None)
+    for n in range(20):
+        store.update(Record(memory(1, f"tea number{n}")), model=None)
+
+    [(changes, tokens)] = store._connections.read(
+        lambda one: one.execute("SELECT (SELECT count(*) FROM count_changes), (SELECT count(*) FROM writes)").fetchall()
+    )
+
+    assert changes <= 15
+    assert tokens == 21  # each is kept for an hour
+
+
 # Round trips
 
 

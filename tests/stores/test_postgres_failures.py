@@ -190,13 +190,46 @@ def test_under_load_nothing_acknowledged_is_lost_nothing_happens_twice_and_reads
             harm(server)
             load.go_on()
 
-        assert load.problems == []
-        assert count_hits(store) == sorted(load.hits)
-        assert sorted(listed(store)) == sorted(load.stored)
-        for session in ("s0", "s1"):
-            page = store.list(Scope(sessions=(session,)), limit=100_000).memories
-            assert sorted(one.position for one in page) == list(range(len(page)))
-        assert store.check() == []
+        look_at(store, load)
+
+
+def look_at(store: PostgresStore, load: Load) -> None:
+    """Everything that was acknowledged is there, once, and nothing else."""
+    assert load.problems == []
+    assert count_hits(store) == sorted(load.hits)
+    assert sorted(listed(store)) == sorted(load.stored)
+    for session in ("s0", "s1"):
+        page = store.list(Scope(sessions=(session,)), limit=100_000).memories
+        assert sorted(one.position for one in page) == list(range(len(page)))
+    assert store.check() == []
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Server, Server]]:
+    """A server, and a standby without which it acknowledges nothing."""
+    first = Server()
+    second = Server(copy_of=first)
+    with psycopg.connect(first.address(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        connection.execute("SELECT pg_reload_conf()")
+        until(lambda: connection.execute("SELECT sync_state FROM pg_stat_replication").fetchall() == [("sync",)])
+    yield first, second
+    first.close()
+    second.close()
+
+
+def test_when_a_standby_takes_over_nothing_is_lost_or_happens_twice(pair: tuple[Server, Server]):
+    first, second = pair
+    with opened(f"postgresql://postgres@/postgres?host={first.folder},{second.folder}&deadline=30") as store:
+        make_hits(store)
+        with Load(store) as load:
+            load.go_on()
+            first.kill()
+            with psycopg.connect(second.address(), autocommit=True) as connection:
+                connection.execute("SELECT pg_promote()")
+            load.go_on()
+
+        look_at(store, load)
 
 
 def test_a_server_that_stays_away_is_waited_for_until_the_deadline(server: Server):
@@ -244,6 +277,9 @@ def test_recalls_read_from_the_replica_and_still_see_what_this_process_wrote(ser
 
         assert by_words(ours, "tea") == [id_of(1), id_of(2)]
         assert by_words(theirs, "tea") == [id_of(1)]  # others' writes may come later on a replica
+        with opened(address.replace("schema=copied", "schema=late")) as late:  # of which the replica knows nothing
+            late.add([record(3, "tea")], model=None)
+            assert by_words(late, "tea") == [id_of(3)]
 
         there.execute("SELECT pg_wal_replay_resume()")
         until(lambda: by_words(theirs, "tea") == [id_of(1), id_of(2)])

@@ -42,6 +42,9 @@ T = TypeVar("T")
 
 _GROUNDS = 256
 
+_FOLDED_EVERY = 256
+"""After so many writes of whatever kind a process folds counts."""
+
 
 class PostgresStore:
     """Everything in one schema of a database. See `recollect.stores.Store` for what each method promises."""
@@ -55,6 +58,7 @@ class PostgresStore:
             self._connections.close()
             raise
         self._model: Model | None = None
+        self._writes = 0
         self._grounds: dict[tuple[str | None, Scope], Ground] = {}
 
     def close(self) -> None:
@@ -64,6 +68,22 @@ class PostgresStore:
     def tend(self) -> bool:
         """Make the index of vectors now if it is due, and add up counts; False if somebody else is at it."""
         return tending.tend(self._connections)
+
+    def _write(self, work: Callable[[Connection], T], *, durable: bool = True) -> T:
+        """What a piece of writing gives; now and then, what it leaves behind is added up."""
+        outcome = self._connections.write(work, durable=durable)
+        self._writes += 1
+        if self._writes % _FOLDED_EVERY == 0:
+            self._fold()
+        return outcome
+
+    def _fold(self) -> None:
+        """Add up counts. It is worth a try and never worth an error."""
+        try:
+            with self._connections.upkeep() as connection:
+                counts.fold(connection)
+        except RecollectError as error:
+            log.warning("counts were not added up: %s", error)
 
     # Keeping
 
@@ -91,7 +111,7 @@ class PostgresStore:
                 requests.note(connection, once, [memory.id for memory in memories])
             return list(by_keys(connection, keys).values()), keys
 
-        stored, keys = self._connections.write(work)
+        stored, keys = self._write(work)
         self._look_after(keys, embedded=model is not None)
         return stored
 
@@ -103,17 +123,14 @@ class PostgresStore:
             vector_index.add_vectors(connection, embedded, model=models.register(connection, model))
 
     def _look_after(self, keys: Sequence[int], *, embedded: bool) -> None:
-        """What a write leaves to be done now and then. It is worth a try and never worth an error."""
+        """What new memories leave to be done now and then."""
         if not keys:
             return
         if embedded and keys[-1] > vector_index.EXACT:
             self._tending.soon()
+        # By keys, because many a process stores one memory and ends.
         if keys[0] // counts.FOLDED_EVERY != (keys[-1] + 1) // counts.FOLDED_EVERY:
-            try:
-                with self._connections.upkeep() as connection:
-                    counts.fold(connection)
-            except RecollectError as error:
-                log.warning("counts were not added up: %s", error)
+            self._fold()
 
     def get(self, ids: Sequence[str]) -> list[Memory]:
         return self._read(lambda connection: by_ids(connection, ids))
@@ -141,7 +158,7 @@ class PostgresStore:
                 requests.note(connection, once, [memory.id])
             return by_keys(connection, [key])[key]
 
-        return self._connections.write(work)
+        return self._write(work)
 
     def remove(self, ids: Sequence[str], *, once: Once | None = None) -> int:
         def work(connection: Connection) -> int:
@@ -153,19 +170,19 @@ class PostgresStore:
                 requests.note(connection, once, list(there))
             return memory_table.remove(connection, there.values())
 
-        return self._connections.write(work)
+        return self._write(work)
 
     def remove_scope(self, scope: Scope) -> int:
         def work(connection: Connection) -> int:
             reach = find_footing(connection, scope).reach
             return 0 if reach is None else memory_table.remove(connection, memory_table.list_keys(connection, reach))
 
-        return self._connections.write(work)
+        return self._write(work)
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         micros = to_micros(at) or 0
         if ids:
-            self._connections.write(lambda connection: memory_table.touch(connection, ids, micros), durable=False)
+            self._write(lambda connection: memory_table.touch(connection, ids, micros), durable=False)
 
     def stats(self) -> Stats:
         return self._read(catalogue.stats)
@@ -248,7 +265,7 @@ class PostgresStore:
         return self._read(lambda connection: catalogue.projects(connection, profile))
 
     def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
-        return self._connections.write(lambda one: catalogue.move_session(one, profile, session, project))
+        return self._write(lambda one: catalogue.move_session(one, profile, session, project))
 
     def profiles(self) -> list[Profile]:
         return self._read(catalogue.profiles)
@@ -265,7 +282,7 @@ class PostgresStore:
         return self._here(lambda connection: notes.kept_under(connection, prefix))
 
     def keep(self, changes: Mapping[str, str | None], *, expecting: Mapping[str, str | None] | None = None) -> bool:
-        return self._connections.write(lambda connection: notes.keep(connection, changes, expecting or {}))
+        return self._write(lambda connection: notes.keep(connection, changes, expecting or {}))
 
     # Modelling
 
@@ -295,13 +312,13 @@ class PostgresStore:
             self._add_vectors(connection, [(key, Numbers(*at), vectors[key]) for key, at in new.items()], model)
 
         if vectors:
-            self._connections.write(work)
+            self._write(work)
 
     def switch_model(self, model: Model) -> bool:
         if self._here(lambda connection: models.unembedded_keys(connection, model, limit=1)):
             return False
         self.tend()  # the new model's index is there before it serves
-        switched = self._connections.write(lambda connection: models.switch(connection, model))
+        switched = self._write(lambda connection: models.switch(connection, model))
         if switched:
             self._model = model
             with self._connections.upkeep() as connection:
@@ -311,13 +328,13 @@ class PostgresStore:
     # Judging
 
     def judge(self, judgements: Sequence[Judgement]) -> None:
-        self._connections.write(lambda connection: judgement_table.add(connection, judgements))
+        self._write(lambda connection: judgement_table.add(connection, judgements))
 
     def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
         return self._read(lambda connection: judgement_table.listed(connection, profile, project))
 
     def unjudge(self, judgements: Sequence[Judgement]) -> int:
-        return self._connections.write(lambda connection: judgement_table.remove(connection, judgements))
+        return self._write(lambda connection: judgement_table.remove(connection, judgements))
 
     # Walking
 

@@ -33,7 +33,13 @@ class Connections:
     def __init__(self, address: Address, *, wait_seconds: float) -> None:
         self.address = address
         writing = {"lock_timeout": f"{int(wait_seconds * 1000)}ms"}
-        reading = {"default_transaction_read_only": "on", "plan_cache_mode": "force_generic_plan"}
+        reading = {
+            "default_transaction_read_only": "on",
+            # Planned once: planning takes as long as a search. It may be when the tables are still empty, and then only
+            # what is forbidden keeps a plan from reading all of them when they no longer are.
+            "plan_cache_mode": "force_generic_plan",
+            "enable_seqscan": "off",
+        }
         self._writers = Pool(address.server, address.schema, size=address.writers, settings=writing)
         self._readers = Pool(address.server, address.schema, size=address.readers, settings=reading)
         self._replicas = (
@@ -60,9 +66,9 @@ class Connections:
                 with self._replicas.connection(monotonic() + 1) as connection:
                     if self._has_seen_our_writes(connection):
                         return work(connection)
-            except psycopg.Error as error:
-                if not is_lost(error):
-                    raise in_our_words(error, self.address) from error
+            except (psycopg.Error, RecollectError) as error:
+                # Away, too far behind to have our tables, or replaying what the statement looked at. What is wrong with
+                # the statement itself, the server will say too.
                 log.warning("the replica is left alone for a while: %s", error)
                 self._avoided_until = monotonic() + _AVOID_SECONDS
         for deadline in self._tries():
@@ -127,10 +133,14 @@ class Connections:
             if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.rollback()
             raise
+        self.note_written(connection)
+        return outcome
+
+    def note_written(self, connection: psycopg.Connection[Any]) -> None:
+        """Remember how far the server's log has come: a replica that is not as far does not know what we wrote."""
         if self._replicas is not None:
             [row] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
             self._written = max(self._written, _place(row[0]))
-        return outcome
 
     @contextmanager
     def upkeep(self) -> Iterator[Connection]:

@@ -67,5 +67,9 @@ def fold(connection: Connection) -> None:
         ).fetchall()
         if ours:
             connection.execute(_FOLD)
-            connection.execute("DELETE FROM counts WHERE memories = 0 AND length = 0")
             connection.execute("DELETE FROM writes WHERE made < now() - interval '1 hour'")
+
+
+def sweep(connection: Connection) -> None:
+    """Take out the names under which nothing is counted any more."""
+    connection.execute("DELETE FROM counts WHERE memories = 0 AND length = 0")

@@ -43,6 +43,7 @@ def migrate(connections: Connections) -> None:
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)")
             connection.execute("DELETE FROM schema_version")
             connection.execute("INSERT INTO schema_version VALUES (%s)", (len(MIGRATIONS),))
+        connections.note_written(connection)
 
 
 def _version(connection: psycopg.Connection[Any], schema: str) -> int:

@@ -49,8 +49,9 @@ _BOTH = """
     )
     SELECT wanted.key, wanted.by_words, wanted.near, coalesce(wanted.score, {score}), found.*
     FROM wanted
-    LEFT JOIN LATERAL (SELECT m.terms, {columns} FROM memories AS m WHERE wanted.entire AND m.key = wanted.key) AS found
-      ON true
+    LEFT JOIN LATERAL (
+      SELECT m.terms, {columns} FROM memories AS m WHERE m.key = CASE WHEN wanted.entire THEN wanted.key END
+    ) AS found ON true
 """
 
 _LOOK = """

@@ -93,6 +93,7 @@ def tend(connections: Connections) -> bool:
             return False
         try:
             counts.fold(connection)
+            counts.sweep(connection)
             _sweep(connection)
             _index(connection)
         finally:
