@@ -295,6 +295,23 @@ def test_a_judged_set_brings_its_judgements_and_takes_them_back(open_engine, tmp
     assert engine.stats().memories == 0
 
 
+def test_a_judged_document_that_cannot_be_stored_does_not_stop_the_set(open_engine, tmp_path):
+    folder = write_set(tmp_path / "set")
+    bad = {"_id": "bad", "text": "said by nobody", "metadata": {"speaker": "x" * 900}}
+    with (folder / "corpus.jsonl").open("a") as corpus:
+        corpus.write(json.dumps(bad) + "\n")
+    question = json.loads((folder / "queries.jsonl").read_text().splitlines()[0])["_id"]
+    with (folder / "qrels/test.tsv").open("a") as qrels:
+        qrels.write(f"{question}\tbad\t1\n")
+    engine = open_engine()
+
+    done = engine.import_from(folder)
+
+    assert done.judgements > 0
+    assert done.skipped["the memory that was judged is not there"] == 1
+    assert any(reason.startswith("speaker:") for reason in done.skipped)
+
+
 def test_judgements_of_memories_that_were_there_before_are_taken_back_too(open_engine, tmp_path):
     engine = open_engine()
     folder = write_set(tmp_path / "set", qrels="query-id\tcorpus-id\tscore\n")

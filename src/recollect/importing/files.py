@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -217,7 +217,7 @@ class _Import:
     def _flush(self, progress: Callable[[int], None]) -> None:
         self._flush_memories(progress)
         said, self._said = self._said, []
-        self.judgements += self._asides.judge([Verdict(self._of_judged(one), one.where) for one in said])
+        self.judgements += self._asides.judge(list(self._verdicts(said)))
 
     def _flush_memories(self, progress: Callable[[int], None]) -> None:
         batch, self._ready, self._size = self._ready, [], 0
@@ -230,6 +230,13 @@ class _Import:
         self.written += done
         self.there += len(batch) - done.added - done.refused
         progress(len(batch))
+
+    def _verdicts(self, said: Iterable[Judged]) -> Iterator[Verdict]:
+        for one in said:
+            try:
+                yield Verdict(self._of_judged(one), one.where)
+            except Invalid:  # the item itself was passed over, with its own reason
+                self._remarks.skip(one.where, "the memory that was judged is not there")
 
     def _of_judged(self, one: Judged) -> Judgement:
         judgement, profile = one.judgement, self._target.profile
