@@ -501,6 +501,8 @@ class Engine:
         check_name("profile", self._settings.profile if profile is None else profile)
         check_name("project", project)
         place = Path(path)
+        if not place.exists():
+            raise NotFound(f"there is no {place}")
         embedder = None if dry_run else self._reachable_embedder()
         return import_file(
             self._store,

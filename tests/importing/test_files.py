@@ -344,6 +344,8 @@ def test_what_cannot_be_imported_is_an_error_that_says_what_to_do(open_engine, t
 
     with pytest.raises(NotFound, match="there is no"):
         engine.import_from(tmp_path / "nothing")
+    with pytest.raises(NotFound, match="there is no"):
+        engine.import_from(tmp_path / "nothing.md", format="markdown")
     with pytest.raises(Invalid, match="--format"):
         engine.import_from(tmp_path / "x.bin")
     with pytest.raises(Invalid, match="there is no format"):

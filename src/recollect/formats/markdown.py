@@ -35,7 +35,8 @@ class MarkdownFolder:
     def read(self, path: Path) -> Iterator[Item | Skipped | Noticed]:
         """Every passage, file by file in the order of their paths."""
         if not path.is_dir():
-            yield from self.read_file(path.parent, path.name)
+            named = path.resolve()  # links are not followed inside a folder; one that somebody names is meant
+            yield from self.read_file(named.parent, named.name)
             return
         for found in walk(path):
             if isinstance(found, Skipped):
