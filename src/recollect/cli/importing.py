@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.options import common, emit
-from recollect.errors import Invalid
+from recollect.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
     from recollect.importing.files import Imported, Remark
     from recollect.importing.log import Run
 
 _NAMES = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, openclaw or markdown"
+_REPORT = b'{"kind": "'
+"""What a report begins with."""
 
 
 def import_memories(
@@ -148,6 +150,8 @@ def _reporting(path: Path | None) -> Iterator[Callable[[Remark], None]]:
         return
     from recollect.formats import Broken, Skipped
 
+    if _holds_something_else(path):
+        raise Conflict(f"{path} is there already and no report; name another file for it")
     try:
         with path.open("w", encoding="utf-8") as file:
 
@@ -162,6 +166,17 @@ def _reporting(path: Path | None) -> Iterator[Callable[[Remark], None]]:
             yield tell
     except OSError as error:
         raise Invalid(f"the report cannot be written to {path}: {error.strerror or error}") from None
+
+
+def _holds_something_else(path: Path) -> bool:
+    """Whether a file would be lost: an earlier report may be replaced, the file that is imported may not."""
+    if not path.is_file():  # opening a pipe would wait for its other end
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_REPORT)) not in (b"", _REPORT)
+    except OSError:
+        return False  # what is wrong with it is said when it is written
 
 
 def _show(done: Imported, report: Path | None) -> None:
