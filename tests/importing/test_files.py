@@ -242,7 +242,29 @@ def test_a_session_that_was_moved_keeps_its_project(store):
     done = take(store, item(2, session="s", project="a"), item(3, session="new", project="a"), item(4, session="new"))
 
     assert (done.added, done.skipped) == (3, {})
+    assert done.noticed == {"its session is in the project 'b', so it went there": 1}
     assert {session.name: session.project for session in store.sessions("default")} == {"s": "b", "new": "a"}
+
+
+@pytest.mark.parametrize("project", ["right", None])
+def test_what_was_taken_back_leaves_its_sessions_free_to_go_into_another_project(store, project):
+    wrong = take(store, item(1, session="s"), item(2, session="t"), target=Target("default", project="wrong"))
+    import_log.undo(store, wrong.run)
+
+    done = take(store, item(1, session="s"), item(3, session="t"), target=Target("default", project=project))
+
+    assert (done.added, done.noticed) == (2, {})
+    assert {session.project for session in store.sessions("default")} == {project}
+    assert {record.memory.project for record in store.walk().records} == {project}
+
+
+def test_taking_back_an_import_leaves_sessions_that_hold_something_where_they_are(store):
+    take(store, item(1, session="s", project="home"))
+    more = take(store, item(2, session="s", project="home"), path=Path("more"))
+
+    import_log.undo(store, more.run)
+
+    assert [(one.project, one.memories) for one in store.sessions("default")] == [("home", 1)]
 
 
 def test_a_file_that_puts_one_session_into_two_projects_is_taken_into_the_first(store):

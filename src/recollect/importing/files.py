@@ -155,8 +155,7 @@ class _Import:
         self._now = now
         self._remarks = remarks
         self._asides = Asides(store, log, remarks.skip)
-        refuse: Callable[[Ready, str], None] = lambda ready, reason: remarks.skip(ready.where, reason)  # noqa: E731
-        self._writer = None if log is None else Writer(store, embedder, log, refuse)
+        self._writer = None if log is None else self._open_writer(embedder, log)
         self._seen = Seen() if log is None else None
         self._limit = BATCH_WITHOUT_VECTORS if embedder is None else BATCH
         self._ready: list[Ready] = []
@@ -164,6 +163,15 @@ class _Import:
         self._said: list[Judged] = []
         self.written = Written()
         self.there = self.judgements = self.settings = 0
+
+    def _open_writer(self, embedder: Embedder | None, log: RunLog) -> Writer:
+        return Writer(
+            self._store,
+            embedder,
+            log,
+            refuse=lambda ready, reason: self._remarks.skip(ready.where, reason),
+            notice=lambda ready, what: self._remarks.take(Noticed(ready.where, what)),
+        )
 
     def take(self, entries: Iterable[Entry], progress: Callable[[int], None]) -> None:
         """Take everything, and leave nothing half done."""
