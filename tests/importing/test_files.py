@@ -14,6 +14,7 @@ from recollect.formats import Broken, Entry, Item, Noticed, Skipped
 from recollect.importing import files as importing
 from recollect.importing import log as import_log
 from recollect.importing.files import Target, import_file
+from recollect.importing.ids import imported_id
 from recollect.stores import open_store
 from tests.compass import Compass
 from tests.conftest import NOW
@@ -233,6 +234,20 @@ def test_two_imports_of_the_same_at_once_add_it_once_and_each_takes_back_its_own
     assert (done.added, done.there, others[0].added) == (4, 2, 2)
     assert import_log.undo(store, done.run).memories == 4
     assert store.stats().memories == 2
+
+
+def test_an_import_that_ends_first_does_not_forget_what_another_in_its_run_noted(store, monkeypatch):
+    monkeypatch.setattr(import_log, "GROUP", 1)
+    ids = [imported_id("default", "given", str(number), "x", when=None) for number in range(3)]
+    first = import_log.RunLog(store, format="given", path="p", profile="default", now=NOW)
+    first.note(ids[:1])
+    second = import_log.RunLog(store, format="given", path="p", profile="default", now=NOW)
+    second.note(ids[1:2])
+    second.note(ids[2:])
+
+    first.finish(added=1, at=NOW)
+
+    assert [run.groups for run in import_log.list_runs(store)] == [3]
 
 
 def test_a_session_that_was_moved_keeps_its_project(store):

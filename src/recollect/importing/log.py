@@ -99,9 +99,14 @@ class RunLog:
             seen = Seen()  # what was noted but not added when it was broken off has been noted again since
             noted = (_unpacked(value) for _, kind, value in _notes(self._store, self.run) if kind == "ids")
             added = sum(seen.add(id) for ids in noted for id in self._store.keys(ids))
-        self.run = replace(self.run, ended=at, added=added)
-        self._store.keep({_name(self.run): json.dumps(self.run.to_dict())})
-        return self.run
+        while True:  # another import of the same may be in this run, and have noted more
+            before = self._store.kept(_name(self.run))
+            groups = self.run.groups if before is None else max(self.run.groups, _parsed(before).groups)
+            self.run = replace(self.run, ended=at, added=added, groups=groups)
+            if self._store.keep(
+                {_name(self.run): json.dumps(self.run.to_dict())}, expecting={_name(self.run): before}
+            ):
+                return self.run
 
     def _put(self, kind: _Kind, value: Any) -> str:
         while True:  # others in the same run, before this process or beside it, may have taken a number
