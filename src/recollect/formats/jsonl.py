@@ -107,11 +107,12 @@ def _model(value: Any) -> Model | None:
         return None
     try:
         model = Model(**value)
-        texts = model.name + model.revision + model.fingerprint
-        if type(model.dimension) is not int or model.dimension < 1 or not texts.encode():
-            raise TypeError("a model has a name and vectors of some length")
+        (model.name + model.revision + model.fingerprint).encode()
+        usable = type(model.dimension) is int and model.dimension > 0
     except (TypeError, ValueError, AttributeError):
-        raise Invalid(f"the header's model is not one: {value!r:.200}") from None
+        usable = False
+    if not usable:
+        raise Invalid(f"the header's model is not one: {value!r:.200}")
     return model
 
 

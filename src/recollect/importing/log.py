@@ -103,9 +103,7 @@ class RunLog:
             before = self._store.kept(_name(self.run))
             groups = self.run.groups if before is None else max(self.run.groups, _parsed(before).groups)
             self.run = replace(self.run, ended=at, added=added, groups=groups)
-            if self._store.keep(
-                {_name(self.run): json.dumps(self.run.to_dict())}, expecting={_name(self.run): before}
-            ):
+            if self._store.keep({_name(self.run): json.dumps(self.run.to_dict())}, expecting={_name(self.run): before}):
                 return self.run
 
     def _put(self, kind: _Kind, value: Any) -> str:
