@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -381,3 +382,25 @@ def test_a_folder_of_transcripts_is_read_whole_and_a_cut_off_line_is_told(tmp_pa
     assert ClaudeCode().recognises(tmp_path)
     assert texts(found) == ["one", "two"]
     assert broken(found) == ["the last line is cut off: this is not JSON (Unterminated string starting at)"]
+
+
+@pytest.mark.parametrize(
+    ("format", "names"),
+    [(ClaudeCode(), ["a.jsonl", "b.jsonl"]), (Claude(), ["conversations-0.json", "conversations-1.json"])],
+)
+def test_a_file_of_a_folder_that_cannot_be_read_does_not_keep_the_others_from_it(tmp_path, monkeypatch, format, names):
+    write_lines(tmp_path / "b.jsonl", [code_line("u1", "user", "Good morning.")])
+    write_json(tmp_path / "conversations-1.json", [claude_conversation(claude_message("a", "human", "Good morning."))])
+    (tmp_path / names[0]).touch()
+    path_open = Path.open
+
+    def refuse(self, *args, **options):
+        if self.name == names[0]:
+            raise PermissionError(13, "Permission denied")
+        return path_open(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    found = entries(format, tmp_path)
+
+    assert texts(found) == ["Good morning."]
+    assert "Permission denied" in broken(found)[0]

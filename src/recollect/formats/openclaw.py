@@ -69,4 +69,5 @@ def _of_day(path: str, position: int) -> dict[str, Any]:
     day = date_in_name(stem) if path.startswith("memory/") and _DATED.match(stem) else None
     if day is None:
         return {"evergreen": True}
-    return {"kind": "episodic", "occurred": day, "session": f"openclaw:{stem}", "position": position}
+    name = path.removeprefix("memory/").rpartition(".")[0]  # of two notes of a day, each in its own folder, each is one
+    return {"kind": "episodic", "occurred": day, "session": f"openclaw:{name}", "position": position}
