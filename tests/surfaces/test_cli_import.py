@@ -108,6 +108,17 @@ def test_texts_from_files_cannot_steer_the_terminal(tmp_path):
     assert "unknown role" in output
 
 
+def test_a_hit_from_an_imported_note_says_where_it_can_be_opened(tmp_path, monkeypatch):
+    note = tmp_path / "notes" / "house" / "key.md"
+    note.parent.mkdir(parents=True)
+    note.write_text("\nThe spare key lies under the pot.\n")
+    run("import", str(tmp_path / "notes"), "--embedder", "none")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    assert f"{note}:2" in run("recall", "spare key", "--embedder", "none").output.replace("\n", "")
+
+
 def test_an_export_goes_to_a_file_or_to_standard_output_and_comes_back(tmp_path):
     run("import", str(sample(tmp_path)), "--embedder", "none")
     run("remember", "Ben's own", "--profile", "ben", "--embedder", "none")
