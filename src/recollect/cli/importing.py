@@ -136,9 +136,11 @@ def _progress(label: str, total: Callable[[], int]) -> Iterator[Callable[[int], 
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    from recollect.cli.show import progress
+    from recollect.cli.show import progress, working
 
-    with progress(label, total=total()) as advance:
+    with working(f"{label}: counting"):
+        count = total()
+    with progress(label, total=count) as advance:
         yield advance
 
 
