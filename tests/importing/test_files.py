@@ -70,6 +70,20 @@ def test_a_conversation_is_imported_with_sessions_speakers_times_and_order_and_f
     assert engine.stats().unembedded == 0
 
 
+@pytest.mark.parametrize("name", ["note.md", "MEMORY.md"])
+def test_notes_are_cut_so_that_the_model_reads_each_part_whole(open_engine, model, tmp_path, name):
+    engine = open_engine(model)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / name).write_text("日本語の文章です。" * 150)
+
+    would = engine.import_from(tmp_path / "notes", dry_run=True)
+    done = engine.import_from(tmp_path / "notes")
+
+    assert would.added == done.added > 1
+    assert all(len(model.split(memory.text)) == 1 for memory in engine.list().memories)
+    assert engine.import_from(tmp_path / "notes").added == 0
+
+
 def test_importing_again_adds_nothing_and_leaves_no_trace(open_engine, tmp_path):
     engine = open_engine()
     path = write_json(tmp_path / "conversations.json", [a_chatgpt_conversation()])

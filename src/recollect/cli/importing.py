@@ -15,6 +15,7 @@ from recollect.cli.options import common, emit
 from recollect.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
+    from recollect.engine import Engine
     from recollect.importing.files import Imported, Remark
     from recollect.importing.log import Run
 
@@ -39,7 +40,7 @@ def import_memories(
     """
     given = common(ctx)
     with given.engine() as engine, _reporting(report) as tell:
-        with _progress("importing", lambda: _count(path, format)) as advance:
+        with _progress("importing", lambda: _count(engine, path, format)) as advance:
             done = engine.import_from(
                 path,
                 format=format,
@@ -122,12 +123,11 @@ def undo_import(
     emit(ctx, done.to_dict(), lambda: typer.echo(f"{done.memories:,} memories removed"))
 
 
-def _count(path: Path, format: str | None) -> int:
+def _count(engine: Engine, path: Path, format: str | None) -> int:
     """How many memories are to come, for the bar: reading a file twice costs little beside embedding it."""
-    from recollect.formats.registry import find_format, recognise
-    from recollect.importing.files import count_memories
+    from recollect.importing.files import choose_format, count_memories
 
-    return count_memories(find_format(format) if format else recognise(path), path)
+    return count_memories(choose_format(path, format, engine.embedder), path)
 
 
 @contextmanager

@@ -26,6 +26,10 @@ class MarkdownFolder:
         self._fits = fits
         self._most_bytes = most_bytes
 
+    def cutting(self, fits: Fits) -> MarkdownFolder:
+        """Notes in passages that fit."""
+        return MarkdownFolder(fits=fits, most_bytes=self._most_bytes)
+
     def recognises(self, path: Path) -> bool:
         """Whether this is a folder with notes in it, or a note."""
         if path.is_dir():

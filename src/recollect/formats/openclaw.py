@@ -34,6 +34,10 @@ class OpenClaw:
     def __init__(self, *, fits: Fits | None = None) -> None:
         self._notes = MarkdownFolder(fits=fits)
 
+    def cutting(self, fits: Fits) -> OpenClaw:
+        """A workspace in passages that fit."""
+        return OpenClaw(fits=fits)
+
     def recognises(self, path: Path) -> bool:
         if not path.is_dir():
             return False

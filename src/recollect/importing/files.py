@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from recollect.embedders import Embedder
-from recollect.errors import Invalid
+from recollect.errors import Invalid, Unavailable
 from recollect.formats import Broken, Entry, Format, Item, Judged, Noticed, Setting, Skipped, Stored
+from recollect.formats.passages import CutsTexts, fitting
+from recollect.formats.registry import find_format, recognise
 from recollect.formats.text_files import printable
 from recollect.importing.asides import Asides, Verdict
 from recollect.importing.ids import imported_id, moved_id
@@ -104,6 +106,20 @@ def import_file(
         noticed=dict(remarks.noticed),
         broken=tuple(remarks.broken),
     )
+
+
+def choose_format(path: Path, name: str | None, embedder: Callable[[], Embedder | None]) -> Format:
+    """The format that was named, or that a path looks like; long texts are cut so that the model reads each part whole.
+
+    So importing again under another model may cut otherwise, and then adds what it cut otherwise.
+    """
+    found = find_format(name) if name else recognise(path)
+    if not isinstance(found, CutsTexts):
+        return found
+    try:
+        return found.cutting(fitting(embedder()))
+    except Unavailable:
+        return found
 
 
 def count_memories(format: Format, path: Path) -> int:
