@@ -42,6 +42,11 @@ class Question:
         return self.tuning.pool(self.limit)
 
     @property
+    def depth(self) -> int:
+        """How many the leg by meaning looks at."""
+        return self.tuning.depth(self.limit)
+
+    @property
     def period(self) -> Period | None:
         """The time that the question is about, where that counts."""
         return period(self.text, now=self.now) if self.tuning.time_weight > 0 else None
@@ -195,7 +200,7 @@ def _search_at_once(
         meaning.vector,
         question.scope,
         question.pool,
-        max(question.pool, tuning.spread_depth),
+        question.depth,
         question.recent_ids,
         tuning.common_words,
     )
@@ -243,9 +248,7 @@ def _by_meaning(question: Question, store: Store, embedder: Callable[[], Embedde
     if embedded.vector is None:
         return embedded
     watch = _Watch()
-    # Deeper than the pool, because spread scaling looks at how the best stand out from the crowd.
-    depth = max(question.pool, question.tuning.spread_depth)
-    found = store.search_vectors(embedded.vector, question.scope, limit=depth, exclude=question.recent_ids)
+    found = store.search_vectors(embedded.vector, question.scope, limit=question.depth, exclude=question.recent_ids)
     watch.lap("semantic")
     return replace(embedded, found=found, stages={**embedded.stages, **watch.laps})
 

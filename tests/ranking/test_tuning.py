@@ -148,3 +148,9 @@ def test_the_classic_shares_and_half_lives_are_the_defaults():
 
     assert (tuning.relevance_share, tuning.recency_share, tuning.importance_share) == (0.80, 0.05, 0.15)
     assert (tuning.half_life_days, tuning.access_half_life_days) == (30, 30)
+
+
+@pytest.mark.parametrize(("fusion", "depth"), [("full", 100), ("relative", 100), ("rrf", 30), ("weighted", 30)])
+def test_only_where_scores_are_scaled_the_crowd_behind_the_pool_is_looked_at(fusion, depth):
+    assert Tuning(fusion=fusion).depth(10) == depth
+    assert Tuning(fusion=fusion).depth(60) == max(depth, Tuning().pool(60))

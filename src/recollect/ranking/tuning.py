@@ -112,6 +112,11 @@ class Tuning(BaseModel):
         wanted = self.pool_factor * limit if limit > 0 else 1000
         return max(wanted, self.pool_floor, self.rerank)
 
+    def depth(self, limit: int) -> int:
+        """How many the leg by meaning looks at: beyond its pool where scores are scaled, to see the crowd behind it."""
+        scaled = self.fusion in ("full", "relative")
+        return max(self.pool(limit), self.spread_depth) if scaled else self.pool(limit)
+
 
 class Hybrid(BaseModel):
     """The block of older configurations. It is whole: what it leaves out takes the default that is named here."""

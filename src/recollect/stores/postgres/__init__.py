@@ -228,7 +228,7 @@ class PostgresStore:
         return list(self.search_both(Asked(question, None, scope, limit, limit, exclude, common)).words)
 
     def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
-        asked = Asked(None, vector, scope, 1, limit, exclude)
+        asked = Asked(None, vector, scope, limit, limit, exclude)
         return list(self._read(lambda one: recalling.search_both(one, self._ground(one, asked))).vectors)
 
     def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:

@@ -93,7 +93,9 @@ def search_both(connection: Connection, ground: Ground) -> Both:
     vectors, score_part = _NO_NEAR, "NULL::float8"
     if serving is not None and asked.vector is not None:
         values |= {"vector": Single(asked.vector), "half": Half(asked.vector)}
-        vectors = near(serving, reach, depth=round_up(asked.depth), excluding=bool(asked.exclude))
+        vectors = near(
+            serving, reach, depth=round_up(asked.depth), least=round_up(asked.limit), excluding=bool(asked.exclude)
+        )
         score_part = _SCORE.format(model=serving.number)
     statement = _BOTH.format(by_words=words, near=vectors, score=score_part, columns=COLUMNS)
     rows = connection.execute(statement.encode(), values, binary=True).fetchall()

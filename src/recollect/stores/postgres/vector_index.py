@@ -17,6 +17,9 @@ from recollect.stores.sqlite.scopes import Numbers
 EXACT = 10_000
 """Up to so many memories in reach, every vector is looked at."""
 
+PARTED = 1.02
+"""From so many vectors to a memory on, some of the nearest are parts of the same one, and more are asked for."""
+
 MOST_NUMBERS = 4_000
 """What a page of PostgreSQL, and the index, can hold of a vector."""
 
@@ -36,7 +39,8 @@ _EXACT = """
     )"""
 
 # The CASE hides the scope from the planner, which else would take another index: in a large scope the slower way. If
-# too few memories come (many parts of the same ones, or hardly any in reach), all in reach are looked at after all.
+# too few memories come to choose from (many parts of the same ones, or hardly any in reach), all in reach are looked at
+# after all.
 _INDEXED = """
     walked AS MATERIALIZED (
       SELECT memory, embedding FROM vectors
@@ -48,19 +52,23 @@ _INDEXED = """
         SELECT memory, -(embedding::vector <#> %(vector)s) AS score FROM walked
         UNION ALL
         SELECT memory, -(embedding::vector <#> %(vector)s) AS score FROM vectors
-        WHERE (SELECT count(DISTINCT memory) < {depth} FROM walked) AND model = {model} AND {condition} {without}
+        WHERE (SELECT count(DISTINCT memory) < {least} FROM walked) AND model = {model} AND {condition} {without}
       ) AS found
       GROUP BY memory ORDER BY score DESC, memory LIMIT {depth}
     )"""
 
 
-def near(serving: Serving, reach: Reach, *, depth: int, excluding: bool) -> str:
-    """The search for the nearest as a part of a statement, for `vector` and `half`: memories and their scores."""
+def near(serving: Serving, reach: Reach, *, depth: int, least: int, excluding: bool) -> str:
+    """The search for the nearest as a part of a statement, for `vector` and `half`: memories and their scores.
+
+    The index is asked for `depth` of them. Of memories with several parts it may bring fewer; `least` are needed.
+    """
     condition = reach.condition
     without = _WITHOUT if excluding else ""
     if reach.memories <= EXACT or not serving.indexed:
         return _EXACT.format(model=serving.number, condition=condition, without=without, depth=depth)
-    walked = min(round_up(int(depth * min(max(serving.parts, 1.0), 20.0) * 1.1) + 16), 20_000)
+    parts = min(max(serving.parts, 1.0), 20.0)
+    walked = min(round_up(int(depth * parts * (1.1 if parts > PARTED else 1.0))), 20_000)
     return _INDEXED.format(
         model=serving.number,
         dimension=serving.model.dimension,
@@ -68,6 +76,7 @@ def near(serving: Serving, reach: Reach, *, depth: int, excluding: bool) -> str:
         without=without,
         walked=walked,
         depth=depth,
+        least=min(least, depth),
     )
 
 
