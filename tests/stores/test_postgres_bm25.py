@@ -33,6 +33,7 @@ QUESTIONS = [
     "v2.13.0 spoon",
     "東京 straße",
     "lemon lemon pot number7 number8",
+    "half a spoon of lemon",
 ]
 
 
@@ -80,7 +81,10 @@ def fresh() -> str:
 def filled() -> str:
     address = postgres_server.address(empty=True)
     chance = random.Random(5)
-    texts = [" ".join([*chance.sample(WORDS + OTHERS, k=chance.randint(4, 12)), f"number{n}"]) for n in range(300)]
+    texts = [
+        " ".join([*chance.sample(WORDS + OTHERS, k=chance.randint(4, 12)), f"number{n}", *["half"] * (n % 5 > 1)])
+        for n in range(300)
+    ]
     with opened(address) as store:
         store.add([embedded(n, text, session=f"s{n % 3}") for n, text in enumerate(texts)], model=MODEL)
     return address
@@ -194,17 +198,35 @@ def test_our_own_way_is_not_gone_unless_the_extension_brings_too_few_or_as_good_
     assert "never executed" not in ours(too_few), too_few
 
 
-def test_of_memories_that_are_equally_good_the_first_is_found_whatever_the_extension_brings(fresh: str):
-    with opened(fresh) as store:
-        store.add([record(1000 + n, "same old kettle") for n in range(90)], model=None)
+def test_of_memories_that_are_equally_good_the_first_is_found_whatever_the_extension_brings(
+    fresh: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bm25_extension, "MAKE", bm25_stand_in.INDEX)
+    with opened(fresh) as store, statements(monkeypatch) as sent:
+        store.add([record(2000 - n, "same old kettle") for n in range(90)], model=None)
+        store.tend()
         with psycopg.connect(fresh, autocommit=True) as connection:
-            connection.execute("SET search_path = recollect")
-            connection.execute(bm25_stand_in.INDEX.encode())
+            connection.execute(
+                "CLUSTER recollect.memories USING memories_id_key"
+            )  # the last to be stored is read first
         bm25_stand_in.replace_score(fresh, "CASE WHEN document LIKE '%kettl%' THEN -1.0 ELSE 0 END")
 
-        found = store.fetch([one.key for one in words(store, "kettle", limit=5)])
+        found = words(store, "kettle", limit=5)
+        memories = store.fetch([one.key for one in found])
 
-    assert [memory.id for memory in found.values()] == [id_of(1000 + n) for n in range(5)]
+    assert [memories[one.key].id for one in found] == [id_of(2000 - n) for n in range(5)]
+    assert "<@>" in sent[0]
+
+
+def test_what_the_extension_does_not_find_is_found(fresh: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bm25_extension, "MAKE", bm25_stand_in.INDEX)
+    with opened(fresh) as store:
+        store.tend()
+        bm25_stand_in.replace_score(fresh, "0")
+
+        found = words(store, "number299")
+
+        assert [memory.id for memory in store.fetch([one.key for one in found]).values()] == [id_of(299)]
 
 
 def test_what_is_found_came_by_way_of_the_extension(fresh: str, monkeypatch: pytest.MonkeyPatch):
