@@ -19,7 +19,7 @@ from recollect.ranking import Tuning
 from recollect.recall import Question, recall
 from recollect.stores import Found
 from recollect.stores.at_once import Asked
-from recollect.stores.postgres import PostgresStore, bm25_extension, tending
+from recollect.stores.postgres import PostgresStore, bm25_extension, recalling, tending
 from recollect.stores.postgres.pools import Connection
 from tests.stores import bm25_stand_in, postgres_server
 from tests.stores.build import HERE, MODEL, NOW, embedded, id_of, record, vector
@@ -244,6 +244,16 @@ def test_what_is_found_came_by_way_of_the_extension(fresh: str, monkeypatch: pyt
 
     assert len(turned) == 5
     assert turned[0].score < before[0].score
+
+
+@pytest.mark.parametrize(("question", "terms"), [("half a spoon", {"spoon"}), ("half", {"half"})])
+def test_words_of_every_third_memory_are_not_what_it_goes_by_unless_there_are_no_others(
+    stood_in: str, question: str, terms: set[str]
+):
+    with opened(stood_in) as store:
+        ground = store._connections.read(lambda one: store._ground(one, asked(question)))
+
+    assert set(recalling._telling(ground.footing)) == terms
 
 
 @pytest.mark.parametrize("question", ["tea 🚀", "🚀"])

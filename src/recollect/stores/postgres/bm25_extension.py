@@ -24,7 +24,7 @@ LARGE = 10_000
 """Up to so many memories the GIN index alone is as fast."""
 
 LEAST = (1, 5)
-"""Older ones could lose pages of the index on replicas, or refuse a memory of a megabyte of different words."""
+"""Some before it failed on replicas, or refused a memory of a megabyte of different words."""
 
 INDEX = "memories_by_bm25"
 
