@@ -497,17 +497,18 @@ class Engine:
         `project` if one is named; those of our own files stay in their profiles unless one is named. `report` hears of
         everything that was passed over.
         """
-        from recollect.formats.registry import find_format, recognise
-        from recollect.importing.files import Target, import_file
+        from recollect.importing.files import Target, choose_format, import_file
 
         check_name("profile", self._settings.profile if profile is None else profile)
         check_name("project", project)
         place = Path(path)
+        if not place.exists():
+            raise NotFound(f"there is no {place}")
         embedder = None if dry_run else self._reachable_embedder()
         return import_file(
             self._store,
             embedder,
-            find_format(format) if format else recognise(place),
+            choose_format(place, format, self.embedder),
             place,
             target=Target(self._settings.profile, profile, project),
             clock=self.now,

@@ -26,8 +26,8 @@ def write_lines(path: Path, lines: Iterable[Any]) -> Path:
     return path
 
 
-def write_zip(path: Path, members: Mapping[str, bytes | str]) -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+def write_zip(path: Path, members: Mapping[str, bytes | str], packed: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", packed) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
     return path

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from recollect.errors import Invalid
+from recollect.formats import reading
 from recollect.formats.beir import Judgement, read_corpus, read_qrels, read_queries
 from tests.evaluation.build import MEMORY_LINES, QUESTION_LINES, write_set
 
@@ -139,3 +140,14 @@ def test_a_file_that_is_not_there_or_not_utf_8_is_named(tmp_path):
         list(read_queries(folder))
     with pytest.raises(Invalid, match=r"corpus\.jsonl.*not UTF-8"):
         list(read_corpus(folder))
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
+def test_a_line_without_an_end_is_named_and_never_held(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    folder = write_set(tmp_path / "set")
+    (folder / name).write_text("x" * 2000)
+    read = {"corpus.jsonl": read_corpus, "queries.jsonl": read_queries}.get(name, read_qrels)
+
+    with pytest.raises(Invalid, match=r"line 1: it is too long"):
+        list(read(folder))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,21 @@ def test_only_the_current_branch_is_walked_and_the_others_are_said(tmp_path):
 
     assert texts(found) == ["first try", "the answer that was kept", "thanks"]
     assert reasons(found) == ["it is not on the current branch"]
+
+
+def test_a_message_without_a_time_has_that_of_the_one_before_it(tmp_path):
+    found = chatgpt(
+        tmp_path,
+        chatgpt_conversation(
+            chatgpt_node("a", "root", "user", "Asked.", create_time=None),
+            chatgpt_node("b", "a", "user", "Asked again.", create_time=BEGAN + 90),
+            chatgpt_node("c", "b", "assistant", "Answered.", create_time=None),
+        ),
+    )
+
+    began = datetime.fromtimestamp(BEGAN, UTC)
+    late = began + timedelta(seconds=90)
+    assert [item.draft["occurred"] for item in items(found)] == [began, late, late]
 
 
 @pytest.mark.parametrize("current", ["gone", None])
@@ -267,6 +283,35 @@ def test_old_messages_of_claude_without_blocks_and_attachments_are_read_lenientl
     assert items(found)[0].draft["occurred"] == datetime(2026, 5, 28, 20, 0, tzinfo=UTC)
 
 
+def test_what_was_pasted_into_a_message_of_claude_is_a_memory_before_it(tmp_path):
+    pasted = {"file_name": "paste.txt", "file_type": "txt", "extracted_content": "Rose, Tulip, Iris"}
+
+    found = claude(
+        tmp_path,
+        claude_conversation(
+            claude_message("a", "human", "Which bloom in June?", attachments=[pasted], files=[{"file_name": "a.jpg"}]),
+            claude_message("b", "human", "", content=[], attachments=[{**pasted, "file_name": ""}], created_at=None),
+            claude_message("c", "assistant", "Roses."),
+        ),
+    )
+
+    assert [(item.draft["position"], item.draft["text"], item.draft["speaker"]) for item in items(found)] == [
+        (0, "Rose, Tulip, Iris", "user"),
+        (1, "Which bloom in June?", "user"),
+        (2, "Rose, Tulip, Iris", "user"),
+        (4, "Roses.", "assistant"),
+    ]
+    assert [item.draft["metadata"].get("attachment") for item in items(found)] == [
+        "paste.txt",
+        None,
+        "pasted text",
+        None,
+    ]
+    assert len({item.draft["occurred"] for item in items(found)}) == 1  # one without a time came with the one before
+    assert len({item.key for item in items(found)}) == 4
+    assert (reasons(found), noticed(found)) == ([], ["left out: the attachment 'a.jpg'"])
+
+
 def test_an_unpacked_export_is_read_from_its_folder(tmp_path):
     write_json(tmp_path / "data" / "conversations.json", [claude_conversation(claude_message("a", "human", "Hello"))])
     write_json(tmp_path / "data" / "users.json", [])
@@ -337,3 +382,25 @@ def test_a_folder_of_transcripts_is_read_whole_and_a_cut_off_line_is_told(tmp_pa
     assert ClaudeCode().recognises(tmp_path)
     assert texts(found) == ["one", "two"]
     assert broken(found) == ["the last line is cut off: this is not JSON (Unterminated string starting at)"]
+
+
+@pytest.mark.parametrize(
+    ("format", "names"),
+    [(ClaudeCode(), ["a.jsonl", "b.jsonl"]), (Claude(), ["conversations-0.json", "conversations-1.json"])],
+)
+def test_a_file_of_a_folder_that_cannot_be_read_does_not_keep_the_others_from_it(tmp_path, monkeypatch, format, names):
+    write_lines(tmp_path / "b.jsonl", [code_line("u1", "user", "Good morning.")])
+    write_json(tmp_path / "conversations-1.json", [claude_conversation(claude_message("a", "human", "Good morning."))])
+    (tmp_path / names[0]).touch()
+    path_open = Path.open
+
+    def refuse(self, *args, **options):
+        if self.name == names[0]:
+            raise PermissionError(13, "Permission denied")
+        return path_open(self, *args, **options)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    found = entries(format, tmp_path)
+
+    assert texts(found) == ["Good morning."]
+    assert "Permission denied" in broken(found)[0]

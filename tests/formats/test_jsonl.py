@@ -90,6 +90,8 @@ def test_missing_lines_are_told_by_the_end(tmp_path):
         ({"memory": {**WHOLE, "created": "soon"}}, "created: 'soon' is not a time"),
         ({**LINES[1], "vectors": "AAAA"}, "vectors: not rows of 16 numbers"),
         ({**LINES[1], "vectors": "?"}, "vectors: not rows of 16 numbers"),
+        (memory_line(A, rows(vector(1) * 100)), "vectors: some are not of length 1"),
+        (memory_line(A, rows(vector(1) * 0)), "vectors: some are not of length 1"),
         ({**LINES[1], "vectors": ""}, "vectors: some numbers are not finite, or there are none"),
         ({"judgement": {**LINES[3]["judgement"], "relevance": 9}}, "relevance"),
         ({"judgement": {"question": "x"}}, "not as this version writes it"),
@@ -108,11 +110,33 @@ def test_a_wrong_line_is_passed_over_with_its_reason(tmp_path, line, says):
         ({"recollect": "memories", "version": 2}, "a newer Recollect wrote"),
         ({"recollect": "dreams", "version": 1}, "not a file of memories"),
         ({**HEADER, "model": {"name": "x"}}, "model is not one"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "name": {"a": 1}}}, "model is not one"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "fingerprint": "\ud83d"}}, "model is not one"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "dimension": "16"}}, "model is not one"),
     ],
 )
 def test_a_header_that_cannot_be_read_is_an_error(tmp_path, header, says):
     with pytest.raises(Invalid, match=says):
         read(tmp_path, [header, *LINES[1:]])
+
+
+def test_files_put_one_behind_the_other_are_read_each_by_its_own_header(tmp_path):
+    other = {**MODEL.to_dict(), "fingerprint": "another"}
+    end = end_line({"memories": 1, "judgements": 0, "kept": 0})
+    found = read(tmp_path, [*LINES, {**HEADER, "model": other}, LINES[1], end])
+
+    assert [entry.model.fingerprint for entry in found if isinstance(entry, Stored) and entry.vectors is not None] == [
+        MODEL.fingerprint,
+        "another",
+    ]
+    assert reasons(found) == broken(found) == []
+
+
+def test_a_header_behind_others_that_cannot_be_read_is_where_the_file_breaks_off(tmp_path):
+    found = read(tmp_path, [*LINES[:2], {**HEADER, "version": 2}, LINES[2]])
+
+    assert [entry.memory.id for entry in found if isinstance(entry, Stored)] == [A.id]
+    assert [says in told for says, told in zip(("no end", "newer Recollect"), broken(found), strict=True)] == [True] * 2
 
 
 def test_lines_without_a_header_are_read_as_they_are_remembered(tmp_path):

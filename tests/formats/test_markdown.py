@@ -204,6 +204,13 @@ def test_links_are_never_followed_wherever_they_lead(folder, tmp_path):
     assert set(skipped(folder)) == {"link.md", "inside.md", "out", "loop", "etc.txt", "up"}
 
 
+def test_a_link_that_was_named_itself_is_read(folder, tmp_path):
+    (folder / "a.md").write_text("Meant.\n")
+    (tmp_path / "link.md").symlink_to(folder / "a.md")
+
+    assert [entry.draft["source"] for entry in MarkdownFolder().read(tmp_path / "link.md")] == ["a.md#L1-L1"]
+
+
 def test_a_folder_that_becomes_a_link_between_looking_and_reading_does_not_lead_out(folder, tmp_path):
     write(tmp_path, "outside/secret.md", "the secret")
     write(folder, "sub/secret.md", "ours")

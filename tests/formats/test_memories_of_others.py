@@ -112,6 +112,16 @@ def test_a_workspace_of_openclaw_has_evergreen_memories_and_days(tmp_path):
     assert reasons(found) == ["it is not a memory of OpenClaw"]
 
 
+def test_notes_of_a_day_in_two_folders_of_openclaw_are_two_sessions(tmp_path):
+    for name in ("memory/2026-05-08.md", "memory/boat/2026-05-08.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+
+    sessions = [item.draft["session"] for item in items(entries(OpenClaw(), tmp_path))]
+
+    assert sessions == ["openclaw:2026-05-08", "openclaw:boat/2026-05-08"]
+
+
 def test_a_judged_set_gives_its_documents_and_what_was_said_of_them(tmp_path):
     folder = write_set(tmp_path / "set")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 from datetime import timedelta
 
 import numpy as np
@@ -215,6 +217,33 @@ def test_a_file_is_replaced_only_when_that_was_said_and_only_by_a_whole_one(tmp_
             engine.export_to(tmp_path / "no" / "such" / "folder.jsonl")
 
 
+def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "folder" / "all.jsonl")
+    os.mkfifo(tmp_path / "pipe")
+    with open_on("memory://") as engine:
+        engine.export_to(tmp_path / "link.jsonl")
+        with pytest.raises(Invalid, match="not a file"):
+            engine.export_to(tmp_path / "pipe", force=True)
+
+    assert (tmp_path / "link.jsonl").is_symlink()
+    assert (tmp_path / "folder" / "all.jsonl").is_file()
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_people_read_a_whole_store_after_one_walk_through_it(tmp_path, monkeypatch):
+    with open_on("memory://") as engine:
+        for number in range(5):
+            engine.remember("said", profile=f"p{number}")
+        store, walks = engine.notes, []
+        walk = store.walk
+        monkeypatch.setattr(store, "walk", lambda **options: walks.append(options) or walk(**options))
+
+        done = engine.export_to(tmp_path / "all", format="markdown", everything=True)
+
+    assert (done.memories, len(list((tmp_path / "all").rglob("memories.md"))), len(walks)) == (5, 5, 1)
+
+
 def test_people_can_read_an_export_as_markdown(tmp_path):
     with open_on("memory://") as engine:
         fill(engine)
@@ -265,6 +294,15 @@ def test_an_export_goes_to_an_output_too(tmp_path):
         engine.export_to("-", output=output)
 
     assert output.getvalue().endswith(b'{"end": {"memories": 3, "judgements": 1, "kept": 0}}\n')
+
+
+def test_an_output_that_is_full_is_an_error_that_says_so(tmp_path):
+    class Full(io.BytesIO):
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with open_on("memory://") as engine, pytest.raises(Invalid, match="cannot be written: No space left"):
+        engine.export_to("-", output=Full())
 
 
 def test_a_change_of_model_in_the_middle_of_an_export_is_noticed(tmp_path):

@@ -14,6 +14,7 @@ from recollect.formats import Broken, Entry, Item, Noticed, Skipped
 from recollect.importing import files as importing
 from recollect.importing import log as import_log
 from recollect.importing.files import Target, import_file
+from recollect.importing.ids import imported_id
 from recollect.stores import open_store
 from tests.compass import Compass
 from tests.conftest import NOW
@@ -67,6 +68,20 @@ def test_a_conversation_is_imported_with_sessions_speakers_times_and_order_and_f
     assert [memory.position for memory in memories] == [3, 2, 1]  # newest first, by their own times
     assert engine.recall("how much power is left on the board?", limit=1).hits[0].memory.session == "chatgpt:c1"
     assert engine.stats().unembedded == 0
+
+
+@pytest.mark.parametrize("name", ["note.md", "MEMORY.md"])
+def test_notes_are_cut_so_that_the_model_reads_each_part_whole(open_engine, model, tmp_path, name):
+    engine = open_engine(model)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / name).write_text("日本語の文章です。" * 150)
+
+    would = engine.import_from(tmp_path / "notes", dry_run=True)
+    done = engine.import_from(tmp_path / "notes")
+
+    assert would.added == done.added > 1
+    assert all(len(model.split(memory.text)) == 1 for memory in engine.list().memories)
+    assert engine.import_from(tmp_path / "notes").added == 0
 
 
 def test_importing_again_adds_nothing_and_leaves_no_trace(open_engine, tmp_path):
@@ -235,6 +250,20 @@ def test_two_imports_of_the_same_at_once_add_it_once_and_each_takes_back_its_own
     assert store.stats().memories == 2
 
 
+def test_an_import_that_ends_first_does_not_forget_what_another_in_its_run_noted(store, monkeypatch):
+    monkeypatch.setattr(import_log, "GROUP", 1)
+    ids = [imported_id("default", "given", str(number), "x", when=None) for number in range(3)]
+    first = import_log.RunLog(store, format="given", path="p", profile="default", now=NOW)
+    first.note(ids[:1])
+    second = import_log.RunLog(store, format="given", path="p", profile="default", now=NOW)
+    second.note(ids[1:2])
+    second.note(ids[2:])
+
+    first.finish(added=1, at=NOW)
+
+    assert [run.groups for run in import_log.list_runs(store)] == [3]
+
+
 def test_a_session_that_was_moved_keeps_its_project(store):
     take(store, item(1, session="s", project="a"))
     store.move_session("default", "s", project="b")
@@ -242,7 +271,29 @@ def test_a_session_that_was_moved_keeps_its_project(store):
     done = take(store, item(2, session="s", project="a"), item(3, session="new", project="a"), item(4, session="new"))
 
     assert (done.added, done.skipped) == (3, {})
+    assert done.noticed == {"its session is in the project 'b', so it went there": 1}
     assert {session.name: session.project for session in store.sessions("default")} == {"s": "b", "new": "a"}
+
+
+@pytest.mark.parametrize("project", ["right", None])
+def test_what_was_taken_back_leaves_its_sessions_free_to_go_into_another_project(store, project):
+    wrong = take(store, item(1, session="s"), item(2, session="t"), target=Target("default", project="wrong"))
+    import_log.undo(store, wrong.run)
+
+    done = take(store, item(1, session="s"), item(3, session="t"), target=Target("default", project=project))
+
+    assert (done.added, done.noticed) == (2, {})
+    assert {session.project for session in store.sessions("default")} == {project}
+    assert {record.memory.project for record in store.walk().records} == {project}
+
+
+def test_taking_back_an_import_leaves_sessions_that_hold_something_where_they_are(store):
+    take(store, item(1, session="s", project="home"))
+    more = take(store, item(2, session="s", project="home"), path=Path("more"))
+
+    import_log.undo(store, more.run)
+
+    assert [(one.project, one.memories) for one in store.sessions("default")] == [("home", 1)]
 
 
 def test_a_file_that_puts_one_session_into_two_projects_is_taken_into_the_first(store):
@@ -295,6 +346,23 @@ def test_a_judged_set_brings_its_judgements_and_takes_them_back(open_engine, tmp
     assert engine.stats().memories == 0
 
 
+def test_a_judged_document_that_cannot_be_stored_does_not_stop_the_set(open_engine, tmp_path):
+    folder = write_set(tmp_path / "set")
+    bad = {"_id": "bad", "text": "said by nobody", "metadata": {"speaker": "x" * 900}}
+    with (folder / "corpus.jsonl").open("a") as corpus:
+        corpus.write(json.dumps(bad) + "\n")
+    question = json.loads((folder / "queries.jsonl").read_text().splitlines()[0])["_id"]
+    with (folder / "qrels/test.tsv").open("a") as qrels:
+        qrels.write(f"{question}\tbad\t1\n")
+    engine = open_engine()
+
+    done = engine.import_from(folder)
+
+    assert done.judgements > 0
+    assert done.skipped["the memory that was judged is not there"] == 1
+    assert any(reason.startswith("speaker:") for reason in done.skipped)
+
+
 def test_judgements_of_memories_that_were_there_before_are_taken_back_too(open_engine, tmp_path):
     engine = open_engine()
     folder = write_set(tmp_path / "set", qrels="query-id\tcorpus-id\tscore\n")
@@ -327,6 +395,8 @@ def test_what_cannot_be_imported_is_an_error_that_says_what_to_do(open_engine, t
 
     with pytest.raises(NotFound, match="there is no"):
         engine.import_from(tmp_path / "nothing")
+    with pytest.raises(NotFound, match="there is no"):
+        engine.import_from(tmp_path / "nothing.md", format="markdown")
     with pytest.raises(Invalid, match="--format"):
         engine.import_from(tmp_path / "x.bin")
     with pytest.raises(Invalid, match="there is no format"):

@@ -66,6 +66,9 @@ def test_everything_is_in_the_json_and_one_by_one_in_the_report(tmp_path):
     ]
     assert {memory["project"] for memory in json_of("list")["memories"]} == {"home"}
 
+    run("import", str(sample(tmp_path)), "--report", str(report), "--embedder", "none")  # takes the old one's place
+    assert len(report.read_text().splitlines()) == 1
+
 
 def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path):
     path = sample(tmp_path)
@@ -84,6 +87,7 @@ def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path
         (["import", "{tmp}/x.bin"], 2, "--format"),
         (["import", "{tmp}/x.bin", "--format", "word"], 2, "there are jsonl, chatgpt"),
         (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/no/report"], 2, "cannot be written"),
+        (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/x.bin"], 4, "no report"),
         (["export", "{tmp}/x.bin"], 4, "--force"),
         (["export", "{tmp}/y", "--everything", "--project", "p"], 2, "everything is the whole store"),
     ],
@@ -92,6 +96,7 @@ def test_what_is_wrong_is_said_with_the_exit_code_of_its_kind(tmp_path, words, c
     (tmp_path / "x.bin").write_bytes(b"\0\1")
 
     assert says in run(*(word.format(tmp=tmp_path) for word in words), code=code).output
+    assert (tmp_path / "x.bin").read_bytes() == b"\0\1"
 
 
 def test_texts_from_files_cannot_steer_the_terminal(tmp_path):
@@ -101,6 +106,17 @@ def test_texts_from_files_cannot_steer_the_terminal(tmp_path):
 
     assert "\x1b" not in output
     assert "unknown role" in output
+
+
+def test_a_hit_from_an_imported_note_says_where_it_can_be_opened(tmp_path, monkeypatch):
+    note = tmp_path / "notes" / "house" / "key.md"
+    note.parent.mkdir(parents=True)
+    note.write_text("\nThe spare key lies under the pot.\n")
+    run("import", str(tmp_path / "notes"), "--embedder", "none")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    assert f"{note}:2" in run("recall", "spare key", "--embedder", "none").output.replace("\n", "")
 
 
 def test_an_export_goes_to_a_file_or_to_standard_output_and_comes_back(tmp_path):
@@ -214,8 +230,7 @@ def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path):
     said = shown.communicate()[0]
 
     assert "5,000 added" in said
-    assert b"importing" in drawn
-    assert b"5000/5000" in drawn
+    assert drawn.index(b"importing: counting") < drawn.index(b"5000/5000")
     assert b"/s" in drawn
 
 

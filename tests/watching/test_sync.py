@@ -141,6 +141,43 @@ def test_a_file_that_is_renamed_and_edited_keeps_the_memories_of_what_it_still_s
     assert before["a.md#L5-L7"] not in after.values()
 
 
+def test_files_that_changed_their_names_with_each_other_keep_their_memories(engine, folder):
+    a, b = write(folder, "a.md", "Said in a."), write(folder, "b.md", "Said in b.")
+    sync(engine, folder)
+    before = ids(engine)
+    a.rename(folder / "x")
+    b.rename(folder / "a.md")
+    (folder / "x").rename(folder / "b.md")
+
+    changes = sync(engine, folder)
+
+    assert [(change.added, change.updated, change.forgotten) for change in changes] == [(0, 1, 0), (0, 1, 0)]
+    assert ids(engine) == {"a.md#L1-L1": before["b.md#L1-L1"], "b.md#L1-L1": before["a.md#L1-L1"]}
+    assert sync(engine, folder) == []
+
+
+def test_files_renamed_in_a_row_and_a_paragraph_put_into_another_file_keep_their_memories(engine, folder):
+    write(folder, "log.md", "Today.")
+    write(folder, "log-1.md", "Yesterday.")
+    write(folder, "house.md", TWO)
+    write(folder, "more.md", "# More\n\nThings.\n")
+    sync(engine, folder)
+    before = ids(engine)
+    (folder / "log-1.md").rename(folder / "log-2.md")
+    (folder / "log.md").rename(folder / "log-1.md")
+    write(folder, "log.md", "A new day.")
+    write(folder, "house.md", "# House\n\nBuilt 1932.\n")
+    write(folder, "more.md", "# More\n\nThings.\n\n# Garden\n\nPears.\n")
+
+    sync(engine, folder)
+
+    after = ids(engine)
+    assert after["log-2.md#L1-L1"] == before["log-1.md#L1-L1"]
+    assert after["log-1.md#L1-L1"] == before["log.md#L1-L1"]
+    assert after["more.md#L5-L7"] == before["house.md#L5-L7"]
+    assert sync(engine, folder) == []
+
+
 def test_one_file_moved_over_another_is_the_one_that_moved(engine, folder):
     write(folder, "a.md", "the one that stays")
     write(folder, "b.md", "the one that goes")
@@ -473,6 +510,35 @@ def test_killed_at_any_write_the_next_look_makes_it_whole_with_nothing_twice_and
         if died < at:
             break
     assert died > 8
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_killed_at_any_write_while_files_change_names_the_next_look_makes_it_whole(tmp_path, behind):
+    died = 0
+    for at in range(1, 100):
+        folder = tmp_path / str(at) / "notes"
+        store = open_store("memory://")
+        engine = Engine(store)
+        write(folder, "a.md", "Said in a.")
+        write(folder, "b.md", "Said in b.")
+        sync(engine, folder)
+        before = ids(engine)
+        write(folder, "a.md", "Said in b.")
+        write(folder, "b.md", "Said in a.")
+
+        dying = Engine(Dying(store, at=at, behind=behind))  # type: ignore[arg-type]
+        try:
+            sync(dying, folder)
+        except Killed:
+            died += 1
+        sync(engine, folder)
+
+        assert ids(engine) == {"a.md#L1-L1": before["b.md#L1-L1"], "b.md#L1-L1": before["a.md#L1-L1"]}
+        assert all(json.loads(note)["print"] for note in engine.notes.kept_under("watch/file/").values())
+        assert sync(engine, folder) == []
+        if died < at:
+            break
+    assert died > 3
 
 
 def test_passages_that_the_model_must_read_whole_are_cut_for_it(open_engine, model, folder):

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.options import common, emit
-from recollect.errors import Invalid
+from recollect.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
+    from recollect.engine import Engine
     from recollect.importing.files import Imported, Remark
     from recollect.importing.log import Run
 
 _NAMES = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, openclaw or markdown"
+_REPORT = b'{"kind": "'
+"""What a report begins with."""
 
 
 def import_memories(
@@ -37,7 +40,7 @@ def import_memories(
     """
     given = common(ctx)
     with given.engine() as engine, _reporting(report) as tell:
-        with _progress("importing", lambda: _count(path, format)) as advance:
+        with _progress("importing", lambda: _count(engine, path, format)) as advance:
             done = engine.import_from(
                 path,
                 format=format,
@@ -120,12 +123,11 @@ def undo_import(
     emit(ctx, done.to_dict(), lambda: typer.echo(f"{done.memories:,} memories removed"))
 
 
-def _count(path: Path, format: str | None) -> int:
+def _count(engine: Engine, path: Path, format: str | None) -> int:
     """How many memories are to come, for the bar: reading a file twice costs little beside embedding it."""
-    from recollect.formats.registry import find_format, recognise
-    from recollect.importing.files import count_memories
+    from recollect.importing.files import choose_format, count_memories
 
-    return count_memories(find_format(format) if format else recognise(path), path)
+    return count_memories(choose_format(path, format, engine.embedder), path)
 
 
 @contextmanager
@@ -134,9 +136,11 @@ def _progress(label: str, total: Callable[[], int]) -> Iterator[Callable[[int], 
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    from recollect.cli.show import progress
+    from recollect.cli.show import progress, working
 
-    with progress(label, total=total()) as advance:
+    with working(f"{label}: counting"):
+        count = total()
+    with progress(label, total=count) as advance:
         yield advance
 
 
@@ -148,6 +152,8 @@ def _reporting(path: Path | None) -> Iterator[Callable[[Remark], None]]:
         return
     from recollect.formats import Broken, Skipped
 
+    if _holds_something_else(path):
+        raise Conflict(f"{path} is there already and no report; name another file for it")
     try:
         with path.open("w", encoding="utf-8") as file:
 
@@ -162,6 +168,17 @@ def _reporting(path: Path | None) -> Iterator[Callable[[Remark], None]]:
             yield tell
     except OSError as error:
         raise Invalid(f"the report cannot be written to {path}: {error.strerror or error}") from None
+
+
+def _holds_something_else(path: Path) -> bool:
+    """Whether a file would be lost: an earlier report may be replaced, the file that is imported may not."""
+    if not path.is_file():  # opening a pipe would wait for its other end
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_REPORT)) not in (b"", _REPORT)
+    except OSError:
+        return False  # what is wrong with it is said when it is written
 
 
 def _show(done: Imported, report: Path | None) -> None:

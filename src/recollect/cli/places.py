@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from recollect.engine import Engine
 from recollect.models import Memory
 
+_OF_NOTES = ("markdown", "openclaw")
+"""Formats whose memories stand in files of the folder that was imported."""
+
 
 class Places:
-    """Finds the files that memories are from, in the folders that are kept in step."""
+    """Finds the files that memories are from, in the folders that are kept in step or were imported."""
 
     def __init__(self, folders: Iterable[Path] = ()) -> None:
         self._folders = tuple(folders)
@@ -42,4 +45,13 @@ def places_of(engine: Engine, memories: Iterable[Memory]) -> Places:
         return Places()
     from recollect.watching.notes import watched_folders
 
-    return Places(watched_folders(engine.notes, profile=engine.settings.profile))
+    profile = engine.settings.profile
+    return Places([*watched_folders(engine.notes, profile=profile), *_imported_folders(engine, profile)])
+
+
+def _imported_folders(engine: Engine, profile: str) -> Iterator[Path]:
+    """The folders that a profile has notes of from imports, the last one first."""
+    for run in engine.imports():
+        if run.profile == profile and run.format in _OF_NOTES:
+            path = Path(run.path)
+            yield path.parent if path.is_file() else path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from shutil import which
 from typing import Any
 
@@ -53,6 +53,11 @@ def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.advance(task, done)
+
+
+def working(label: str) -> AbstractContextManager[object]:
+    """A sign of life on standard error while something takes its time that nobody can foretell."""
+    return Console(stderr=True).status(label)
 
 
 def print_line(line: str, *, style: str = "") -> None:

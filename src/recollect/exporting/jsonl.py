@@ -65,7 +65,7 @@ def export_to(
     """Write what was chosen to a file, which is there whole or not at all; or to an open output."""
     export = _Export(store, choice, vectors, now, progress)
     if output is not None:
-        export.write(output)
+        _write_out(export, output)
     else:
         with _replacing(Path(path), force=force) as file:
             export.write(file)
@@ -78,6 +78,16 @@ def export_to(
         settings=export.counted["kept"],
         left_out=left_out(store, choice),
     )
+
+
+def _write_out(export: _Export, output: IO[bytes]) -> None:
+    try:
+        export.write(output)
+        output.flush()
+    except BrokenPipeError:
+        raise  # whoever reads has enough, which is for the program to end on
+    except OSError as error:
+        raise Invalid(f"the export cannot be written: {error.strerror or error}") from None
 
 
 def left_out(store: Store, choice: Choice) -> tuple[str, ...]:
@@ -155,16 +165,19 @@ def _replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """A new file that takes its name when it is complete; readable by its owner alone."""
     if path.is_dir():
         raise Invalid(f"{path} is a folder; name a file, such as {path / 'memories.jsonl'}")
+    if path.exists() and not path.is_file():
+        raise Invalid(f"{path} is not a file that can be replaced; - writes to standard output")
     if path.exists() and not force:
         raise Conflict(f"{path} is there already; say --force to replace it")
+    target = Path(os.path.realpath(path))  # a link stays, and what it leads to is written
     temporary: str | None = None
     try:
-        with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        with NamedTemporaryFile("wb", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             temporary = file.name
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        Path(temporary).replace(target)
         temporary = None
     except OSError as error:
         raise Invalid(f"{path} cannot be written: {error.strerror or error}") from None

@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -27,11 +28,15 @@ def export_markdown(
     """Write what was chosen into a new folder, which is there whole or not at all."""
     written = 0
     with _new_folder(path) as folder:
+        home = partial(_home, folder, choice)
         for profile in [one.name for one in store.profiles()] if choice.profile is None else [choice.profile]:
-            home = folder / _file_name(profile) if choice.profile is None else folder
-            written += _sessions(store, profile, choice, home, progress)
-            written += _rest(store, profile, choice, home, progress)
+            written += _sessions(store, profile, choice, home(profile), progress)
+        written += _rest(store, choice, home, progress)
     return Exported(str(path), choice.profile, written, 0, 0, 0, left_out(store, choice))
+
+
+def _home(folder: Path, choice: Choice, profile: str) -> Path:
+    return folder / _file_name(profile) if choice.profile is None else folder
 
 
 def _sessions(store: Store, profile: str, choice: Choice, folder: Path, progress: Callable[[int], None]) -> int:
@@ -60,14 +65,15 @@ def _listed(store: Store, session: Session) -> Iterator[Memory]:
             return
 
 
-def _rest(store: Store, profile: str, choice: Choice, folder: Path, progress: Callable[[int], None]) -> int:
+def _rest(store: Store, choice: Choice, home: Callable[[str], Path], progress: Callable[[int], None]) -> int:
     """Memories of no session, in a file for each project."""
     written = 0
     cursor: str | None = None
     while choice.session is None:
         page = store.walk(cursor=cursor, limit=PAGE)
         for memory in (record.memory for record in page.records):
-            if memory.session is None and memory.profile == profile and choice.holds(memory):
+            if memory.session is None and choice.holds(memory):
+                folder = home(memory.profile)
                 folder.mkdir(parents=True, exist_ok=True)
                 file = folder / f"{'memories' if memory.project is None else _file_name(memory.project)}.md"
                 head = "" if file.exists() else _head(memory.project or "Memories", memory.project)

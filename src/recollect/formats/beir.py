@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.errors import Invalid
+from recollect.formats.reading import lines
 from recollect.remember import Draft, to_memory, to_time
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
@@ -116,17 +117,17 @@ def read_qrels(folder: Path) -> Iterator[Judgement]:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines that are not blank, numbered from 1."""
-    number = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield number, line
+        with path.open("rb") as file:
+            for line in lines(file):
+                if line.text is None:
+                    raise _at(f"{path}, line {line.number}", "it is too long")
+                if line.replaced:
+                    raise _at(f"{path}, line {line.number}", "this is not UTF-8")
+                yield line.number, line.text
     except FileNotFoundError:
         layout = f"{CORPUS}, {QUERIES} and {QRELS}"
         raise Invalid(f"there is no {path}; a judged set is a folder with {layout}") from None
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{path}, behind line {number}: this is not UTF-8 ({error.reason})") from None
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror or error}") from None
 

@@ -12,6 +12,7 @@ A conversation is a session, the messages on the branch that ends at `current_no
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,12 @@ def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Entry
         yield Noticed(where, "current_node leads nowhere; the branch with the latest message was taken")
     branch = _branch(nodes, leaf)
     shared = {"session": f"chatgpt:{id}", "title": to_text(conversation.get("title"))}
-    began = to_when(conversation.get("create_time"))
+    when = to_when(conversation.get("create_time"))
     for at, node in enumerate(branch):
         message = to_object(to_object(nodes[node]).get("message"))
+        when = to_when(message.get("create_time")) or when  # without a time, it came with the one before it
         if message:
-            yield from _message(f"{where}, message {node:.80}", message, f"{id}/{node}", at, shared, began)
+            yield from _message(f"{where}, message {node:.80}", message, f"{id}/{node}", at, shared, when)
     for node in nodes.keys() - set(branch):
         message = to_object(to_object(nodes[node]).get("message"))
         if to_object(message.get("author")).get("role") in ("user", "assistant"):
@@ -81,7 +83,7 @@ def _last_leaf(nodes: Mapping[str, Any]) -> str | None:
 
 
 def _message(
-    where: str, message: Mapping[str, Any], key: str, position: int, shared: Mapping[str, Any], began: Any
+    where: str, message: Mapping[str, Any], key: str, position: int, shared: Mapping[str, Any], when: datetime | None
 ) -> Iterator[Entry]:
     author, content = to_object(message.get("author")), to_object(message.get("content"))
     metadata, kind = to_object(message.get("metadata")), content.get("content_type")
@@ -97,8 +99,7 @@ def _message(
     if not text:
         yield Skipped(where, "it has no text")
         return
-    occurred = to_when(message.get("create_time")) or began
-    if occurred is None:
+    if when is None:
         yield Noticed(where, "it has no time that can be understood")
     yield Item(
         given(
@@ -106,7 +107,7 @@ def _message(
             session=shared["session"],
             position=position,
             speaker=to_name(author.get("name")) or to_name(author.get("role")),
-            occurred=occurred,
+            occurred=when,
             source=f"chatgpt:{key}"[:500],
             metadata=given(title=shared["title"], model=to_name(metadata.get("model_slug"))),
         ),

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from recollect.errors import RecollectError
+from recollect.errors import Invalid, RecollectError
 from recollect.formats import Broken, Entry, Item, Noticed, Skipped
 from recollect.formats.claude_blocks import text_of
 from recollect.formats.json_lines import Row, rows
@@ -45,8 +45,13 @@ class ClaudeCode:
     def read(self, path: Path) -> Iterator[Entry]:
         for file in _transcripts(path):
             name = file.name if file == path else file.relative_to(path).as_posix()
-            with opened(file) as opened_file:
-                yield from _session(rows(name, opened_file))
+            try:
+                with opened(file) as opened_file:
+                    yield from _session(rows(name, opened_file))
+            except Invalid as error:
+                if file == path:
+                    raise
+                yield Broken(name, str(error))  # the others are read all the same
 
 
 def _transcripts(path: Path) -> list[Path]:

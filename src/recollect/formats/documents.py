@@ -39,8 +39,11 @@ def _objects(path: Path, *, inside: str, lists: tuple[str, ...]) -> Iterator[Fou
     """The objects of a JSON file; of an archive or folder, those of every file in it whose name matches `inside`."""
     if path.is_dir():
         for name in _names(path, inside):
-            with opened(path / name) as file:
-                yield from _of_file(name, file, lists)
+            try:
+                with opened(path / name) as file:
+                    yield from _of_file(name, file, lists)
+            except Invalid as error:
+                yield Broken(name, str(error))
         return
     if not is_archive(path):
         with opened(path) as file:

@@ -26,6 +26,10 @@ class MarkdownFolder:
         self._fits = fits
         self._most_bytes = most_bytes
 
+    def cutting(self, fits: Fits) -> MarkdownFolder:
+        """Notes in passages that fit."""
+        return MarkdownFolder(fits=fits, most_bytes=self._most_bytes)
+
     def recognises(self, path: Path) -> bool:
         """Whether this is a folder with notes in it, or a note."""
         if path.is_dir():
@@ -35,7 +39,8 @@ class MarkdownFolder:
     def read(self, path: Path) -> Iterator[Item | Skipped | Noticed]:
         """Every passage, file by file in the order of their paths."""
         if not path.is_dir():
-            yield from self.read_file(path.parent, path.name)
+            named = path.resolve()  # links are not followed inside a folder; one that somebody names is meant
+            yield from self.read_file(named.parent, named.name)
             return
         for found in walk(path):
             if isinstance(found, Skipped):

@@ -34,6 +34,10 @@ class OpenClaw:
     def __init__(self, *, fits: Fits | None = None) -> None:
         self._notes = MarkdownFolder(fits=fits)
 
+    def cutting(self, fits: Fits) -> OpenClaw:
+        """A workspace in passages that fit."""
+        return OpenClaw(fits=fits)
+
     def recognises(self, path: Path) -> bool:
         if not path.is_dir():
             return False
@@ -69,4 +73,5 @@ def _of_day(path: str, position: int) -> dict[str, Any]:
     day = date_in_name(stem) if path.startswith("memory/") and _DATED.match(stem) else None
     if day is None:
         return {"evergreen": True}
-    return {"kind": "episodic", "occurred": day, "session": f"openclaw:{stem}", "position": position}
+    name = path.removeprefix("memory/").rpartition(".")[0]  # of two notes of a day, each in its own folder, each is one
+    return {"kind": "episodic", "occurred": day, "session": f"openclaw:{name}", "position": position}

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, runtime_checkable
 
 from recollect.embedders import Embedder, reading_of
 from recollect.embedders.split import split_text
+from recollect.formats import Format
 from recollect.formats.blocks import Block, to_blocks
 
 Fits = Callable[[str], bool]
@@ -55,6 +57,15 @@ class _Section:
     @property
     def only_headings(self) -> bool:
         return all(block.level for block in self.blocks)
+
+
+@runtime_checkable
+class CutsTexts(Protocol):
+    """A format that cuts long texts into passages."""
+
+    def cutting(self, fits: Fits) -> Format:
+        """The same format with passages that fit."""
+        ...
 
 
 def fitting(embedder: Embedder | None = None) -> Fits:

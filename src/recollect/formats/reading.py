@@ -9,7 +9,6 @@ import codecs
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -219,7 +218,7 @@ class _Member(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type]  # what BufferedReader hands over is one
         try:
             chunk = self._packed.read(len(view))
-        except (zipfile.BadZipFile, zlib.error, EOFError):
+        except Exception:  # every way of packing has errors of its own: zlib.error, LZMAError, OSError, EOFError
             return 0  # the reader finds the text cut off, and says so
         view[: len(chunk)] = chunk
         return len(chunk)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from recollect.embedders import Embedder
-from recollect.errors import Invalid
+from recollect.errors import Invalid, Unavailable
 from recollect.formats import Broken, Entry, Format, Item, Judged, Noticed, Setting, Skipped, Stored
+from recollect.formats.passages import CutsTexts, fitting
+from recollect.formats.registry import find_format, recognise
 from recollect.formats.text_files import printable
 from recollect.importing.asides import Asides, Verdict
 from recollect.importing.ids import imported_id, moved_id
@@ -106,6 +108,20 @@ def import_file(
     )
 
 
+def choose_format(path: Path, name: str | None, embedder: Callable[[], Embedder | None]) -> Format:
+    """The format that was named, or that a path looks like; long texts are cut so that the model reads each part whole.
+
+    So importing again under another model may cut otherwise, and then adds what it cut otherwise.
+    """
+    found = find_format(name) if name else recognise(path)
+    if not isinstance(found, CutsTexts):
+        return found
+    try:
+        return found.cutting(fitting(embedder()))
+    except Unavailable:
+        return found
+
+
 def count_memories(format: Format, path: Path) -> int:
     """How many memories a format reads at a path."""
     return sum(isinstance(entry, Item | Stored) for entry in format.read(path))
@@ -155,8 +171,7 @@ class _Import:
         self._now = now
         self._remarks = remarks
         self._asides = Asides(store, log, remarks.skip)
-        refuse: Callable[[Ready, str], None] = lambda ready, reason: remarks.skip(ready.where, reason)  # noqa: E731
-        self._writer = None if log is None else Writer(store, embedder, log, refuse)
+        self._writer = None if log is None else self._open_writer(embedder, log)
         self._seen = Seen() if log is None else None
         self._limit = BATCH_WITHOUT_VECTORS if embedder is None else BATCH
         self._ready: list[Ready] = []
@@ -164,6 +179,15 @@ class _Import:
         self._said: list[Judged] = []
         self.written = Written()
         self.there = self.judgements = self.settings = 0
+
+    def _open_writer(self, embedder: Embedder | None, log: RunLog) -> Writer:
+        return Writer(
+            self._store,
+            embedder,
+            log,
+            refuse=lambda ready, reason: self._remarks.skip(ready.where, reason),
+            notice=lambda ready, what: self._remarks.take(Noticed(ready.where, what)),
+        )
 
     def take(self, entries: Iterable[Entry], progress: Callable[[int], None]) -> None:
         """Take everything, and leave nothing half done."""
@@ -217,7 +241,7 @@ class _Import:
     def _flush(self, progress: Callable[[int], None]) -> None:
         self._flush_memories(progress)
         said, self._said = self._said, []
-        self.judgements += self._asides.judge([Verdict(self._of_judged(one), one.where) for one in said])
+        self.judgements += self._asides.judge(list(self._verdicts(said)))
 
     def _flush_memories(self, progress: Callable[[int], None]) -> None:
         batch, self._ready, self._size = self._ready, [], 0
@@ -230,6 +254,13 @@ class _Import:
         self.written += done
         self.there += len(batch) - done.added - done.refused
         progress(len(batch))
+
+    def _verdicts(self, said: Iterable[Judged]) -> Iterator[Verdict]:
+        for one in said:
+            try:
+                yield Verdict(self._of_judged(one), one.where)
+            except Invalid:  # the item itself was passed over, with its own reason
+                self._remarks.skip(one.where, "the memory that was judged is not there")
 
     def _of_judged(self, one: Judged) -> Judgement:
         judgement, profile = one.judgement, self._target.profile

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -99,9 +99,12 @@ class RunLog:
             seen = Seen()  # what was noted but not added when it was broken off has been noted again since
             noted = (_unpacked(value) for _, kind, value in _notes(self._store, self.run) if kind == "ids")
             added = sum(seen.add(id) for ids in noted for id in self._store.keys(ids))
-        self.run = replace(self.run, ended=at, added=added)
-        self._store.keep({_name(self.run): json.dumps(self.run.to_dict())})
-        return self.run
+        while True:  # another import of the same may be in this run, and have noted more
+            before = self._store.kept(_name(self.run))
+            groups = self.run.groups if before is None else max(self.run.groups, _parsed(before).groups)
+            self.run = replace(self.run, ended=at, added=added, groups=groups)
+            if self._store.keep({_name(self.run): json.dumps(self.run.to_dict())}, expecting={_name(self.run): before}):
+                return self.run
 
     def _put(self, kind: _Kind, value: Any) -> str:
         while True:  # others in the same run, before this process or beside it, may have taken a number
@@ -128,9 +131,11 @@ def undo(store: Store, id: str, *, progress: Callable[[int], None] = lambda done
     if kept is None:
         raise NotFound(f"there is no import {id}; see: recollect imports")
     memories = judgements = settings = 0
+    touched: set[tuple[str, str]] = set()
     for name, kind, value in _notes(store, _parsed(kept)):
         if kind == "ids":
             ids = _unpacked(value)
+            touched.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
             memories += store.remove(ids)
             progress(len(ids))
         elif kind == "judgements":
@@ -138,8 +143,17 @@ def undo(store: Store, id: str, *, progress: Callable[[int], None] = lambda done
         else:  # what was turned since stays
             settings += sum(store.keep({one: None}, expecting={one: was}) for one, was in value.items())
         store.keep({name: None})
+    _release(store, touched)
     store.keep({f"{RUNS}{id}": None})
     return Undone(id, memories, judgements, settings)
+
+
+def _release(store: Store, touched: Set[tuple[str, str]]) -> None:
+    """Let sessions of which nothing is left belong to no project: what comes next into one says where it goes."""
+    for profile in sorted({profile for profile, _ in touched}):
+        for session in store.sessions(profile):
+            if session.project is not None and not session.memories and (profile, session.name) in touched:
+                store.move_session(profile, session.name, project=None)
 
 
 def _notes(store: Store, run: Run) -> Iterator[tuple[str, _Kind, Any]]:

@@ -13,6 +13,8 @@ from recollect.remember import embed_memories, usable_embedder
 from recollect.stores import Record, Store, Vector
 
 TRIES = 3
+_Name = tuple[str, str]
+"""A session's profile and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,19 @@ class Writer:
     """Adds what is not there yet. Others may be at it too, and sessions may belong elsewhere than a file says."""
 
     def __init__(
-        self, store: Store, embedder: Embedder | None, log: RunLog, refuse: Callable[[Ready, str], None]
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        log: RunLog,
+        *,
+        refuse: Callable[[Ready, str], None],
+        notice: Callable[[Ready, str], None],
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._log = log
         self._refuse = refuse
+        self._notice = notice
 
     def add(self, batch: Sequence[Ready]) -> Written:
         """Add a batch of which none was there a moment ago."""
@@ -79,18 +88,25 @@ class Writer:
 
     def _at_home(self, batch: Sequence[Ready]) -> list[Ready]:
         """These in the projects their sessions belong to: a session that was moved stays where it was put."""
-        homes = {
-            (session.profile, session.name): session.project
-            for profile in {ready.memory.profile for ready in batch}
-            for session in self._store.sessions(profile)
-        }
+        sessions = [one for name in {ready.memory.profile for ready in batch} for one in self._store.sessions(name)]
+        homes = {(one.profile, one.name): one.project for one in sessions}
+        empty = {(one.profile, one.name) for one in sessions if not one.memories}
+        return [replace(ready, memory=self._housed(ready, homes, empty)) for ready in batch]
 
-        def home(memory: Memory) -> str | None:
-            if memory.session is None:
-                return memory.project
-            return homes.setdefault((memory.profile, memory.session), memory.project)
-
-        return [replace(ready, memory=ready.memory._replace(project=home(ready.memory))) for ready in batch]
+    def _housed(self, ready: Ready, homes: dict[_Name, str | None], empty: set[_Name]) -> Memory:
+        memory = ready.memory
+        if memory.session is None:
+            return memory
+        name = (memory.profile, memory.session)
+        if name in empty and homes[name] != memory.project:  # nothing is left of it that could be torn apart
+            self._store.move_session(*name, project=memory.project)
+            homes[name] = memory.project
+        empty.discard(name)
+        home = homes.setdefault(name, memory.project)
+        if home != memory.project and memory.project is not None:
+            where = "in no project" if home is None else f"in the project '{home}'"
+            self._notice(ready, f"its session is {where}, so it went there")
+        return memory._replace(project=home)
 
     def _records(self, batch: Sequence[Ready]) -> tuple[list[Record], Model | None]:
         """The batch with vectors: those of the file where they are of the right model, else made now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -25,9 +25,11 @@ class Plan:
     """What is to be known of the file when it is done."""
     add: list[dict[str, Any]] = field(default_factory=list)
     update: dict[str, dict[str, Any]] = field(default_factory=dict)
-    remove: list[str] = field(default_factory=list)
+    remove: dict[str, Memory] = field(default_factory=dict)
     adopted: dict[str, list[str]] = field(default_factory=dict)
     """Memories taken over, by the path of the file that is gone."""
+    gave: set[str] = field(default_factory=set)
+    """Memories that went to other files, which now say what this one no longer does."""
     before: str | None = None
     """Where the whole file was, if it was only moved."""
     new: bool = False
@@ -36,7 +38,7 @@ class Plan:
     @property
     def touches_memories(self) -> bool:
         """Whether any memory is to be changed."""
-        return bool(self.add or self.update or self.remove or self.adopted)
+        return bool(self.add or self.update or self.remove or self.adopted or self.gave)
 
 
 class Orphans:
@@ -104,9 +106,29 @@ def make_plan(
         ids.append(old.id)
         if changes := _differences(old, draft):
             plan.update[old.id] = changes
-    plan.remove = [memory.id for left in said.values() for memory in left]
+    plan.remove = {memory.id: memory for left in said.values() for memory in left}
     plan.known = Known(tuple(ids), known.print, known.stamp)
     return plan
+
+
+def share(plans: Sequence[Plan]) -> None:
+    """Let what went from one of these files to another keep its memory, as where two files changed their names."""
+    left: defaultdict[str, list[tuple[Plan, Memory]]] = defaultdict(list)
+    for plan in plans:
+        for memory in plan.remove.values():
+            left[memory.text].append((plan, memory))
+    for plan in plans:
+        taken: dict[str, str] = {}
+        for draft in plan.add:
+            if not left.get(draft["text"]):
+                continue
+            giver, memory = left[draft["text"]].pop(0)
+            del giver.remove[memory.id]
+            giver.gave.add(memory.id)
+            taken[draft["id"]] = memory.id
+            plan.update[memory.id] = _differences(memory, draft)
+        plan.add = [draft for draft in plan.add if draft["id"] not in taken]
+        plan.known = replace(plan.known, ids=tuple(taken.get(id, id) for id in plan.known.ids))
 
 
 def _differences(memory: Memory, draft: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from recollect.formats.passages import Fits
 from recollect.formats.text_files import Closed, TextFile, Unreadable, decode, read_bytes, walk
 from recollect.models import Memory, Plain
 from recollect.watching.notes import FolderNotes, Known
-from recollect.watching.plan import Orphans, Plan, make_plan
+from recollect.watching.plan import Orphans, Plan, make_plan, share
 from recollect.watching.troubles import Troubles
 
 BATCH_FILES, BATCH_MEMORIES = 64, 128
@@ -228,6 +228,7 @@ class FolderSync:
 
     def _carry_out(self, plans: Sequence[Plan], known: Mapping[str, Known], gone: dict[str, Known]) -> Iterator[Change]:
         """Notes, memories, notes: see `recollect.watching.notes` for why in this order."""
+        share(plans)
         at_first: dict[str, Known | None] = {}
         for plan in plans:
             for path, ids in plan.adopted.items():
@@ -236,7 +237,8 @@ class FolderSync:
                 at_first[path] = gone[path] if left else None
             if plan.touches_memories:
                 had = known[plan.path].ids if plan.path in known else ()
-                at_first[plan.path] = Known(tuple(dict.fromkeys((*had, *plan.known.ids))))
+                owned = dict.fromkeys((*had, *plan.known.ids))
+                at_first[plan.path] = Known(tuple(id for id in owned if id not in plan.gave))
         for plan in plans:
             if plan.before is not None and not gone[plan.before].ids:
                 del gone[plan.before]  # nothing is left of it: it is not forgotten, it is here
