@@ -238,7 +238,7 @@ def test_the_index_is_made_by_itself_when_it_is_due(
     store.add([embedded(n) for n in range(60)], model=MODEL)
     if by == "searching":
         store._tending.close()
-        store._tending = tending.Tending(store._connections)
+        store._tending = tending.Tending(store._connections, store._chooser)
         monkeypatch.setattr(tending, "QUIET_SECONDS", 0.05)
         monkeypatch.setattr(recalling_module, "EXACT", 50)
         store.search_both(Asked(None, vector(1), HERE, 5, 10))
@@ -454,14 +454,15 @@ def test_who_cannot_get_in_is_told_why_and_no_password_is_shown():
 def test_an_address_is_read_and_what_is_wrong_with_it_is_named():
     address = parse_address(
         "postgresql://ana:secret@db:5433/memories?schema=mine&replica=postgresql%3A%2F%2Fana%3Asecret%40db2%2Fmemories"
-        "&deadline=3&readers=4&sslmode=require"
+        "&deadline=3&readers=4&bm25=off&sslmode=require"
     )
 
     assert address.server == "postgresql://ana:secret@db:5433/memories?sslmode=require"
-    assert (address.schema, address.deadline, address.readers) == ("mine", 3.0, 4)
+    assert (address.schema, address.deadline, address.readers, address.bm25) == ("mine", 3.0, 4, False)
     assert address.replica == "postgresql://ana:secret@db2/memories"
     assert address.shown == "postgresql://ana:***@db:5433/memories?sslmode=require"
-    for wrong, says in {"schema=a;b": "schema:", "deadline=soon": "deadline:", "replica=db2": "replica:"}.items():
+    wrongs = {"schema=a;b": "schema:", "deadline=soon": "deadline:", "replica=db2": "replica:", "bm25=maybe": "bm25:"}
+    for wrong, says in wrongs.items():
         with pytest.raises(Invalid, match=says):
             parse_address(f"postgresql:///x?{wrong}")
 

@@ -26,6 +26,7 @@ from recollect.stores.postgres import (
     vector_index,
 )
 from recollect.stores.postgres.address import parse_address
+from recollect.stores.postgres.bm25_extension import Chooser
 from recollect.stores.postgres.connections import Connections
 from recollect.stores.postgres.footing import find_footing
 from recollect.stores.postgres.migrations import migrate
@@ -51,7 +52,8 @@ class PostgresStore:
 
     def __init__(self, address: str, *, busy_seconds: float = 60) -> None:
         self._connections = Connections(parse_address(address), wait_seconds=busy_seconds)
-        self._tending = tending.Tending(self._connections)
+        self._chooser = Chooser(wanted=self._connections.address.bm25)
+        self._tending = tending.Tending(self._connections, self._chooser)
         try:
             migrate(self._connections)
         except BaseException:
@@ -66,8 +68,8 @@ class PostgresStore:
         self._connections.close()
 
     def tend(self) -> bool:
-        """Make the index of vectors now if it is due, and add up counts; False if somebody else is at it."""
-        return tending.tend(self._connections)
+        """Make indexes now that are due, and add up counts; False if somebody else is at it."""
+        return tending.tend(self._connections, self._chooser)
 
     def _write(self, work: Callable[[Connection], T], *, durable: bool = True) -> T:
         """What a piece of writing gives; now and then, what it leaves behind is added up."""
@@ -198,9 +200,9 @@ class PostgresStore:
             if known is not None and self._model is not None and known != self._model:
                 # Somebody has just changed over to another model: the question's vector is still the old one's.
                 ground = ground._replace(asked=asked._replace(vector=None))
-            if ground.lacks_index:
+            if ground.lacks_index or self._chooser.lacks_index(ground):
                 self._tending.soon(quietly=False)
-            return recalling.search_both(connection, ground)
+            return self._chooser.search_both(connection, ground)
 
         return self._connections.read(work)
 

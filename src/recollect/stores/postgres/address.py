@@ -24,6 +24,7 @@ class Address:
     deadline: float = DEADLINE
     readers: int = 16
     writers: int = 8
+    bm25: bool = True
 
     @property
     def shown(self) -> str:
@@ -32,12 +33,12 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """The parts of `postgresql://user:password@host:port/database?schema=…&replica=…&deadline=…&readers=…&writers=…`."""
+    """The parts of `postgresql://user:password@host:port/database?schema=…&replica=…&deadline=…&readers=…&writers=…&bm25=…`."""
     parts = urlsplit(text)
     ours: dict[str, str] = {}
     theirs = []
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name in ("schema", "replica", "deadline", "readers", "writers"):
+        if name in ("schema", "replica", "deadline", "readers", "writers", "bm25"):
             ours[name] = value
         else:
             theirs.append((name, value))
@@ -47,6 +48,8 @@ def parse_address(text: str) -> Address:
     replica = ours.get("replica") or None
     if replica is not None and not replica.startswith(("postgresql://", "postgres://")):
         raise Invalid("replica: an address that begins with postgresql://, with its special characters as %XX")
+    if ours.get("bm25", "on") not in ("on", "off"):
+        raise Invalid(f"bm25: on or off, not {ours['bm25']!r:.40}")
     return Address(
         urlunsplit(parts._replace(query=urlencode(theirs, quote_via=quote))),
         schema,
@@ -54,6 +57,7 @@ def parse_address(text: str) -> Address:
         _number("deadline", ours.get("deadline"), DEADLINE, 0.1, 3600),
         int(_number("readers", ours.get("readers"), 16, 1, 1000)),
         int(_number("writers", ours.get("writers"), 8, 1, 1000)),
+        ours.get("bm25", "on") == "on",
     )
 
 

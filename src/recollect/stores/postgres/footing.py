@@ -71,6 +71,14 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
+class Extension:
+    """A server's own BM25: the schema it is in, as SQL, and the name of its index here, if that is there."""
+
+    schema: str
+    index: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Footing:
     """The terms of a question, rarest first, with how many memories hold each: everywhere, and in reach."""
 
@@ -78,6 +86,7 @@ class Footing:
     memories: int
     length: int
     serving: Serving | None
+    extension: Extension | None
     everywhere: Mapping[str, int]
     inside: Mapping[str, int]
 
@@ -138,6 +147,8 @@ def find_footing(connection: Connection, scope: Scope, question: str | None = No
         *model,
         indexed,
         parts,
+        extension,
+        extension_index,
         terms,
         everywhere,
         here,
@@ -152,6 +163,7 @@ def find_footing(connection: Connection, scope: Scope, question: str | None = No
         total,
         length,
         None if number is None else Serving(number, Model(*model), indexed, parts),
+        None if extension is None else Extension(extension, extension_index),
         dict(zip(terms, everywhere, strict=True)),
         {
             # Where it was not counted it is as common inside as outside, or nearly.

@@ -9,7 +9,7 @@ from recollect.models import Memory
 from recollect.stores import Found
 from recollect.stores.at_once import Asked, Both, Seen
 from recollect.stores.postgres.adaptation import Half, Single
-from recollect.stores.postgres.footing import Footing, Reach, Serving, score
+from recollect.stores.postgres.footing import Extension, Footing, Reach, Serving, score
 from recollect.stores.postgres.pools import Connection
 from recollect.stores.postgres.rows import COLUMNS
 from recollect.stores.postgres.vector_index import EXACT, near, round_up
@@ -21,10 +21,32 @@ ORDERING = 12
 
 # Not all of BM25: how often a term occurs in a memory is left out. What it orders is scored anew.
 _BY_WORDS = """
-    by_words AS MATERIALIZED (
+    {name} AS MATERIALIZED (
       SELECT key FROM memories
       WHERE words @@ %(searched)s::tsquery {without}
       ORDER BY ({presence}) / (1 + %(per_memory)s::float8 + %(per_term)s::float8 * length) DESC, key LIMIT {most}
+    )"""
+
+# By the BM25 of an extension. Some of its best may hold only terms that do not search. If too few are left, or the cut
+# goes through memories that it finds equally good, our own way chooses too: of equals, the first to be stored wins.
+_BY_EXTENSION = """
+    ranked AS MATERIALIZED (
+      SELECT key, score, row_number() OVER (ORDER BY score, key) AS place
+      FROM (
+        SELECT key, id, words,
+          terms OPERATOR({schema}.<@>) {schema}.to_bm25query(%(question)s::text, %(index)s::text) AS score
+        FROM memories ORDER BY score LIMIT {most}
+      ) AS best
+      WHERE words @@ %(searched)s::tsquery {without}
+    ),
+    {ours},
+    by_words AS MATERIALIZED (
+      SELECT key FROM ranked
+      UNION
+      SELECT key FROM ours
+      WHERE (
+        SELECT count(*) < %(limit)s OR max(score) = max(score) FILTER (WHERE place <= %(limit)s) FROM ranked
+      )
     )"""
 
 _WITHOUT = "AND id <> ALL (%(exclude)s)"
@@ -81,15 +103,15 @@ class Ground(NamedTuple):
         return serving is not None and reach is not None and not serving.indexed and reach.memories > EXACT
 
 
-def search_both(connection: Connection, ground: Ground) -> Both:
-    """What the two searches find. One that is not asked for finds nothing."""
+def search_both(connection: Connection, ground: Ground, extension: Extension | None = None) -> Both:
+    """What the two searches find. One that is not asked for finds nothing. An extension may choose what is scored."""
     asked, footing, scorer = ground
     reach, serving = footing.reach, ground.serving
     searched = footing.searched(asked.common) if asked.question is not None else []
     if reach is None or asked.limit <= 0 or (not searched and serving is None):
         return Both([], [], Seen())
     values: dict[str, Any] = {**reach.parameters, "exclude": list(asked.exclude), "limit": asked.limit}
-    words = _words_part(searched, ground, reach, scorer, values) if searched and scorer else _NO_WORDS
+    words = _words_part(searched, ground, reach, scorer, values, extension) if searched and scorer else _NO_WORDS
     vectors, score_part = _NO_NEAR, "NULL::float8"
     if serving is not None and asked.vector is not None:
         values |= {"vector": Single(asked.vector), "half": Half(asked.vector)}
@@ -102,7 +124,14 @@ def search_both(connection: Connection, ground: Ground) -> Both:
     return _told_apart(rows, asked, scorer)
 
 
-def _words_part(searched: Sequence[str], ground: Ground, reach: Reach, scorer: BM25, values: dict[str, Any]) -> str:
+def _words_part(
+    searched: Sequence[str],
+    ground: Ground,
+    reach: Reach,
+    scorer: BM25,
+    values: dict[str, Any],
+    extension: Extension | None,
+) -> str:
     """The search by words as a part of a statement, whose values it adds."""
     asked, footing = ground.asked, ground.footing
     any_of = " | ".join(map(_quoted, searched))
@@ -115,7 +144,24 @@ def _words_part(searched: Sequence[str], ground: Ground, reach: Reach, scorer: B
         values[f"rarity{at}"] = scorer([term])  # of a memory that says nothing else
         presence.append(f"CASE WHEN words @@ %(term{at})s::tsquery THEN %(rarity{at})s::float8 ELSE 0 END")
     most = round_up(2 * asked.limit)
-    return _BY_WORDS.format(presence=" + ".join(presence), most=most, without=_WITHOUT if asked.exclude else "")
+    without = _WITHOUT if asked.exclude else ""
+    name = "by_words" if extension is None else "ours"
+    ours = _BY_WORDS.format(name=name, presence=" + ".join(presence), most=most, without=without)
+    if extension is None:
+        return ours
+    values |= {"question": " ".join(_telling(footing)), "index": extension.index}
+    return _BY_EXTENSION.format(
+        schema=extension.schema.replace("%", "%%"),
+        most=round_up(2 * asked.limit + len(asked.exclude)),
+        without=without,
+        ours=ours,
+    )
+
+
+def _telling(footing: Footing) -> list[str]:
+    """The terms for an extension to go by. Words of every third memory it takes more seriously than we do."""
+    terms = list(footing.everywhere)
+    return [term for term in terms if 3 * footing.everywhere[term] <= footing.memories] or terms[:1]
 
 
 def _quoted(term: str) -> str:

@@ -1,4 +1,4 @@
-"""What is done for a store's speed beside its use: the index for the nearest, adding up counts, sweeping out."""
+"""What is done for a store's speed beside its use: indexes that are made late, adding up counts, sweeping out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from psycopg import sql
 
 from recollect.errors import RecollectError
 from recollect.stores.postgres import counts
+from recollect.stores.postgres.bm25_extension import INDEX, Chooser
 from recollect.stores.postgres.connections import Connections
 from recollect.stores.postgres.pools import Connection
 from recollect.stores.postgres.vector_index import EXACT
@@ -30,8 +31,11 @@ _LARGE = """
 
 _BROKEN = """
     SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relname LIKE 'vectors\\_near\\_%%'
-      AND (NOT i.indisvalid OR c.relname NOT IN (SELECT 'vectors_near_' || id::text FROM models WHERE NOT retired))
+    WHERE c.relnamespace = current_schema()::regnamespace AND (
+      c.relname LIKE 'vectors\\_near\\_%%'
+        AND (NOT i.indisvalid OR c.relname NOT IN (SELECT 'vectors_near_' || id::text FROM models WHERE NOT retired))
+      OR c.relname = %s AND NOT i.indisvalid
+    )
 """
 
 # Building is many times slower once it no longer fits; more than 2 GB are not taken, nor less than is set.
@@ -46,8 +50,9 @@ _ENOUGH_MEMORY = """
 class Tending:
     """Tends a store when it has been quiet for a while, on a thread of its own that ends with the store."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, chooser: Chooser) -> None:
         self._connections = connections
+        self._chooser = chooser
         self._guard = threading.Lock()
         self._timer: threading.Timer | None = None
         self._since = 0.0
@@ -75,7 +80,7 @@ class Tending:
 
     def _try(self) -> None:
         try:
-            tend(self._connections)
+            tend(self._connections, self._chooser)
         except RecollectError as error:
             if not self._closed:
                 log.warning("the index of vectors was not made: %s", error)
@@ -84,7 +89,7 @@ class Tending:
             self._timer = None
 
 
-def tend(connections: Connections) -> bool:
+def tend(connections: Connections, chooser: Chooser) -> bool:
     """Do now what there is to do; False if somebody else is at it. Nobody who reads or writes waits for it."""
     with connections.upkeep() as connection:
         lock = "hashtextextended('recollect.tend.' || current_schema(), 0)"
@@ -96,6 +101,7 @@ def tend(connections: Connections) -> bool:
             counts.sweep(connection)
             _sweep(connection)
             _index(connection)
+            chooser.make_index(connection)
         finally:
             if not connection.closed:
                 connection.execute(f"SELECT pg_advisory_unlock({lock})".encode())
@@ -104,7 +110,7 @@ def tend(connections: Connections) -> bool:
 
 def _sweep(connection: Connection) -> None:
     """Take out what a broken-off build and retired models have left."""
-    for (name,) in connection.execute(_BROKEN).fetchall():
+    for (name,) in connection.execute(_BROKEN, (INDEX,)).fetchall():
         connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
     sweep_retired(connection)
 

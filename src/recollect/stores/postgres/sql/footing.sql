@@ -86,6 +86,11 @@ SELECT
   ),
   (SELECT v.reltuples / greatest(m.reltuples, 1) FROM pg_class AS v, pg_class AS m
    WHERE v.oid = 'vectors'::regclass AND m.oid = 'memories'::regclass),
+  -- A BM25 of the server's own, and our index of that kind.
+  (SELECT quote_ident(n.nspname) FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+   WHERE e.extname = 'pg_textsearch'),
+  (SELECT current_schema() || '.memories_by_bm25' FROM pg_index
+   WHERE indexrelid = to_regclass('memories_by_bm25') AND indisvalid),
   ARRAY(SELECT name FROM found ORDER BY everywhere, name),
   ARRAY(SELECT everywhere FROM found ORDER BY everywhere, name),
   ARRAY(SELECT here FROM found ORDER BY everywhere, name)
