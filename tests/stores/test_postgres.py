@@ -141,7 +141,9 @@ def plan(store: PostgresStore, asked: Asked) -> str:
 
     def work(connection):
         ground = store._ground(connection, asked)
-        near = vector_index.near(ground.serving, ground.footing.reach, depth=asked.depth, least=asked.depth, excluding=False)
+        near = vector_index.near(
+            ground.serving, ground.footing.reach, depth=asked.depth, least=asked.depth, excluding=False
+        )
         values = {**ground.footing.reach.parameters, "vector": Single(asked.vector), "half": Half(asked.vector)}
         lines = connection.execute(f"EXPLAIN WITH {near} SELECT * FROM near".encode(), values).fetchall()
         return "\n".join(line for (line,) in lines)
