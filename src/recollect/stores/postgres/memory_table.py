@@ -48,7 +48,8 @@ def refuse_known(connection: Connection, ids: Sequence[str]) -> None:
     """`Conflict` if one of these ids is taken, or given twice."""
     if len(set(ids)) < len(ids):
         raise Conflict("two of these memories have the same id; nothing was stored")
-    known = connection.execute("SELECT id FROM memories WHERE id = ANY (%s) LIMIT 1", (list(ids),)).fetchone()
+    statement = "SELECT id FROM memories WHERE id = ANY (%s) ORDER BY id LIMIT 1"
+    known = connection.execute(statement, (list(ids),)).fetchone()
     if known is not None:
         raise Conflict(f"there is a memory with the id {known[0]} already; update it instead, nothing was stored")
 

@@ -75,7 +75,8 @@ def refuse_known(connection: apsw.Connection, ids: Sequence[str]) -> None:
     """`Conflict` if one of these ids is taken, or given twice."""
     if len(set(ids)) < len(ids):
         raise Conflict("two of these memories have the same id; nothing was stored")
-    known = connection.execute("SELECT id FROM memories WHERE id IN carray(?) LIMIT 1", (apsw.carray(tuple(ids)),)).get
+    statement = "SELECT id FROM memories WHERE id IN carray(?) ORDER BY id LIMIT 1"
+    known = connection.execute(statement, (apsw.carray(tuple(ids)),)).get
     if known is not None:
         raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
 
