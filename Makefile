@@ -52,7 +52,8 @@ $(VENV)/.bench: $(STAMP)
 	@touch $@
 
 bench: $(VENV)/.bench ## Measure against LanceDB and plain SQL (BENCH='--sizes 10000 100000'), then the service under load
-	$(BIN)/python -m bench $(BENCH)
+	$(BIN)/python -m bench --no-postgres $(BENCH)
+	$(BIN)/python -m bench --only recollect $(BENCH) # on its own: a server that runs beside them slows the others down
 	$(BIN)/python -m bench.load $(LOAD)
 
 screenshots: browser ## Make the pictures in docs/images anew
