@@ -112,6 +112,25 @@ def test_without_a_token_it_asks_for_one_and_then_shows_what_the_token_may_see(
     expect(part(page, "What it is made of")).to_contain_text("not shown to a token")
 
 
+def test_a_refusal_that_comes_late_does_not_open_again_what_was_closed(page, serve, expected_errors):
+    expected_errors.append("401")
+    held: list[Any] = []
+    page.route("**/v1/timeline*", lambda route: held.append(route))
+    page.goto(f"{serve(require_token=True)}/#/status")
+    asked = page.get_by_role("dialog", name="A token is needed")
+    asked.get_by_role("button", name="Close").click()
+    expect(asked).not_to_be_visible()
+    assert held, "nothing was asked for that could come late"
+
+    with page.expect_response("**/v1/timeline*"):
+        for route in held:
+            route.continue_()
+    page.wait_for_timeout(200)
+
+    expect(asked).not_to_be_visible()
+    expect(page.get_by_role("button", name="Enter a token")).to_be_visible()
+
+
 def test_a_store_without_memories_says_how_to_begin(page, base_url, engine: Engine):
     engine.forget_scope(engine.scope(), confirm=True)
     open_status(page, base_url)

@@ -11,7 +11,7 @@ export class Problem extends Error {
 }
 
 /**
- * @param {{profile: () => string | null, askForToken: (reason: string) => Promise<boolean>}} ways whose memories are
+ * @param {{profile: () => string | null, askForToken: (reason: string, sent: number) => Promise<boolean>}} ways whose memories are
  *   asked for, and how to get a token where one is needed: true if there is a new one to try.
  */
 export function createApi({ profile, askForToken }) {
@@ -23,10 +23,11 @@ export function createApi({ profile, askForToken }) {
       options.body = JSON.stringify(body);
       options.headers["Content-Type"] = "application/json";
     }
+    const sent = performance.now();
     const response = await reached(url, options);
     if (response.status === 401) {
       const problem = await told(response);
-      if (await askForToken(problem.detail)) return send(method, path, { query, body, headers, signal });
+      if (await askForToken(problem.detail, sent)) return send(method, path, { query, body, headers, signal });
       throw problem;
     }
     if (!response.ok) throw await told(response);

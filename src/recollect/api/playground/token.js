@@ -5,10 +5,18 @@ import { openDialog } from "./dialog.js";
 import { el } from "./dom.js";
 
 let asking = null;
+let last = { at: -Infinity, usable: false };
 
-/** Asks once, however many requests were refused at the same time; true if there is a token to try. */
-export function askForToken(reason) {
-  asking ??= ask(reason).finally(() => {
+/**
+ * Asks once, however many requests were refused; true if there is a token to try. A request that was sent before the
+ * last answer (`sent`, as performance.now() tells it) has that answer too: a dialog that was closed stays closed.
+ */
+export function askForToken(reason, sent = Infinity) {
+  if (!asking && sent < last.at) return Promise.resolve(last.usable);
+  asking ??= ask(reason).then((usable) => {
+    last = { at: performance.now(), usable };
+    return usable;
+  }).finally(() => {
     asking = null;
     showToken();
   });
