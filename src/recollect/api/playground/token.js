@@ -6,13 +6,17 @@ import { el } from "./dom.js";
 
 let asking = null;
 let last = { at: -Infinity, usable: false };
+let touched = 0;
+for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, () => { touched = performance.now(); }, true);
 
 /**
  * Asks once, however many requests were refused; true if there is a token to try. A request that was sent before the
- * last answer (`sent`, as performance.now() tells it) has that answer too: a dialog that was closed stays closed.
+ * last answer (`sent`, as performance.now() tells it) has that answer too, and a dialog that was closed stays closed
+ * until the page is touched again.
  */
 export function askForToken(reason, sent = Infinity) {
-  if (!asking && sent < last.at) return Promise.resolve(last.usable);
+  const closed = !last.usable && touched <= last.at;
+  if (!asking && (sent < last.at || closed)) return Promise.resolve(last.usable);
   asking ??= ask(reason).then((usable) => {
     last = { at: performance.now(), usable };
     return usable;
