@@ -537,25 +537,17 @@ class Engine:
         and the knobs that are kept. `output` is written to instead of the file, if there is one. The format is jsonl;
         or markdown, for people to read, where that is named or the path is a folder.
         """
-        from recollect.exporting.jsonl import Choice, export_to
-        from recollect.exporting.markdown import export_markdown
+        from recollect.exporting.files import Choice, export_file
 
         if everything and (profile is not None or project is not None or session is not None):
             raise Invalid("everything is the whole store; leave it out to export a profile, a project or a session")
         chosen = Choice() if everything else Choice(profile or self._settings.profile, project, session)
         self._note_use()
-        place = os.fspath(path)
-        named = format or ("markdown" if output is None and (place.endswith("/") or Path(place).is_dir()) else "jsonl")
-        if named not in ("jsonl", "markdown"):
-            raise Invalid(f"nothing is exported as '{named}'; there are jsonl and markdown")
-        if named == "markdown":
-            if output is not None or vectors or force:
-                raise Invalid("markdown goes into a new folder, without vectors")
-            return export_markdown(self._store, Path(place), chosen, progress=progress)
-        return export_to(
+        return export_file(
             self._store,
-            place,
+            os.fspath(path),
             chosen,
+            format=format,
             vectors=vectors,
             force=force,
             output=output,

@@ -161,6 +161,21 @@ def rare_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: i
     return [term for at, term in enumerate(known) if at == 0 or found_in[term] <= most][:MAX_QUERY_TERMS]
 
 
+ENTRIES = 3_000
+"""How many entries of an index a question may search, at the least; a 50th of the memories if that is more."""
+
+
+def searching_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, common: float) -> list[str]:
+    """The rare terms, rarest first, as long as all the entries of an index that they have are not too many to read."""
+    chosen: list[str] = []
+    entries, most = 0, max(ENTRIES, memories // 50)
+    for term in rare_terms(terms, found_in, memories=memories, common=common):
+        entries += found_in[term]
+        if not chosen or entries <= most:
+            chosen.append(term)
+    return chosen
+
+
 class BM25:
     """BM25 of documents for the terms of one question, larger is better; with k1 = 1.2 the formula of SQLite's FTS5."""
 

@@ -32,9 +32,8 @@ from recollect.models import (
     Stats,
 )
 from recollect.stores import Found, Once, Record, Vector, Walked, check_same
+from recollect.stores.numbered import SCOPE_TOKENS
 
-# These tokens are part of a row's length in the SQLite index, so of its BM25.
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS
 from recollect.words import BM25, index_terms, query_terms, rare_terms
 
 

@@ -11,6 +11,7 @@ from recollect.errors import RecollectError
 from recollect.models import Day, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
 from recollect.stores import Found, Once, Record, Vector, Walked
 from recollect.stores.at_once import Asked, Both, Seen
+from recollect.stores.numbered import Numbers, to_micros
 from recollect.stores.postgres import (
     catalogue,
     checks,
@@ -33,8 +34,6 @@ from recollect.stores.postgres.migrations import migrate
 from recollect.stores.postgres.pools import Connection
 from recollect.stores.postgres.recalling import Ground
 from recollect.stores.postgres.rows import by_ids, by_keys
-from recollect.stores.sqlite.rows import to_micros
-from recollect.stores.sqlite.scopes import Numbers
 from recollect.words import index_terms
 
 log = logging.getLogger(__name__)

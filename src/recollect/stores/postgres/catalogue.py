@@ -7,10 +7,10 @@ from datetime import date
 
 from recollect.errors import NotFound
 from recollect.models import KINDS, Day, Kind, Profile, Project, Session, Stats
+from recollect.stores.numbered import from_micros
 from recollect.stores.postgres import counts, models
 from recollect.stores.postgres.names import known_projects
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.rows import from_micros
 
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),

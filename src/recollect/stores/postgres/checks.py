@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from recollect.stores.numbered import SCOPE_TOKENS, Numbers
 from recollect.stores.postgres import counts
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers
 
 _STRAY = {
     "{} memories are in a profile, project or session that does not exist": """

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from recollect.stores.numbered import SCOPE_TOKENS, Numbers
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers
 
 FOLDED_EVERY = 1024
 """After so many memories, by their keys, whoever wrote the last of them folds the changes."""

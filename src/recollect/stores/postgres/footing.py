@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.models import Model, Scope
+from recollect.stores.numbered import KIND_NUMBERS, SCOPE_TOKENS
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.rows import KIND_NUMBERS
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS
-from recollect.words import BM25, MAX_QUERY_TERMS, query_terms, rare_terms
-
-ENTRIES = 3_000
-"""How many entries of the index a question may search, at the least; a 50th of the memories if that is more."""
+from recollect.words import BM25, MAX_QUERY_TERMS, query_terms, searching_terms
 
 COUNTED = 2_000
 """A term is counted in a scope if it cannot occur there more often than this."""
@@ -97,14 +93,7 @@ class Footing:
 
     def searched(self, common: float) -> list[str]:
         """The terms that search; the others only score. Common ones cost most of the time and find little."""
-        rare = rare_terms(self.everywhere, self.everywhere, memories=self.memories, common=common)
-        chosen: list[str] = []
-        most, entries = max(ENTRIES, self.memories // 50), 0
-        for term in rare:
-            entries += self.everywhere[term]
-            if not chosen or entries <= most:
-                chosen.append(term)
-        return chosen
+        return searching_terms(self.everywhere, self.everywhere, memories=self.memories, common=common)
 
     def scorer(self) -> BM25:
         """BM25 by how common each term is in reach."""
@@ -115,6 +104,30 @@ class Footing:
 def score(scorer: BM25, terms: str) -> float:
     """The score of a memory's terms, joined by blanks as they are stored."""
     return scorer(terms.split(), extra_length=SCOPE_TOKENS)
+
+
+class _Found(NamedTuple):
+    """What `footing.sql` answers, column by column."""
+
+    profile: int | None
+    projects: Sequence[int] | None
+    sessions: Sequence[int] | None
+    inside: int
+    query: str | None
+    memories: int
+    length: int
+    number: int | None
+    name: str
+    revision: str
+    dimension: int
+    fingerprint: str
+    indexed: bool
+    parts: float
+    extension: str | None
+    extension_index: str | None
+    terms: Sequence[str]
+    everywhere: Sequence[int]
+    here: Sequence[int | None]
 
 
 def find_footing(connection: Connection, scope: Scope, question: str | None = None) -> Footing:
@@ -135,39 +148,26 @@ def find_footing(connection: Connection, scope: Scope, question: str | None = No
         },
         binary=True,
     ).fetchall()[0]
-    (
-        profile,
-        projects,
-        sessions,
-        memories,
-        query,
-        total,
-        length,
-        number,
-        *model,
-        indexed,
-        parts,
-        extension,
-        extension_index,
-        terms,
-        everywhere,
-        here,
-    ) = row
+    found = _Found(*row)
     reach = None
-    nowhere = projects is not None and not projects and not sessions
-    if profile is not None and kinds != [] and not nowhere:
-        reach = Reach(profile, projects, sessions, kinds, memories, query)
-    share = memories / max(total, 1)
+    nowhere = found.projects is not None and not found.projects and not found.sessions
+    if found.profile is not None and kinds != [] and not nowhere:
+        reach = Reach(found.profile, found.projects, found.sessions, kinds, found.inside, found.query)
+    share = found.inside / max(found.memories, 1)
+    serving = None
+    if found.number is not None:
+        model = Model(found.name, found.revision, found.dimension, found.fingerprint)
+        serving = Serving(found.number, model, found.indexed, found.parts)
     return Footing(
         reach,
-        total,
-        length,
-        None if number is None else Serving(number, Model(*model), indexed, parts),
-        None if extension is None else Extension(extension, extension_index),
-        dict(zip(terms, everywhere, strict=True)),
+        found.memories,
+        found.length,
+        serving,
+        None if found.extension is None else Extension(found.extension, found.extension_index),
+        dict(zip(found.terms, found.everywhere, strict=True)),
         {
             # Where it was not counted it is as common inside as outside, or nearly.
-            term: round(everywhere[at] * share) if here[at] is None else here[at]
-            for at, term in enumerate(terms)
+            term: round(everywhere * share) if here is None else here
+            for term, everywhere, here in zip(found.terms, found.everywhere, found.here, strict=True)
         },
     )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from recollect.errors import NotFound
 from recollect.models import Judgement
+from recollect.stores.numbered import from_micros, to_micros
 from recollect.stores.postgres.names import known_projects
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.rows import from_micros, to_micros
 
 _KEY = """
     SELECT m.key, m.profile FROM memories AS m JOIN profiles AS p ON p.id = m.profile

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from recollect.errors import Conflict, NotFound
 from recollect.models import Memory
+from recollect.stores.numbered import SCOPE_TOKENS, Numbers
 from recollect.stores.postgres import counts
 from recollect.stores.postgres.footing import Reach
 from recollect.stores.postgres.pools import Connection
 from recollect.stores.postgres.rows import COPIED_TYPES, COPY, values
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers
 
 _UPDATE = """
     UPDATE memories SET

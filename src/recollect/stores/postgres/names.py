@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from recollect.errors import Conflict
 from recollect.models import Memory
+from recollect.stores.numbered import KIND_NUMBERS, Numbers
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.rows import KIND_NUMBERS
-from recollect.stores.sqlite.scopes import Numbers
 
 _SESSIONS = """
     SELECT s.profile, s.name, s.id, coalesce(s.project, 0)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from recollect.models import Memory
 from recollect.stores import Found
 from recollect.stores.at_once import Asked, Both, Seen
+from recollect.stores.numbered import to_memory
 from recollect.stores.postgres.adaptation import Half, Single
 from recollect.stores.postgres.footing import Extension, Footing, Reach, Serving, score
 from recollect.stores.postgres.pools import Connection
 from recollect.stores.postgres.rows import COLUMNS
 from recollect.stores.postgres.vector_index import EXACT, near, round_up
-from recollect.stores.sqlite.rows import to_memory
 from recollect.words import BM25, K1, B
 
 ORDERING = 12

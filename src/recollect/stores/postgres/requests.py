@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from recollect.stores import Once, check_same
+from recollect.stores.numbered import to_micros
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.rows import to_micros
 
 
 def made_before(connection: Connection, once: Once) -> list[str] | None:

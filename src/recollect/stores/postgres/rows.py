@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from recollect.models import Memory
+from recollect.stores.numbered import to_memory, to_micros
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.rows import to_memory, to_micros
 
 # Names by their numbers one at a time: a join could be planned as a look at every session there is.
 COLUMNS = """

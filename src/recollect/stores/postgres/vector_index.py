@@ -9,10 +9,10 @@ import numpy as np
 from recollect.errors import Invalid
 from recollect.models import Model
 from recollect.stores import Vector
+from recollect.stores.numbered import Numbers
 from recollect.stores.postgres.adaptation import Half
 from recollect.stores.postgres.footing import Reach, Serving
 from recollect.stores.postgres.pools import Connection
-from recollect.stores.sqlite.scopes import Numbers
 
 EXACT = 10_000
 """Up to so many memories in reach, every vector is looked at."""

@@ -17,7 +17,7 @@ from typing import NamedTuple, cast
 from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS
+from recollect.stores.numbered import SCOPE_TOKENS
 from recollect.words import K1, B, index_terms, query_terms, rare_terms
 
 WORDS = "words"

@@ -12,6 +12,7 @@ import apsw
 
 from recollect.models import Day, Judgement, Key, Memory, Model, Page, Profile, Project, Scope, Session, Stats
 from recollect.stores import Found, Once, Record, Vector, Walked
+from recollect.stores.numbered import Numbers, to_micros
 from recollect.stores.sqlite import (
     catalogue,
     checks,
@@ -25,8 +26,8 @@ from recollect.stores.sqlite import (
 )
 from recollect.stores.sqlite.connections import WAIT_SECONDS, Connections
 from recollect.stores.sqlite.migrations import migrate
-from recollect.stores.sqlite.rows import by_ids, by_keys, storable_ids, to_micros
-from recollect.stores.sqlite.scopes import Numbers, Reach, Registrar, resolve
+from recollect.stores.sqlite.rows import by_ids, by_keys, storable_ids
+from recollect.stores.sqlite.scopes import Reach, Registrar, resolve
 from recollect.stores.sqlite.state import Lately, State, raise_sequence, read_state
 from recollect.stores.sqlite.vector_index import VectorIndex
 from recollect.words import MAX_QUERY_LENGTH, index_terms

@@ -11,9 +11,9 @@ import apsw
 
 from recollect.errors import NotFound
 from recollect.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
+from recollect.stores.numbered import Numbers, from_micros
 from recollect.stores.sqlite import vector_blocks, word_index
-from recollect.stores.sqlite.rows import from_micros
-from recollect.stores.sqlite.scopes import Numbers, Registrar, resolve
+from recollect.stores.sqlite.scopes import Registrar, resolve
 
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),

@@ -8,7 +8,8 @@ import apsw
 
 from recollect.errors import NotFound
 from recollect.models import Judgement
-from recollect.stores.sqlite.rows import from_micros, storable, storable_ids, to_micros
+from recollect.stores.numbered import from_micros, to_micros
+from recollect.stores.sqlite.rows import storable, storable_ids
 from recollect.stores.sqlite.scopes import Registrar
 
 _KEY = """

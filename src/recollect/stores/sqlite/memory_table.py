@@ -11,9 +11,10 @@ import apsw
 
 from recollect.errors import Conflict, NotFound
 from recollect.models import Memory
+from recollect.stores.numbered import Numbers, to_micros
 from recollect.stores.sqlite import catalogue, judgement_table, vector_blocks, word_index
-from recollect.stores.sqlite.rows import in_one, storable_ids, to_micros
-from recollect.stores.sqlite.scopes import Numbers, Reach
+from recollect.stores.sqlite.rows import in_one, storable_ids
+from recollect.stores.sqlite.scopes import Reach
 
 INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 

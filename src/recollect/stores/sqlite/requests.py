@@ -7,7 +7,7 @@ import json
 import apsw
 
 from recollect.stores import Once, check_same
-from recollect.stores.sqlite.rows import to_micros
+from recollect.stores.numbered import to_micros
 
 
 def made_before(connection: apsw.Connection, once: Once) -> list[str] | None:

@@ -9,26 +9,8 @@ import apsw
 
 from recollect.errors import Conflict
 from recollect.models import Memory, Scope
-from recollect.stores.sqlite.rows import KIND_NUMBERS, storable
-
-
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """Where a memory stands, in numbers; 0 stands for none."""
-
-    profile: int
-    project: int
-    session: int
-    kind: int
-
-    @property
-    def tokens(self) -> str:
-        """The scope column of the word index."""
-        return f"p{self.profile} r{self.project} s{self.session} k{self.kind}"
-
-
-SCOPE_TOKENS = 4
-"""How many tokens the scope adds to the length of a row in the word index."""
+from recollect.stores.numbered import KIND_NUMBERS, Numbers
+from recollect.stores.sqlite.rows import storable
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from recollect.errors import Invalid
 from recollect.stores import Vector
+from recollect.stores.numbered import Numbers
 from recollect.stores.sqlite.rows import in_one
-from recollect.stores.sqlite.scopes import Numbers
 from recollect.stores.sqlite.state import raise_sequence
 
 BLOCK = 1024

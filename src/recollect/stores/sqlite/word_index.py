@@ -5,19 +5,17 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import chain
 from typing import NamedTuple
 
 import apsw
 
 from recollect.stores import Found
+from recollect.stores.numbered import SCOPE_TOKENS, Numbers
 from recollect.stores.sqlite.rows import in_one
-from recollect.stores.sqlite.scopes import SCOPE_TOKENS, Numbers, Reach, count_memories
+from recollect.stores.sqlite.scopes import Reach, count_memories
 from recollect.stores.sqlite.state import State
-from recollect.words import BM25, query_terms, rare_terms
-
-ENTRIES = 3_000
-"""How many entries of the index a question may search, at the least; a 50th of the memories if that is more."""
+from recollect.words import BM25, query_terms, rare_terms, searching_terms
 
 COUNTED = 20_000
 """Up to so many entries, a term is counted in a scope (a fifth of a millisecond each at the most)."""
@@ -89,10 +87,7 @@ def terms_of(connection: apsw.Connection, state: State, question: str, reach: Re
     scored = rare_terms(asked, found_in, memories=state.memories, common=1.0)
     if not scored:
         return Terms([], [], {}, 0)
-    rare = rare_terms(scored, found_in, memories=state.memories, common=common)
-    sums = accumulate(found_in[term] for term in rare)
-    most = max(ENTRIES, state.memories // 50)
-    searched = [term for term, entries in zip(rare, sums, strict=True) if term == rare[0] or entries <= most]
+    searched = searching_terms(scored, found_in, memories=state.memories, common=common)
     scope = reach.match(alone=state.profiles == 1)
     memories = count_memories(connection, reach) if scope else state.memories
     share = memories / max(state.memories, 1)
