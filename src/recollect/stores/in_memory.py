@@ -33,7 +33,6 @@ from recollect.models import (
 )
 from recollect.stores import Found, Once, Record, Vector, Walked, check_same
 from recollect.stores.numbered import SCOPE_TOKENS
-
 from recollect.words import BM25, index_terms, query_terms, rare_terms
 
 
