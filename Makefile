@@ -14,13 +14,13 @@ help: ## What can be made
 install: $(STAMP) ## Set up everything in .venv
 
 $(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("Recollect needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("Retentive needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 run: install ## Serve playground, API and MCP on 127.0.0.1:4000, with sample memories
-	@$(BIN)/recollect --store $(STORE) serve --samples
+	@$(BIN)/retentive --store $(STORE) serve --samples
 
 test: check ## Everything that CI runs
 
@@ -53,7 +53,7 @@ $(VENV)/.bench: $(STAMP)
 
 bench: $(VENV)/.bench ## Measure against LanceDB and plain SQL (BENCH='--sizes 10000 100000'), then the service under load
 	$(BIN)/python -m bench --no-postgres $(BENCH)
-	$(BIN)/python -m bench --only recollect $(BENCH) # on its own: a server that runs beside them slows the others down
+	$(BIN)/python -m bench --only retentive $(BENCH) # on its own: a server that runs beside them slows the others down
 	$(BIN)/python -m bench.load $(LOAD)
 
 screenshots: browser ## Make the pictures in docs/images anew

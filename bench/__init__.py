@@ -1,4 +1,4 @@
-"""`python -m bench`: Recollect measured, and LanceDB on the same memories and questions in the same run."""
+"""`python -m bench`: Retentive measured, and LanceDB on the same memories and queries in the same run."""
 
 import os
 

@@ -16,18 +16,18 @@ from bench.machine import load_average, machine, versions
 from bench.progress import Progress
 from bench.run import Plan, measure
 from bench.vectors import DESCRIPTION, RECALL_DEPTH
-from recollect.embedders import open_embedder
-from recollect.settings import EmbedderSettings
+from retentive.inference.embedders import open_embedder
+from retentive.settings import EmbedderSettings
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Recollect, and others beside it.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Retentive, and others beside it.")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[10_000, 100_000], metavar="N", help="numbers of memories"
     )
-    parser.add_argument("--only", choices=["recollect"], help="leave LanceDB out")
+    parser.add_argument("--only", choices=["retentive"], help="leave LanceDB out")
     parser.add_argument("--no-postgres", action="store_true", help="leave PostgreSQL out")
-    parser.add_argument("--queries", type=int, default=200, metavar="N", help="questions a pass (default: 200)")
+    parser.add_argument("--queries", type=int, default=200, metavar="N", help="queries a pass (default: 200)")
     parser.add_argument("--passes", type=int, default=5, metavar="N", help="passes an engine, after one to warm up")
     parser.add_argument("--singles", type=int, default=300, metavar="N", help="memories remembered one by one")
     parser.add_argument("--seed", type=int, default=7, metavar="N")
@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
 @contextmanager
 def _directory(keep: Path | None) -> Iterator[Path]:
     if keep is None:
-        with tempfile.TemporaryDirectory(prefix="recollect-bench-") as name:
+        with tempfile.TemporaryDirectory(prefix="retentive-bench-") as name:
             yield Path(name)
     else:
         keep.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def main() -> None:
         options.passes,
         options.singles,
         options.seed,
-        lancedb=options.only != "recollect",
+        lancedb=options.only != "retentive",
         postgres=not options.no_postgres,
     )
     progress, sizes = Progress(), []

@@ -1,4 +1,4 @@
-"""A whole `recollect recall` from the shell, against importing nothing but the model's runtime."""
+"""A whole `retentive recall` from the shell, against importing nothing but the model's runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ColdTimes:
 def measure_cold(store: Path, query: Query) -> ColdTimes:
     """The three by turns; the first round fills the disk cache and does not count."""
     recall = [
-        str(Path(sysconfig.get_path("scripts"), "recollect")),
+        str(Path(sysconfig.get_path("scripts"), "retentive")),
         "--store",
         str(store),
         "recall",
@@ -53,7 +53,7 @@ def measure_cold(store: Path, query: Query) -> ColdTimes:
 
 def _run(command: list[str], directory: Path) -> str:
     """The output of a command, away from any config file and setting of the person at the keyboard."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
     return subprocess.run(command, cwd=directory, env=plain, check=True, capture_output=True, text=True).stdout
 
 

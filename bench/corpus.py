@@ -1,4 +1,4 @@
-"""Texts that look like English to a search engine, and questions about them; the same for the same seed.
+"""Texts that look like English to a search engine, and queries about them; the same for the same seed.
 
 A few tens of thousands of invented words, drawn by Zipf's law, stand in sentences of ordinary function words. So common
 words occur in half of all memories and rare ones in two or three, as in real text.
@@ -29,7 +29,7 @@ _TEMPLATES = (
     "remember that {name} has a {} {} in {}, where {} and {} {} every {} with a {} {} of {} {}",
     "there were {} {} in the {} this week, and {name} had to {} each {} {} before {} {} got {} {} {}",
 )
-_QUESTIONS = (
+_QUERIES = (
     "what did {name} say about {} and {} with {} or {}?",
     "when was the {} {} in {} and {}?",
     "who told us about the {} of {} for {} {}?",
@@ -39,7 +39,7 @@ _QUESTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question in words of its target, with a vector near the target's."""
+    """A query in words of its target, with a vector near the target's."""
 
     text: str
     target: int
@@ -49,7 +49,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Memories with their sessions and vectors, and the questions about them."""
+    """Memories with their sessions and vectors, and the queries about them."""
 
     texts: list[str]
     sessions: list[str]
@@ -58,7 +58,7 @@ class Corpus:
 
 
 class Writer:
-    """Writes texts, and questions about them."""
+    """Writes texts, and queries about them."""
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng([seed, 1])
@@ -79,10 +79,10 @@ class Writer:
             texts |= dict(zip(more, their_words, strict=True))
         return list(texts), list(texts.values())
 
-    def question(self, words: list[str]) -> str:
-        """A question in some of these words."""
+    def query(self, words: list[str]) -> str:
+        """A query in some of these words."""
         asked = self._random.choice(words, ASKED_WORDS, replace=False).tolist()
-        return _filled(_QUESTIONS, int(self._random.integers(0, len(_QUESTIONS) * len(_NAMES))), asked)
+        return _filled(_QUERIES, int(self._random.integers(0, len(_QUERIES) * len(_NAMES))), asked)
 
     def targets(self, texts: int, count: int) -> list[int]:
         """Which texts are asked about."""

@@ -1,6 +1,6 @@
-"""Memory of a fresh process that opens a store and answers questions, and the store's size on disk.
+"""Memory of a fresh process that opens a store and answers queries, and the store's size on disk.
 
-Run as `python -m bench.footprint ENGINE STORE QUESTIONS [SEARCH]`, it is that process.
+Run as `python -m bench.footprint ENGINE STORE QUERIES [SEARCH]`, it is that process.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Footprint:
 
 def measure_footprint(engine: str, store: Path, queries: Sequence[Query], search: Sequence[object] = ()) -> Footprint:
     """The footprint of an engine on a store that nobody else has open."""
-    questions = store.parent / "questions.json"
+    queries = store.parent / "queries.json"
     plain = [{**asdict(query), "vector": query.vector.tolist()} for query in queries]
-    questions.write_text(json.dumps(plain), encoding="utf-8")
-    command = [sys.executable, "-m", "bench.footprint", engine, str(store), str(questions), json.dumps(list(search))]
+    queries.write_text(json.dumps(plain), encoding="utf-8")
+    command = [sys.executable, "-m", "bench.footprint", engine, str(store), str(queries), json.dumps(list(search))]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
     return Footprint(**json.loads(done.stdout), disk=_disk(store))
 
@@ -45,9 +45,9 @@ def _disk(store: Path) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _main(engine: str, store: Path, questions: Path, search: Sequence[object]) -> None:
+def _main(engine: str, store: Path, queries: Path, search: Sequence[object]) -> None:
     """Ask in scope, then in all memories, and print what the process holds after each."""
-    plain = json.loads(questions.read_text(encoding="utf-8"))
+    plain = json.loads(queries.read_text(encoding="utf-8"))
     queries = [Query(**{**one, "vector": np.asarray(one["vector"], np.float32)}) for one in plain]
     peer = _open(engine, store, search)
     held = {}
@@ -64,12 +64,12 @@ def _open(engine: str, store: Path, search: Sequence[object]) -> Peer:
         from bench.lancedb_peer import Search, open_peer
 
         return open_peer(store, Search(*search))  # type: ignore[arg-type]
-    from bench.recollect_peer import RecollectPeer
-    from recollect.engine import Engine
-    from recollect.stores import open_store
+    from bench.retentive_peer import RetentivePeer
+    from retentive.engine import Engine
+    from retentive.stores import open_store
 
     opened = open_store(str(store))
-    return RecollectPeer(Engine(opened), opened, {})
+    return RetentivePeer(Engine(opened), opened, {})
 
 
 if __name__ == "__main__":

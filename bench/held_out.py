@@ -1,11 +1,11 @@
-"""Are the default knobs more than a fit to the sets they were chosen on? `python -m bench.held_out SET...`
+"""Are the default parameters more than a fit to the sets they were chosen on? `python -m bench.held_out SET...`
 
-The questions of every set are parted into two halves, by project where there are several. From plain fusion without
-context, a search turns the knobs to what finds most in one half of all the sets together; that tuning then answers the
-other half, and the other way round. So no figure in the row "chosen on the other half" comes from a question that had
-a say in its tuning. The default stands beside it: where the two agree, the default is no accident of these questions.
+The queries of every set are parted into two halves, by project where there are several. From plain fusion without
+context, a search turns the parameters to what finds most in one half of all the sets together; that tuning then answers the
+other half, and the other way round. So no figure in the row "chosen on the other half" comes from a query that had
+a say in its tuning. The default stands beside it: where the two agree, the default is no accident of these queries.
 
-Each set is asked twice: as it is, and with every other telling word of a question hidden from the search by words, as
+Each set is asked twice: as it is, and with every other telling word of a query hidden from the search by words, as
 if the asker had used words that no memory has. There the search by meaning is the stronger one.
 """
 
@@ -21,20 +21,20 @@ import numpy as np
 
 from bench.machine import machine, versions
 from bench.progress import Progress
-from recollect.embedders import Embedder
-from recollect.embedders.disk_cache import default_cache
-from recollect.engine import Engine
-from recollect.evaluation.judged import JudgedSet, Question, read_judged_set
-from recollect.evaluation.loading import open_loaded_engine, open_measuring_embedder
-from recollect.evaluation.metrics import Values, measure
-from recollect.evaluation.run import LIMIT
-from recollect.evaluation.tune import folds
-from recollect.ranking import PRESETS, Tuning, pick
-from recollect.recall import Question as Recalled
-from recollect.recall import ranked
-from recollect.settings import EmbedderSettings
-from recollect.turns import AT_ONCE
-from recollect.words import STOP_WORDS
+from retentive.engine import Engine
+from retentive.evaluation.evaluation_set import JudgedSet, Query, read_judged_set
+from retentive.evaluation.loading import open_loaded_engine, open_measuring_embedder
+from retentive.evaluation.metrics import Values, measure
+from retentive.evaluation.run import LIMIT
+from retentive.evaluation.tune import folds
+from retentive.inference.embedders import Embedder
+from retentive.inference.embedders.disk_cache import default_cache
+from retentive.pipeline.concurrency import INLINE
+from retentive.pipeline.recall import Query as Recalled
+from retentive.pipeline.recall import ranked
+from retentive.ranking import PRESETS, Tuning, pick
+from retentive.settings import EmbedderSettings
+from retentive.text.analysis import STOP_WORDS
 
 METRICS = ("any@5", "any@10", "nDCG@10")
 LEAST = 0.0005
@@ -64,25 +64,25 @@ Halves = tuple[list[int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One set, asked one way: every question's values under any tuning, each worked out once."""
+    """One set, asked one way: every query's values under any tuning, each worked out once."""
 
     name: str
-    questions: Sequence[Question]
+    queries: Sequence[Query]
     halves: Halves
-    found: Callable[[Question, Tuning], list[str]]
+    found: Callable[[Query, Tuning], list[str]]
     known: dict[str, dict[str, Values]]
 
     def values(self, tuning: Tuning) -> dict[str, Values]:
-        """Each metric for every question, in order."""
+        """Each metric for every query, in order."""
         key = tuning.model_dump_json()
         if key not in self.known:
-            found = {question.id: self.found(question, tuning) for question in self.questions}
-            self.known[key] = measure(self.questions, found)
+            found = {query.id: self.found(query, tuning) for query in self.queries}
+            self.known[key] = measure(self.queries, found)
         return self.known[key]
 
 
 def hide_words(text: str) -> str:
-    """A question with every other telling word replaced by one that no memory has."""
+    """A query with every other telling word replaced by one that no memory has."""
     words = text.split()
     telling = [at for at, word in enumerate(words) if word.strip("?!.,'\"").lower() not in STOP_WORDS]
     for at in telling[1::2]:
@@ -91,15 +91,15 @@ def hide_words(text: str) -> str:
 
 
 def finder(engine: Engine, judged: JudgedSet, embedder: Embedder, *, hidden: bool) -> Callable[..., list[str]]:
-    """What a recall gives for a question of this set, by the path of every recall; each search is made once."""
-    gather = engine.gathering(AT_ONCE)
+    """What a recall gives for a query of this set, by the path of every recall; each search is made once."""
+    gather = engine.gathering(INLINE)
     now = engine.now()
 
-    def found(question: Question, tuning: Tuning) -> list[str]:
-        vector = embedder.embed([embedder.split(question.text)[0]])[0]
-        text = hide_words(question.text) if hidden else question.text
-        scope = engine.scope(project=question.project)
-        asked = Recalled(text, scope, tuning, LIMIT, question.asked_at or now, vector=vector)
+    def found(query: Query, tuning: Tuning) -> list[str]:
+        vector = embedder.embed([embedder.split(query.text)[0]])[0]
+        text = hide_words(query.text) if hidden else query.text
+        scope = engine.scope(project=query.project)
+        asked = Recalled(text, scope, tuning, LIMIT, query.asked_at or now, vector=vector)
         gathered = gather(asked)
         hits = pick(ranked(gathered, asked), tuning, limit=LIMIT, vectors=gathered.vectors).hits
         return [name for hit in hits if (name := judged.identify(hit.memory)) is not None]
@@ -113,28 +113,28 @@ def objective(sets: Sequence[Asked], half: int, tuning: Tuning) -> float:
 
 
 def choose(sets: Sequence[Asked], half: int, step: Callable[[str], None]) -> Tuning:
-    """The tuning that finds most in one half, reached from the start by turning one knob at a time."""
+    """The tuning that finds most in one half, reached from the start by turning one parameter at a time."""
     best, score = START, objective(sets, half, START)
     moved = True
     while moved:
         moved = False
-        for knob, grid in GRID.items():
+        for parameter, grid in GRID.items():
             for value in grid:
-                other = best.with_knobs(**{knob: value})
+                other = best.with_parameters(**{parameter: value})
                 gained = objective(sets, half, other) - score
                 if gained >= LEAST:
                     best, score, moved = other, score + gained, True
-            step(f"half {'AB'[half]}: {knob} {getattr(best, knob):g}, nDCG@10 {score:.4f}")
+            step(f"half {'AB'[half]}: {parameter} {getattr(best, parameter):g}, nDCG@10 {score:.4f}")
     return best
 
 
 def rows(sets: Sequence[Asked], chosen: Sequence[Tuning]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """For each set and system the means over all questions; the chosen tunings answer only what they did not see."""
+    """For each set and system the means over all queries; the chosen tunings answer only what they did not see."""
     for each in sets:
         named = {name: PRESETS[name] for name in ("keyword-only", "semantic-only", "classic-rrf", "default")}
         for name, tuning in named.items():
             yield each.name, name, {metric: float(each.values(tuning)[metric].mean()) for metric in METRICS}
-        whole = {metric: np.empty(len(each.questions)) for metric in METRICS}
+        whole = {metric: np.empty(len(each.queries)) for metric in METRICS}
         for half in (0, 1):
             for metric in METRICS:
                 at = each.halves[1 - half]
@@ -142,9 +142,9 @@ def rows(sets: Sequence[Asked], chosen: Sequence[Tuning]) -> Iterator[tuple[str,
         yield each.name, "chosen on the other half", {metric: float(whole[metric].mean()) for metric in METRICS}
 
 
-def halves(questions: Sequence[Question]) -> Halves:
+def halves(queries: Sequence[Query]) -> Halves:
     """Two halves of about equal size, made of whole projects where there are several."""
-    parts, _ = folds(questions)
+    parts, _ = folds(queries)
     first: list[int] = []
     second: list[int] = []
     for part in sorted(parts, key=len, reverse=True):
@@ -156,7 +156,7 @@ def main() -> None:
     """Choose on each half, ask the other, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.held_out", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sets", nargs="+", metavar="SET", help="folders in BEIR's layout")
-    parser.add_argument("--embedder", default=None, help="as for recollect eval")
+    parser.add_argument("--embedder", default=None, help="as for retentive eval")
     options = parser.parse_args()
     settings = EmbedderSettings(**({"name": options.embedder} if options.embedder else {}))
     progress = Progress()
@@ -164,22 +164,22 @@ def main() -> None:
         sets: list[Asked] = []
         for folder in options.sets:
             judged = read_judged_set(folder)
-            measuring: Any = open_measuring_embedder(settings, cache=default_cache(), questions=len(judged.questions))
+            measuring: Any = open_measuring_embedder(settings, cache=default_cache(), queries=len(judged.queries))
             embedder = stack.enter_context(measuring)
             if embedder is None:
                 parser.error("an embedder is needed: the two searches are what is weighed")
             engine = stack.enter_context(open_loaded_engine(judged, embedder))
-            parts = halves(judged.questions)
+            parts = halves(judged.queries)
             for hidden in (False, True):
                 name = f"{judged.name}{', words hidden' if hidden else ''}"
                 found = finder(engine, judged, embedder, hidden=hidden)
-                sets.append(Asked(name, judged.questions, parts, found, {}))
+                sets.append(Asked(name, judged.queries, parts, found, {}))
         chosen = [choose(sets, half, progress.say) for half in (0, 1)]
         print("machine", machine(), "versions", versions(), "embedder", embedder.model)
         for half in (0, 1):
-            print(f"chosen on half {'AB'[half]}:", {knob: getattr(chosen[half], knob) for knob in GRID})
+            print(f"chosen on half {'AB'[half]}:", {parameter: getattr(chosen[half], parameter) for parameter in GRID})
         print("\n| set | n | system |", " | ".join(METRICS), "|\n|---|---|---|---|---|---|")
-        counts = {each.name: len(each.questions) for each in sets}
+        counts = {each.name: len(each.queries) for each in sets}
         for name, system, means in rows(sets, chosen):
             figures = f"{100 * means['any@5']:.1f} | {100 * means['any@10']:.1f} | {means['nDCG@10']:.3f}"
             print(f"| {name} | {counts[name]} | {system} | {figures} |")

@@ -1,7 +1,7 @@
 """LanceDB as its documentation sets it up: full-text, scalar and vector index, hybrid search with RRF.
 
 The full-text index has LanceDB's defaults (stems, no stop words, no positions). Results are Python dicts without their
-vectors, as Recollect's are memories without theirs.
+vectors, as Retentive's are memories without theirs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The service under load: one `recollect serve`, one connection and then many, nine recalls to a write.
+"""The service under load: one `retentive serve`, one connection and then many, nine recalls to a write.
 
 python -m bench.load [--memories N] [--seconds S] [--connections N] [--keep DIR]
 """
@@ -32,17 +32,17 @@ from bench.figures import Result, Row, SizeResult, Table, Target
 from bench.load_client import Happened
 from bench.machine import load_average, machine, versions
 from bench.progress import Progress
-from bench.recollect_peer import Filled
+from bench.retentive_peer import Filled
 from bench.vectors import DESCRIPTION, make_corpus
-from recollect.embedders import open_embedder
-from recollect.engine import Engine
-from recollect.settings import EmbedderSettings
+from retentive.engine import Engine
+from retentive.inference.embedders import open_embedder
+from retentive.settings import EmbedderSettings
 
 ENOUGH = 1.5
 SLOWEST = 16.0
 GROWTH = 1.1
 MOST_A_SECOND = 500
-"""More than this service answers: so many questions are written for each second, no two alike."""
+"""More than this service answers: so many queries are written for each second, no two alike."""
 
 
 class Memory(NamedTuple):
@@ -68,7 +68,7 @@ class Loaded:
 
 
 class Service:
-    """A running `recollect serve`."""
+    """A running `retentive serve`."""
 
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.process, self.port = process, port
@@ -95,7 +95,7 @@ class Service:
             "port": self.port,
             "connections": connections,
             "seconds": seconds,
-            "questions": words.questions(int(seconds * MOST_A_SECOND)),
+            "queries": words.queries(int(seconds * MOST_A_SECOND)),
             "texts": words.texts(int(seconds * MOST_A_SECOND / 10)),
         }
         seen, before, started = [self.memory()], self._busy(), perf_counter()
@@ -122,14 +122,14 @@ class Service:
 
 
 class Words:
-    """Questions and texts in the words of the corpus, none twice."""
+    """Queries and texts in the words of the corpus, none twice."""
 
     def __init__(self, seed: int) -> None:
         self._writer = Writer(seed)
         self._writer.texts(1)
 
-    def questions(self, count: int) -> list[str]:
-        return [self._writer.question(words) for words in self._writer.texts(count)[1]]
+    def queries(self, count: int) -> list[str]:
+        return [self._writer.query(words) for words in self._writer.texts(count)[1]]
 
     def texts(self, count: int) -> list[str]:
         return self._writer.texts(count)[0]
@@ -141,14 +141,14 @@ def serving(store: Path) -> Iterator[Service]:
     command = [
         sys.executable,
         "-c",
-        "from recollect.cli import main; main()",
+        "from retentive.cli import main; main()",
         "--store",
         str(store),
         "serve",
         "--port=0",
     ]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "RECOLLECT_SERVER_LOG": "off"}
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "RETENTIVE_SERVER_LOG": "off"}
     )
     assert process.stderr
     first = process.stderr.readline()
@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     options = parser.parse_args()
     progress, started, load = Progress(), perf_counter(), {"before": load_average()}
-    with tempfile.TemporaryDirectory(prefix="recollect-load-") as name:
+    with tempfile.TemporaryDirectory(prefix="retentive-load-") as name:
         store = _store(options.keep or Path(name), options.memories, progress)
         found = measure(store, connections=options.connections, seconds=options.seconds, progress=progress)
     load["after"] = load_average()

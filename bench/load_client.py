@@ -28,20 +28,20 @@ class Happened:
 
 
 class Plan:
-    """Questions and texts, handed out one by one."""
+    """Queries and texts, handed out one by one."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.port: int = plan["port"]
         self.connections: int = plan["connections"]
         self.seconds: float = plan["seconds"]
-        self._questions, self._texts = iter(plan["questions"]), iter(plan["texts"])
+        self._queries, self._texts = iter(plan["queries"]), iter(plan["texts"])
         self._asked = 0
 
     def next(self) -> tuple[str, str | None]:
         """The body of the next request, and the text if it is a write."""
         self._asked += 1
         if self._asked % WRITE_EVERY:
-            return json.dumps({"query": next(self._questions), "limit": 10}), None
+            return json.dumps({"query": next(self._queries), "limit": 10}), None
         text = next(self._texts)
         return json.dumps({"text": text, "session": "load"}), text
 

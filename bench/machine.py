@@ -14,7 +14,7 @@ import psutil
 def versions() -> dict[str, str]:
     """The versions of everything that takes part."""
     found = {"python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
-    for name in ("recollect", "lancedb", "psycopg", "numpy", "onnxruntime"):
+    for name in ("retentive", "lancedb", "psycopg", "numpy", "onnxruntime"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:

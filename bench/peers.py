@@ -1,4 +1,4 @@
-"""What is measured: engines that answer a question, and those of Recollect's own parts that are measured apart."""
+"""What is measured: engines that answer a query, and those of Retentive's own parts that are measured apart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from bench.corpus import Matrix, Query
-from recollect.models import Model
+from retentive.models import Model
 
 
 class Peer(Protocol):
@@ -17,7 +17,7 @@ class Peer(Protocol):
     name: str
 
     def ask(self, query: Query, *, scoped: bool) -> Any:
-        """The best 10 by meaning and words, in the question's session or in all."""
+        """The best 10 by meaning and words, in the query's session or in all."""
         ...
 
     def nearest(self, query: Query, *, scoped: bool, limit: int) -> Sequence[int]:

@@ -1,7 +1,7 @@
 """The baseline on PostgreSQL: one table, one statement for both searches and RRF, as one would write it by hand.
 
 Half-precision vectors under HNSW, a generated `tsvector` under GIN, `ts_rank_cd`, and words that more than a twentieth
-of the rows have left out of the question, because ranking all their rows would take most of the time.
+of the rows have left out of the query, because ranking all their rows would take most of the time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INDEXES = f"""
     CREATE UNIQUE INDEX ON plain.common (word);
 """
 
-# Every part of the question is a parameter; only the scope's clause comes and goes.
+# Every part of the query is a parameter; only the scope's clause comes and goes.
 _BOTH = """
     WITH terms AS (
         SELECT lexeme, EXISTS (SELECT FROM plain.common WHERE word = lexeme) AS common

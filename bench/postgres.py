@@ -1,4 +1,4 @@
-"""Recollect on PostgreSQL, beside SQLite and beside one plain SQL statement on the same database."""
+"""Retentive on PostgreSQL, beside SQLite and beside one plain SQL statement on the same database."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bench.corpus import Corpus
 from bench.figures import Row, Table, Target
 from bench.plain_sql import EF_SEARCH, PlainSql
 from bench.progress import Progress
-from bench.recollect_peer import BATCH, Filled, RecollectPeer
+from bench.retentive_peer import BATCH, Filled, RetentivePeer
 from bench.timing import Spread
-from recollect.models import Model
-from recollect.stores import Store
+from retentive.models import Model
+from retentive.stores import Store
 
 if TYPE_CHECKING:
     from bench.run import Asked
-    from recollect.stores.postgres import PostgresStore
+    from retentive.stores.postgres import PostgresStore
 
-ELSEWHERE = "RECOLLECT_BENCH_PG"
-OURS = "Recollect on PostgreSQL, default"
-CLASSIC = "Recollect on PostgreSQL, classic-rrf"
+ELSEWHERE = "RETENTIVE_BENCH_PG"
+OURS = "Retentive on PostgreSQL, default"
+CLASSIC = "Retentive on PostgreSQL, classic-rrf"
 IN_SCOPE, WHOLE = 3.0, 1.0
 """What recall may take: of SQLite's time in a scope, and of the plain statement's time in the whole store."""
 
@@ -46,19 +46,19 @@ _SETTINGS = {
 
 
 class OnPostgres:
-    """A database with the corpus in it twice: as Recollect keeps it, and as a plain table."""
+    """A database with the corpus in it twice: as Retentive keeps it, and as a plain table."""
 
     def __init__(self, address: str, corpus: Corpus, model: Model, progress: Progress) -> None:
         self._address = address
-        self.ours = Filled(address, corpus, model, progress, named="Recollect on PostgreSQL")
-        with progress.task("Recollect on PostgreSQL: make the index of vectors"):
+        self.ours = Filled(address, corpus, model, progress, named="Retentive on PostgreSQL")
+        with progress.task("Retentive on PostgreSQL: make the index of vectors"):
             self.index_seconds = _tended(self.ours.store)
         self.plain = PlainSql(address, corpus, progress)
         with progress.task("PostgreSQL: vacuum, as it would do by itself"), self._connected() as connection:
             connection.execute("VACUUM (ANALYZE)")
         engine, store, rows = self.ours.engine, self.ours.store, self.ours.rows
-        self.peer = RecollectPeer(engine, store, rows, name=OURS)
-        self.classic = RecollectPeer(engine, store, rows, tuning="classic-rrf", name=CLASSIC)
+        self.peer = RetentivePeer(engine, store, rows, name=OURS)
+        self.classic = RetentivePeer(engine, store, rows, tuning="classic-rrf", name=CLASSIC)
         self._size = len(corpus.texts)
 
     @contextmanager
@@ -76,7 +76,7 @@ class OnPostgres:
         return f"PostgreSQL {version and version[0]}, pgvector {vector and vector[0]}; {settings}"
 
     def disk(self) -> tuple[float, float]:
-        """MiB of Recollect's tables, and of the plain one."""
+        """MiB of Retentive's tables, and of the plain one."""
         with self._connected() as connection:
             whole = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert whole is not None
@@ -90,8 +90,8 @@ class OnPostgres:
         ours, plain = self.disk()
         stored, indexed = self.ours.seconds, self.ours.seconds + self.index_seconds
         loaded = (
-            Row(f"Recollect, {BATCH:,} at a time, searchable", (self._size / stored, stored, None)),
-            Row("Recollect, the index of vectors made", (self._size / indexed, indexed, ours)),
+            Row(f"Retentive, {BATCH:,} at a time, searchable", (self._size / stored, stored, None)),
+            Row("Retentive, the index of vectors made", (self._size / indexed, indexed, ours)),
             Row(
                 "plain table by COPY, indexed afterwards", (self._size / self.plain.seconds, self.plain.seconds, plain)
             ),

@@ -1,6 +1,6 @@
 """What two choices of the PostgreSQL store rest on, measured: `python -m bench.postgres_choices ADDRESS`.
 
-Which memories are looked at closely where many match a question's words, against `ts_rank_cd`; and both searches of a
+Which memories are looked at closely where many match a query's words, against `ts_rank_cd`; and both searches of a
 recall in one statement, against one by one, on a line with and without delay. The database is filled if it is empty.
 """
 
@@ -20,15 +20,15 @@ from bench.corpus import Corpus, Query
 from bench.peers import ReadyEmbedder
 from bench.progress import Progress
 from bench.vectors import make_corpus
-from recollect.embedders import open_embedder
-from recollect.engine import Engine
-from recollect.models import Scope
-from recollect.ranking import Tuning
-from recollect.recall import Question, recall
-from recollect.remember import Draft
-from recollect.settings import EmbedderSettings, Settings
-from recollect.stores.at_once import Asked
-from recollect.stores.postgres import PostgresStore
+from retentive.engine import Engine
+from retentive.inference.embedders import open_embedder
+from retentive.models import Scope
+from retentive.pipeline.recall import Query, recall
+from retentive.pipeline.remember import Draft
+from retentive.ranking import Tuning
+from retentive.settings import EmbedderSettings, Settings
+from retentive.stores.at_once import Asked
+from retentive.stores.postgres import PostgresStore
 
 BEST = 30
 LOOKED_AT = 64
@@ -99,9 +99,9 @@ def travelled(address: str, queries: Sequence[Query], *, delay: float) -> Iterat
             times, trips = [], 0
             for query in queries:
                 scope = Scope(sessions=(query.session,), only_sessions=True)
-                question = Question(query.text, scope, Tuning(), 10, datetime.now(UTC), (), query.vector)
+                asked = Query(query.text, scope, Tuning(), 10, datetime.now(UTC), (), query.vector)
                 before, started = proxy.trips, perf_counter()
-                recall(question, source, lambda: None, threads)  # type: ignore[arg-type]
+                recall(asked, source, lambda: None, threads)  # type: ignore[arg-type]
                 times.append((perf_counter() - started) * 1000)
                 trips = proxy.trips - before
             yield name, median(times[5:]), trips

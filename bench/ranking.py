@@ -9,22 +9,22 @@ from datetime import UTC, datetime
 import numpy as np
 
 from bench.corpus import Query
-from bench.recollect_peer import Filled
+from bench.retentive_peer import Filled
 from bench.timing import Spread, milliseconds, spread
-from recollect.embedders import Embedder
-from recollect.models import Candidate, Leg, Memory
-from recollect.ranking import Tuning, rank
+from retentive.inference.embedders import Embedder
+from retentive.models import Candidate, Memory, RankedList
+from retentive.ranking import Tuning, rank
 
 POOL = 100
 SHARED = 30
-"""How many memories both legs bring."""
+"""How many memories both retrievers bring."""
 
 _WARM_UP = 20
 
 
 @dataclass(frozen=True, slots=True)
 class RankingTimes:
-    """Ranking two pools of 100, a whole recall that embeds its question, and ranking inside that recall."""
+    """Ranking two pools of 100, a whole recall that embeds its query, and ranking inside that recall."""
 
     alone: Spread
     whole: Spread
@@ -37,10 +37,15 @@ class RankingTimes:
 
 
 def measure_ranking(filled: Filled, queries: Sequence[Query], embedder: Embedder, *, seed: int) -> RankingTimes:
-    """The times of ranking alone and of recalls with real embedding; no question is asked twice."""
-    legs = [_legs(filled.memories(1000), np.random.default_rng([seed, 3, turn])) for turn in range(len(queries))]
+    """The times of ranking alone and of recalls with real embedding; no query is asked twice."""
+    retrievers = [
+        _retrievers(filled.memories(1000), np.random.default_rng([seed, 3, turn])) for turn in range(len(queries))
+    ]
     now, tuning = datetime.now(UTC), Tuning()
-    times = [milliseconds(lambda legs=pair: rank(legs, tuning, limit=10, now=now)) for pair in legs[:_WARM_UP] + legs]
+    times = [
+        milliseconds(lambda retrievers=pair: rank(retrievers, tuning, limit=10, now=now))
+        for pair in retrievers[:_WARM_UP] + retrievers
+    ]
     engine = filled.with_embedder(embedder)
     for query in queries[:_WARM_UP]:
         engine.recall(f"{query.text} once before", limit=10)
@@ -52,15 +57,15 @@ def measure_ranking(filled: Filled, queries: Sequence[Query], embedder: Embedder
     return RankingTimes(spread(times[_WARM_UP:]), whole, spread([answer.stages["rank"] for answer in answers]))
 
 
-def _legs(memories: Sequence[Memory], random: np.random.Generator) -> tuple[Leg, Leg]:
+def _retrievers(memories: Sequence[Memory], random: np.random.Generator) -> tuple[RankedList, RankedList]:
     """Two full pools that share some memories, each with the other's scores too, as full fusion has them."""
     chosen = [memories[at] for at in random.choice(len(memories), 2 * POOL - SHARED, replace=False)]
     cosines = np.sort(random.uniform(0.5, 0.9, len(chosen)))[::-1].tolist()
     bm25 = np.sort(random.uniform(1.0, 25.0, len(chosen)))[::-1].tolist()
-    return _leg("semantic", 1.0, chosen, cosines), _leg("keyword", 1.5, chosen[::-1], bm25)
+    return _retriever("semantic", 1.0, chosen, cosines), _retriever("keyword", 1.5, chosen[::-1], bm25)
 
 
-def _leg(name: str, weight: float, memories: Sequence[Memory], scores: Sequence[float]) -> Leg:
+def _retriever(name: str, weight: float, memories: Sequence[Memory], scores: Sequence[float]) -> RankedList:
     pairs = list(zip(memories, scores, strict=True))
     best = tuple(Candidate(memory, score) for memory, score in pairs[:POOL])
-    return Leg(name, best, weight, tuple(scores[:POOL]), {memory.id: score for memory, score in pairs[POOL:]})
+    return RankedList(name, best, weight, tuple(scores[:POOL]), {memory.id: score for memory, score in pairs[POOL:]})

@@ -14,10 +14,10 @@ from bench.footprint import Footprint, measure_footprint
 from bench.peers import Peer
 from bench.progress import Progress
 from bench.ranking import POOL, RankingTimes, measure_ranking
-from bench.recollect_peer import BATCH, Filled, RecollectPeer
+from bench.retentive_peer import BATCH, Filled, RetentivePeer
 from bench.timing import Recalled, Spread, by_turns, recalled, stages
 from bench.vectors import RECALL_DEPTH, Truth, make_corpus
-from recollect.embedders import Embedder
+from retentive.inference.embedders import Embedder
 
 if TYPE_CHECKING:
     from bench import lancedb_peer
@@ -66,7 +66,7 @@ class Measured:
                 size, queries=plan.queries, seed=plan.seed, embedder=embedder, progress=progress
             )
             self._truth = Truth(self.corpus)
-        self.ours = Filled(str(directory / "recollect.db"), self.corpus, embedder.model, progress)
+        self.ours = Filled(str(directory / "retentive.db"), self.corpus, embedder.model, progress)
         self.lance: lancedb_peer.Filled | None = None
         if plan.lancedb:
             from bench import lancedb_peer
@@ -77,7 +77,7 @@ class Measured:
             from bench.postgres import OnPostgres
 
             self.postgres = OnPostgres(database, self.corpus, embedder.model, progress)
-        self._default = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows)
+        self._default = RetentivePeer(self.ours.engine, self.ours.store, self.ours.rows)
         self._rivals = self._lance_peers()
 
     def _lance_peers(self) -> list[lancedb_peer.LancePeer]:
@@ -95,8 +95,8 @@ class Measured:
         return [flat, next(enough, tried[-1])]
 
     def ask(self, *, scoped: bool) -> Asked:
-        """Every peer asked every question, by turns."""
-        classic = RecollectPeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
+        """Every peer asked every query, by turns."""
+        classic = RetentivePeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
         there = self.postgres
         on_postgres: list[Peer] = [there.peer, there.classic, there.plain] if there else []
         peers: list[Peer] = [self._default, *self._rivals, classic, *on_postgres]
@@ -131,7 +131,7 @@ class Measured:
     def footprints(self, rival: str | None) -> dict[str, Footprint]:
         """Memory and disk of each engine, measured in fresh processes."""
         with self._progress.task("memory and disk"):
-            found = {"Recollect": measure_footprint("recollect", self.ours.path, self.corpus.queries)}
+            found = {"Retentive": measure_footprint("retentive", self.ours.path, self.corpus.queries)}
             chosen = [peer.search for peer in self._rivals if peer.name == rival]
             if self.lance and chosen:
                 search = chosen[0]
@@ -146,7 +146,7 @@ def measure(size: int, plan: Plan, directory: Path, embedder: Embedder, progress
         return _measure(size, plan, directory, embedder, progress, database=None)
     from bench.postgres import database
 
-    with database(f"recollect_bench_{size}") as address:
+    with database(f"retentive_bench_{size}") as address:
         return _measure(size, plan, directory, embedder, progress, database=address)
 
 
@@ -186,7 +186,7 @@ def _on_postgres(there: OnPostgres | None, scoped: Asked, whole: Asked) -> tuple
     }
     tables = there.tables(stages)
     there.close()
-    return tables, targets(scoped, whole, sqlite="Recollect, default", plain=there.plain.name)
+    return tables, targets(scoped, whole, sqlite="Retentive, default", plain=there.plain.name)
 
 
 def _asked_table(title: str, asked: Asked) -> Table:
@@ -213,8 +213,8 @@ def _stage_table(scoped: Asked, whole: Asked) -> Table:
 
 def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.Filled | None) -> Table:
     rows = [
-        Row(f"Recollect, {BATCH:,} at a time, all indexes", (bulk, size / bulk)),
-        Row("Recollect, one by one", (singles, None)),
+        Row(f"Retentive, {BATCH:,} at a time, all indexes", (bulk, size / bulk)),
+        Row("Retentive, one by one", (singles, None)),
     ]
     if lance:
         spent = lance.seconds
@@ -223,14 +223,14 @@ def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.F
         rows.append(Row("LanceDB, compacted, words and sessions indexed", (size / wordy, wordy)))
         if lance.indexed:
             rows.append(Row("LanceDB, vectors indexed too", (size / sum(spent.values()), sum(spent.values()))))
-    note = "Embedding apart. Recollect's writes are durable (synchronous FULL) and searchable when they return."
+    note = "Embedding apart. Retentive's writes are durable (synchronous FULL) and searchable when they return."
     return Table("Remembering", ("memories/s", "s"), tuple(rows), note)
 
 
 def _ranking_table(times: RankingTimes) -> Table:
     rows = (
         Row(f"ranking two pools of {POOL}, with reasons", (times.alone.p50, times.alone.p95)),
-        Row("whole recall, question really embedded", (times.whole.p50, times.whole.p95)),
+        Row("whole recall, query really embedded", (times.whole.p50, times.whole.p95)),
         Row("ranking inside that recall (two pools of 50)", (times.inside.p50, times.inside.p95)),
     )
     return Table("Ranking", ("p50, ms", "p95, ms"), rows)
@@ -239,8 +239,8 @@ def _ranking_table(times: RankingTimes) -> Table:
 def _cold_table(times: ColdTimes) -> Table:
     rows = (
         Row("import onnxruntime, tokenizers", (times.imports, 1.0)),
-        Row("recollect recall, whole store", (times.whole, times.whole / times.imports)),
-        Row("recollect recall, scope", (times.scoped, times.scoped / times.imports)),
+        Row("retentive recall, whole store", (times.whole, times.whole / times.imports)),
+        Row("retentive recall, scope", (times.scoped, times.scoped / times.imports)),
     )
     return Table(f"Cold start, median of {RUNS} processes", ("ms", "× import"), rows)
 
@@ -252,13 +252,13 @@ def _footprint_table(footprints: Mapping[str, Footprint]) -> Table:
     ]
     columns = ("scope RSS, MiB", "of it own", "then whole RSS, MiB", "of it own", "disk, MiB")
     note = (
-        "A fresh process after all questions in scope, then after all in the whole store. RSS counts mapped file pages."
+        "A fresh process after all queries in scope, then after all in the whole store. RSS counts mapped file pages."
     )
     return Table("Memory and disk", columns, tuple(rows), note)
 
 
 def _asked_targets(scoped: Asked, whole: Asked) -> list[Target]:
-    ours, targets = "Recollect, default", []
+    ours, targets = "Retentive, default", []
     for name, asked, share in (("scope", scoped, 0.25), ("whole store", whole, 1.0)):
         rival = asked.rival()
         if rival:

@@ -1,4 +1,4 @@
-"""How long questions take: engines by turns, so that noise meets all of them, and the median of the passes."""
+"""How long queries take: engines by turns, so that noise meets all of them, and the median of the passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from bench.corpus import Query
 from bench.peers import Peer
-from bench.recollect_peer import RecollectPeer
+from bench.retentive_peer import RetentivePeer
 from bench.vectors import RECALL_DEPTH, Truth
 
 
@@ -39,7 +39,7 @@ def milliseconds(work: Callable[[], Any]) -> float:
 def by_turns(
     peers: Sequence[Peer], queries: Sequence[Query], *, scoped: bool, passes: int, advance: Callable[[int], None]
 ) -> dict[str, Spread]:
-    """Each peer's times over all questions: after one pass to warm up, the median of each figure over the passes."""
+    """Each peer's times over all queries: after one pass to warm up, the median of each figure over the passes."""
     found: dict[str, list[Spread]] = {peer.name: [] for peer in peers}
     for turn in range(passes + 1):
         for peer in peers:
@@ -53,7 +53,7 @@ def by_turns(
     }
 
 
-def stages(peer: RecollectPeer, queries: Sequence[Query], *, scoped: bool) -> Mapping[str, Spread]:
+def stages(peer: RetentivePeer, queries: Sequence[Query], *, scoped: bool) -> Mapping[str, Spread]:
     """The times of each stage of a recall, as the recall itself reports them; the whole comes last."""
     answers = [peer.ask(query, scoped=scoped) for query in queries]
     found = {name: spread([answer.stages[name] for answer in answers]) for name in answers[0].stages}

@@ -10,15 +10,15 @@ import numpy as np
 
 from bench.corpus import Corpus, Matrix, Query, Writer, session_of
 from bench.progress import Progress
-from recollect.embedders import Embedder
+from retentive.inference.embedders import Embedder
 
 ANCHORS = 2_000
 NOISE = 0.01
 NEAR = 0.7
 DESCRIPTION = (
     f"Vectors: {ANCHORS:,} of the texts are embedded by the default model; a memory's vector is w·a + (1 − w)·b + "
-    f"{NOISE}·noise of two of these, w from 0.5 to 1, normalised. A question's vector is {NEAR}·its target's + "
-    f"{1 - NEAR:.1f}·the question's own real embedding, normalised."
+    f"{NOISE}·noise of two of these, w from 0.5 to 1, normalised. A query's vector is {NEAR}·its target's + "
+    f"{1 - NEAR:.1f}·the query's own real embedding, normalised."
 )
 KEPT = Path(__file__).parent / "results" / "embeddings"
 RECALL_DEPTH = 30
@@ -26,19 +26,19 @@ _CHUNK = 50_000
 
 
 def make_corpus(size: int, *, queries: int, seed: int, embedder: Embedder, progress: Progress) -> Corpus:
-    """Memories and questions of this size; real embeddings are kept on disk between runs."""
+    """Memories and queries of this size; real embeddings are kept on disk between runs."""
     writer = Writer(seed)
     anchors = _embedded(writer.texts(ANCHORS)[0], embedder, progress)
     texts, words = writer.texts(size)
     random = np.random.default_rng([seed, 2])
     vectors = _mixtures(anchors, size, random)
     targets = writer.targets(size, queries)
-    questions = [writer.question(words[target]) for target in targets]
-    own = _embedded(questions, embedder, progress)
+    queries = [writer.query(words[target]) for target in targets]
+    own = _embedded(queries, embedder, progress)
     near = _unit(NEAR * vectors[targets] + (1 - NEAR) * own)
     asked = [
         Query(text, target, session_of(target), vector)
-        for text, target, vector in zip(questions, targets, near, strict=True)
+        for text, target, vector in zip(queries, targets, near, strict=True)
     ]
     return Corpus(texts, [session_of(row) for row in range(size)], vectors, asked)
 

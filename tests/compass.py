@@ -8,9 +8,9 @@ from math import cos, radians, sin
 
 import numpy as np
 
-from recollect.embedders import Matrix
-from recollect.errors import Unavailable
-from recollect.models import Model
+from retentive.errors import Unavailable
+from retentive.inference.embedders import Matrix
+from retentive.models import Model
 
 
 class Compass:

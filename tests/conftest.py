@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from recollect.embedders import Embedder, open_embedder
-from recollect.engine import Engine
-from recollect.settings import EmbedderSettings
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.inference.embedders import Embedder, open_embedder
+from retentive.settings import EmbedderSettings
+from retentive.stores import open_store
 
 # The same cases in every run, so that a change is judged by what it changes; `HYPOTHESIS_PROFILE=random` finds more.
 settings.register_profile("steady", derandomize=True)
@@ -26,11 +26,11 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 @pytest.fixture(autouse=True)
 def _own_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No test reads the user's settings or writes into the user's store."""
-    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+    for name in [name for name in os.environ if name.startswith("RETENTIVE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("RECOLLECT_STORE", str(tmp_path / "store.db"))
+    monkeypatch.setenv("RETENTIVE_STORE", str(tmp_path / "store.db"))
 
 
 @pytest.fixture(scope="session")

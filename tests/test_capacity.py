@@ -59,7 +59,7 @@ def test_machines_hold_all_copies_and_one_may_fail():
 def test_figures_that_the_page_takes_from_elsewhere_are_there():
     measured = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
     disk = re.search(
-        r"## 100,000 memories.*?\| Recollect \| [\d.,]+ \| [\d.,]+ \| [\d.,]+ \| ([\d.]+) \| ([\d.]+) \|",
+        r"## 100,000 memories.*?\| Retentive \| [\d.,]+ \| [\d.,]+ \| [\d.,]+ \| ([\d.]+) \| ([\d.]+) \|",
         measured,
         re.DOTALL,
     )

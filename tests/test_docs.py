@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from recollect import AsyncEngine, Engine
-from recollect.api.app import create_app
-from recollect.cli import show
-from recollect.ranking import PRESETS, Tuning
-from recollect.samples import QUESTIONS, load_samples
+from retentive import AsyncEngine, Engine
+from retentive.cli import show
+from retentive.ranking import PRESETS, Tuning
+from retentive.server.http.app import create_app
+from retentive.transfer.samples import QUERIES, load_samples
 from tests.documents.alike import alike, holds
 from tests.documents.blocks import GENERATED, OWN_RUNNERS, ROOT, Block, blocks, pages, run_elsewhere, text_of
 from tests.documents.stories import COMMANDS, RUNNERS, Story
@@ -93,15 +93,15 @@ def test_blocks_that_are_run_elsewhere_are_run_there(place, test):
     ("language", "text", "note"),
     [
         ("python", "assert 1 == 2", ""),
-        ("console", "$ recollect nonsense", ""),
-        ("console", "$ recollect status\nsomething else\n", ""),
-        ("console", "$ recollect status", "exits: 3"),
+        ("console", "$ retentive nonsense", ""),
+        ("console", "$ retentive status\nsomething else\n", ""),
+        ("console", "$ retentive status", "exits: 3"),
         ("sh", "rm -rf /", ""),
         ("sh", "make nothing-of-the-kind", ""),
         ("sh", "pip install somebody-else", ""),
-        ("sh", "pip install recollect", ""),
-        ("sh", "pip install 'recollect[nothing]'", ""),
-        ("sh", "recollect serve --host 203.0.113.7", ""),
+        ("sh", "pip install retentive", ""),
+        ("sh", "pip install 'retentive[nothing]'", ""),
+        ("sh", "retentive serve --host 203.0.113.7", ""),
         ("curl", "curl http://127.0.0.1:4000/v1/nothing", ""),
         ("json", "{'text': 1}", ""),
         ("toml", "[tuning]\nkeyword_wight = 1", ""),
@@ -136,15 +136,15 @@ def test_every_make_target_in_the_documents_is_in_the_makefile():
             assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), (page, target)
 
 
-def test_the_knobs_on_the_front_page_have_their_defaults_and_ranges():
+def test_the_parameters_on_the_front_page_have_their_defaults_and_ranges():
     rows = re.findall(
-        r"^\| `(\w+)` \| (\S+) \| (.*?) \|", text_of("README.md").split("## Knobs")[1], flags=re.MULTILINE
+        r"^\| `(\w+)` \| (\S+) \| (.*?) \|", text_of("README.md").split("## Parameters")[1], flags=re.MULTILINE
     )
-    knobs, schema = Tuning().model_dump(), Tuning.model_json_schema(by_alias=False)["properties"]
+    parameters, schema = Tuning().model_dump(), Tuning.model_json_schema(by_alias=False)["properties"]
 
     assert len(rows) > 7
     for name, default, span in rows:
-        value = knobs[name]
+        value = parameters[name]
         assert default == (f"{value:g}" if isinstance(value, float) else str(value).lower()), name
         if " – " in span:
             low, high = map(float, span.split(" – "))
@@ -190,14 +190,14 @@ def test_the_page_of_the_service_names_every_call(engine):
 
 def test_the_tour_of_the_code_names_every_room():
     tour = text_of("CONTRIBUTING.md")
-    rooms = [room.stem for room in (ROOT / "src/recollect").iterdir() if not room.name.startswith("_")]
+    rooms = [room.stem for room in (ROOT / "src/retentive").iterdir() if not room.name.startswith("_")]
 
     for room in set(rooms) - {"py"}:
         assert re.search(rf"`{room}(\.py|/)`", tour), room
 
 
 def test_the_table_of_reasons_has_every_step_that_leaves_one():
-    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/recollect/ranking").glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/retentive/ranking").glob("*.py"))
     leaves = {*re.findall(r'\.after\(\s*"(\w+)"', source), "semantic", "keyword"}
     table = text_of("docs/how-a-recall-works.md").split("## The reasons")[1].split("\n## ")[0]
 
@@ -208,11 +208,11 @@ def test_the_table_of_reasons_has_every_step_that_leaves_one():
 
 def test_the_figures_in_the_picture_of_a_recall_are_those_of_the_recall(engine):
     load_samples(engine)
-    hit = engine.recall(QUESTIONS[0]).hits[1]
+    hit = engine.recall(QUERIES[0]).hits[1]
     picture = (ROOT / "docs/images/recall-path.svg").read_text(encoding="utf-8")
     drawn = [float(figure.replace("−", "-")) for figure in re.findall(r">([+−]?0\.\d{3})<", picture)]
 
-    assert QUESTIONS[0] in picture
+    assert QUERIES[0] in picture
     assert "asthma" in hit.memory.text
     assert drawn == pytest.approx([*(reason.change for reason in hit.why), hit.score], abs=0.02)
 

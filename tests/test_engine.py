@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import apsw
 import pytest
 
-import recollect
-from recollect import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
-from recollect.stores import open_store
+import retentive
+from retentive import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
+from retentive.stores import open_store
 from tests.conftest import NOW
 
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_changed_or_is_not_there_is_said(engine):
         engine.get("nonsense")
 
 
-def test_a_forgotten_memory_is_found_by_neither_leg(engine):
+def test_a_forgotten_memory_is_found_by_neither_retriever(engine):
     gone, kept = engine.remember("red apples"), engine.remember("green apples")
 
     assert engine.forget(gone.id, gone.id, "nonsense") == 1
@@ -207,7 +207,7 @@ def test_a_long_memory_is_found_by_what_stands_at_its_end(engine):
     assert engine.stats().vectors > engine.stats().memories
 
 
-def test_knobs_kept_in_the_store_hold_for_every_engine_and_can_be_taken_back(open_engine):
+def test_parameters_kept_in_the_store_hold_for_every_engine_and_can_be_taken_back(open_engine):
     engine, other = open_engine(), open_engine()
 
     engine.keep_tuning({"keywordWeight": 2.0, "fusion": "rrf"})
@@ -236,10 +236,10 @@ def test_the_async_engine_has_every_verb_of_the_engine(tmp_path):
 
 
 def test_every_public_name_can_be_imported():
-    assert all(getattr(recollect, name) is not None for name in recollect.__all__)
-    assert sorted(recollect.__all__) == sorted(name for names in recollect._HOMES.values() for name in names)
+    assert all(getattr(retentive, name) is not None for name in retentive.__all__)
+    assert sorted(retentive.__all__) == sorted(name for names in retentive._HOMES.values() for name in names)
     with pytest.raises(AttributeError, match="nonsense"):
-        recollect.nonsense  # noqa: B018
+        retentive.nonsense  # noqa: B018
 
 
 def test_drafts_and_plain_values_mean_the_same(engine):

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from tools import references
 from tools.settings_reference import settings_reference, variable
 
-from recollect.cli.app import app
-from recollect.errors import Invalid
-from recollect.ranking import PRESETS, Tuning
-from recollect.settings import Settings, load_settings
+from retentive.cli.app import app
+from retentive.errors import Invalid
+from retentive.ranking import PRESETS, Tuning
+from retentive.settings import Settings, load_settings
 
 
 def test_the_references_are_up_to_date():
@@ -38,7 +38,7 @@ def test_a_reference_that_is_out_of_date_is_noticed_and_written_anew(tmp_path, m
 
 def test_every_command_and_option_is_in_the_reference():
     page = (references.DOCS / "cli-reference.md").read_text(encoding="utf-8")
-    sections = dict(re.findall(r"^## (recollect [\w -]+)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
+    sections = dict(re.findall(r"^## (retentive [\w -]+)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
     found = {}
 
     def walk(command, name):
@@ -51,14 +51,14 @@ def test_every_command_and_option_is_in_the_reference():
             ]
             walk(below, f"{name} {word}")
 
-    walk(typer.main.get_command(app), "recollect")
+    walk(typer.main.get_command(app), "retentive")
     assert sections.keys() == found.keys()
     for name, options in found.items():
         for option in options:
             assert option in sections[name] or option.upper() in sections[name], (name, option)
 
 
-def test_every_knob_and_preset_is_in_the_reference():
+def test_every_parameter_and_preset_is_in_the_reference():
     page = settings_reference()
 
     for name in (*Tuning.model_fields, *PRESETS):

@@ -8,13 +8,13 @@ from typing import Any, Protocol, cast
 
 import typer
 
-from recollect.cli.app import app
-from recollect.cli.options import EXIT_CODES
+from retentive.cli.app import app
+from retentive.cli.options import EXIT_CODES
 from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Command line reference
 
-Every command of `recollect`, with what `--help` says of it. How they are used is told in [the command line](cli.md)."""
+Every command of `retentive`, with what `--help` says of it. How they are used is told in [the command line](cli.md)."""
 
 
 class Parameter(Protocol):
@@ -56,7 +56,7 @@ def cli_reference() -> str:
         _options(everywhere),
         "## Exit codes",
         _exit_codes(),
-        *(_section(name, command) for name, command in _commands(program, "recollect")),
+        *(_section(name, command) for name, command in _commands(program, "retentive")),
     )
 
 

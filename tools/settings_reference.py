@@ -1,4 +1,4 @@
-"""docs/settings.md: every setting and every knob with range, default and description, and the presets."""
+"""docs/settings.md: every setting and every parameter with range, default and description, and the presets."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from recollect.ranking import PRESETS, Tuning
-from recollect.settings import PREFIX, Settings
+from retentive.ranking import PRESETS, Tuning
+from retentive.settings import PREFIX, Settings
 from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Settings
 
-What is chosen before a store is opened: where it is, which model, who may come in. And the knobs of ranking, which
+What is chosen before a store is opened: where it is, which model, who may come in. And the parameters of ranking, which
 turn at any time.
 
 A setting comes from the first of these that has it:
 
 1. an argument (`Engine.open(…)`, `--store`),
-2. the environment (`RECOLLECT_STORE`, `RECOLLECT_SERVER_PORT`),
-3. the config file: the one named by `--config` or `RECOLLECT_CONFIG`, else `recollect.toml` in the present folder,
-   else `config.toml` in the user's config folder (`~/.config/recollect` on Linux),
-4. for knobs, what is kept in the store (`recollect config set`, `PATCH /settings`, *Keep* in the playground),
+2. the environment (`RETENTIVE_STORE`, `RETENTIVE_SERVER_PORT`),
+3. the config file: the one named by `--config` or `RETENTIVE_CONFIG`, else `retentive.toml` in the present folder,
+   else `config.toml` in the user's config folder (`~/.config/retentive` on Linux),
+4. for parameters, what is kept in the store (`retentive config set`, `PATCH /settings`, *Keep* in the playground),
 5. the default.
 
 A name that does not exist in the config file is an error that says so. A config file looks like this; every line may
@@ -48,9 +48,9 @@ keyword_weight = 1.0
 source_weights = { "notes/*" = 1.5 }
 ```"""
 
-KNOBS = """\
+PARAMETERS = """\
 Turn one for a single recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, `"tuning": {"keywordWeight": 2}`
-over HTTP), or for everybody who uses the store (`recollect config set keyword_weight=2`). Over HTTP knobs are spelled
+over HTTP), or for everybody who uses the store (`retentive config set keyword_weight=2`). Over HTTP parameters are spelled
 in camelCase; both spellings are taken everywhere. What the steps do is told in
 [how a recall works](how-a-recall-works.md), what they bring in [ranking](ranking.md)."""
 
@@ -86,12 +86,12 @@ def settings_reference() -> str:
             page(f"## {room.capitalize()}", " ".join((model.__doc__ or "").split()), _settings(model, room))
             for room, model in ROOMS.items()
         ),
-        "## Knobs",
-        KNOBS,
-        _knobs(),
+        "## Parameters",
+        PARAMETERS,
+        _parameters(),
         HYBRID,
         "## Presets",
-        'A preset is a whole tuning under a name: `--preset classic-rrf`, `tuning="classic-rrf"`. These are the knobs\n'
+        'A preset is a whole tuning under a name: `--preset classic-rrf`, `tuning="classic-rrf"`. These are the parameters\n'
         "in which it differs from the default.",
         _presets(),
     )
@@ -113,21 +113,26 @@ def variable(key: str) -> str:
     return PREFIX + ("EMBEDDER" if key == "embedder.name" else key.replace(".", "_").upper())
 
 
-def _knobs() -> str:
+def _parameters() -> str:
     rows = [
         (code(name), _default(schema), _range(schema), schema.get("description", ""))
         for name, schema in _properties(Tuning).items()
     ]
-    return table(("knob", "default", "range", "what it does"), rows)
+    return table(("parameter", "default", "range", "what it does"), rows)
 
 
 def _presets() -> str:
     default = Tuning().model_dump()
     rows = []
     for name, tuning in PRESETS.items():
-        turned = {knob: value for knob, value in tuning.model_dump().items() if value != default[knob]}
-        rows.append((code(name), ", ".join(code(f"{knob}={_spelled(value)}") for knob, value in turned.items()) or "–"))
-    return table(("preset", "knobs"), rows)
+        turned = {parameter: value for parameter, value in tuning.model_dump().items() if value != default[parameter]}
+        rows.append(
+            (
+                code(name),
+                ", ".join(code(f"{parameter}={_spelled(value)}") for parameter, value in turned.items()) or "–",
+            )
+        )
+    return table(("preset", "parameters"), rows)
 
 
 def _properties(model: type[BaseModel]) -> Mapping[str, Mapping[str, Any]]:

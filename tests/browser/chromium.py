@@ -10,14 +10,14 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-NAMED = os.environ.get("RECOLLECT_TEST_BROWSER")
+NAMED = os.environ.get("RETENTIVE_TEST_BROWSER")
 """Read when this is loaded: tests have no settings of the user's around them."""
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 HOW = (
     "the tests of the playground need a Chromium, and there is none: install one (Debian: apt-get install chromium; "
-    "elsewhere: .venv/bin/playwright install chromium), or name one with RECOLLECT_TEST_BROWSER=/path/to/chromium"
+    "elsewhere: .venv/bin/playwright install chromium), or name one with RETENTIVE_TEST_BROWSER=/path/to/chromium"
 )
 
 FLAGS = (

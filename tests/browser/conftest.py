@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from recollect.api.app import create_app
-from recollect.embedders import Embedder
-from recollect.engine import Engine
-from recollect.samples import load_samples
-from recollect.settings import ServerSettings
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.inference.embedders import Embedder
+from retentive.server.http.app import create_app
+from retentive.settings import ServerSettings
+from retentive.stores import open_store
+from retentive.transfer.samples import load_samples
 from tests.browser import chromium
 from tests.surfaces.serving import listening
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.samples import load_samples
-from recollect.settings import ServerSettings
+from retentive.engine import Engine
+from retentive.server.http.app import create_app
+from retentive.settings import ServerSettings
+from retentive.transfer.samples import load_samples
 from tests.browser import chromium
 from tests.surfaces.serving import listening
 
-QUESTION = "why did they choose induction?"
+QUERY = "why did they choose induction?"
 
 
 def recall(page: Page) -> None:
-    page.get_by_label("Question").fill(QUESTION)
+    page.get_by_label("Query").fill(QUERY)
     page.keyboard.press("Enter")
     page.locator(".hit").first.wait_for()
 
@@ -51,7 +51,7 @@ def status(page: Page) -> None:
 
 PICTURES: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
     "recall": (recall, 1440, 980, "light"),
-    "knobs": (turned, 1440, 980, "dark"),
+    "parameters": (turned, 1440, 980, "dark"),
     "why-not": (why_not, 1280, 900, "light"),
     "memories": (session, 1440, 860, "dark"),
     "status": (status, 1280, 1000, "light"),

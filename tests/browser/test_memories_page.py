@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from recollect.engine import Engine
+from retentive.engine import Engine
 
 EVIL = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script> & <b>bold</b>"
 SESSION = "#/memories?project=sample-kitchen&session=sample-kitchen-plan"
@@ -37,7 +37,7 @@ def in_session(api: Api, session: str) -> list[dict[str, Any]]:
 
 
 def judgements(api: Api) -> set[tuple[str, str, int]]:
-    return {(one["question"], one["memory"], one["relevance"]) for one in api("GET", "/v1/judgements")["judgements"]}
+    return {(one["query"], one["memory"], one["relevance"]) for one in api("GET", "/v1/judgements")["judgements"]}
 
 
 def rows(page: Page) -> Any:
@@ -151,7 +151,7 @@ def test_an_empty_store_says_how_to_begin(page, base_url, engine: Engine):
     page.goto(f"{base_url}/#/memories")
 
     expect(page.get_by_role("heading", name="No memories yet")).to_be_visible()
-    expect(page.get_by_text('recollect remember "I am allergic to peanuts"')).to_be_visible()
+    expect(page.get_by_text('retentive remember "I am allergic to peanuts"')).to_be_visible()
     expect(page.get_by_text(f"curl {base_url}/v1/memories")).to_be_visible()
 
 
@@ -432,7 +432,7 @@ def test_markup_in_a_memory_is_text_everywhere(page, base_url, engine: Engine):
     page.set_viewport_size({"width": 360, "height": 740})
     expect(page.locator("main img, main b, main script")).to_have_count(0)
     assert stored.text == EVIL
-    assert page.title() == "Memories · Recollect"
+    assert page.title() == "Memories · Retentive"
 
 
 # For everybody

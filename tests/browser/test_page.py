@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.api.playground_page import HEADERS
+from retentive.server.http.playground_page import HEADERS
 
 
 def test_it_loads_under_its_own_policy_with_nothing_to_complain_of(page, base_url):
@@ -10,7 +10,7 @@ def test_it_loads_under_its_own_policy_with_nothing_to_complain_of(page, base_ur
 
     assert answer.status == 200
     assert answer.headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
-    assert "Recollect" in page.title()
+    assert "Retentive" in page.title()
     page.get_by_role("main").wait_for()
 
 

@@ -1,4 +1,4 @@
-"""The view Recall as a person uses it: ask, see why, turn a knob, watch what moves, keep it, judge, measure."""
+"""The view Recall as a person uses it: ask, see why, turn a parameter, watch what moves, keep it, judge, measure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LOGINS = "why did the logins fail?"
 ATTACK = '<img src=x onerror="window.ran = 1"><script>window.ran = 1</script> the parrot eats mangoes'
 
 
-def ask(page: Page, base_url: str, question: str = CAT) -> None:
+def ask(page: Page, base_url: str, query: str = CAT) -> None:
     """Open the page, ask and wait for the hits."""
     page.goto(f"{base_url}/#/recall")
-    page.get_by_label("Question").fill(question)
+    page.get_by_label("Query").fill(query)
     page.keyboard.press("Enter")
     page.locator(".hit").first.wait_for()
 
 
-def turn(page: Page, knob: str, value: object) -> None:
-    """Turn a knob and wait until the hits show what moved."""
-    page.get_by_label(knob, exact=True).fill(str(value))
+def turn(page: Page, parameter: str, value: object) -> None:
+    """Turn a parameter and wait until the hits show what moved."""
+    page.get_by_label(parameter, exact=True).fill(str(value))
     expect(page.locator(".hits.now .move").first).to_be_visible()
     expect(page.locator(".results")).to_have_attribute("aria-busy", "false")
 
@@ -46,9 +46,9 @@ def test_hits_say_what_who_when_where_and_why(page, base_url):
     expect(first).to_contain_text("The cat is called Möbius")
     expect(first).to_contain_text("sample-assistant")
     expect(first.locator("time")).to_have_attribute("title", re.compile("2026"))
-    expect(first.locator(".leg-chip").first).to_contain_text("meaning #1")
-    expect(first.locator(".leg-chip").last).to_contain_text("words #1")
-    expect(page.locator(".hit").nth(2).locator(".leg-chip").last).to_contain_text("words –")
+    expect(first.locator(".retriever-chip").first).to_contain_text("meaning #1")
+    expect(first.locator(".retriever-chip").last).to_contain_text("words #1")
+    expect(page.locator(".hit").nth(2).locator(".retriever-chip").last).to_contain_text("words –")
     expect(page.locator(".took")).to_contain_text(
         re.compile(r"10 memories in [\d.]+ ms from 30 by meaning and 1 by words")
     )
@@ -70,29 +70,29 @@ def test_the_bar_of_a_hit_adds_up_to_its_score_and_opens_as_a_table(page, base_u
     expect(why).to_have_attribute("aria-label", re.compile(r"Why: Score 0\.\d+: meaning \+0\.\d+"))
 
 
-def test_a_link_opens_its_question_scope_and_limit(page, base_url):
+def test_a_link_opens_its_query_scope_and_limit(page, base_url):
     page.goto(f"{base_url}/#/recall?q=where+is+the+oven&limit=3&project=sample-kitchen")
 
     page.locator(".hit").first.wait_for()
     assert page.locator(".hit").count() == 3
     expect(page.get_by_label("Project")).to_have_value("sample-kitchen")
-    expect(page.get_by_label("Question")).to_have_value("where is the oven")
+    expect(page.get_by_label("Query")).to_have_value("where is the oven")
     for place in page.locator(".hit .provenance").all_inner_texts():
         assert "sample-kitchen" in place
 
 
-def test_a_turned_knob_moves_hits_and_is_kept_and_undone(page, base_url):
+def test_a_turned_parameter_moves_hits_and_is_kept_and_undone(page, base_url):
     ask(page, base_url, LOGINS)
     before = texts(page)
     turn(page, "Semantic weight", 0)
-    expect(page.locator(".knobs-state")).to_have_text("1 turned, not kept")
+    expect(page.locator(".parameters-state")).to_have_text("1 turned, not kept")
     expect(page.locator(".gone").first).to_be_visible()
     assert settings(page, base_url)["semanticWeight"] == 1.0
 
     page.get_by_role("button", name="Keep", exact=True).click()
 
-    expect(page.locator(".toast")).to_contain_text("Kept 1 knob")
-    expect(page.locator(".knobs-state")).to_have_text("As in force")
+    expect(page.locator(".toast")).to_contain_text("Kept 1 parameter")
+    expect(page.locator(".parameters-state")).to_have_text("As in force")
     expect(page.locator(".hits.now .move")).to_have_count(0)
     assert settings(page, base_url)["semanticWeight"] == 0
     assert texts(page) != before
@@ -101,7 +101,7 @@ def test_a_turned_knob_moves_hits_and_is_kept_and_undone(page, base_url):
     page.locator(".toast").get_by_role("button", name="Undo").click()
 
     expect(page.get_by_label("Semantic weight", exact=True)).to_have_value("1")
-    expect(page.locator(".hit").first.locator(".leg-chip").first).to_contain_text("meaning #")
+    expect(page.locator(".hit").first.locator(".retriever-chip").first).to_contain_text("meaning #")
     assert settings(page, base_url)["semanticWeight"] == 1.0
 
 
@@ -127,30 +127,32 @@ def test_arrows_tell_how_far_each_hit_moved(page, base_url):
     assert texts(page) == before
 
 
-def test_knobs_are_drawn_from_the_schema_with_a_way_back_to_the_default(page, base_url):
+def test_parameters_are_drawn_from_the_schema_with_a_way_back_to_the_default(page, base_url):
     schema = page.request.get(f"{base_url}/settings/schema").json()["properties"]
     ask(page, base_url)
 
-    assert {knob.get_attribute("data-knob") for knob in page.locator("[data-knob]").all()} == set(schema)
-    knob = page.locator("[data-knob=keywordWeight]")
-    expect(knob).to_contain_text(schema["keywordWeight"]["description"])
+    assert {parameter.get_attribute("data-parameter") for parameter in page.locator("[data-parameter]").all()} == set(
+        schema
+    )
+    parameter = page.locator("[data-parameter=keywordWeight]")
+    expect(parameter).to_contain_text(schema["keywordWeight"]["description"])
     turn(page, "Keyword weight", 3)
-    knob.get_by_role("button", name="back to the default, 1.4").click()
+    parameter.get_by_role("button", name="back to the default, 1.4").click()
     expect(page.get_by_label("Keyword weight", exact=True)).to_have_value("1.4")
-    expect(page.locator(".knobs-state")).to_have_text("As in force")
+    expect(page.locator(".parameters-state")).to_have_text("As in force")
 
 
-def test_knobs_that_the_configuration_sets_cannot_be_turned(page, serve, engine, monkeypatch):
+def test_parameters_that_the_configuration_sets_cannot_be_turned(page, serve, engine, monkeypatch):
     fixed = engine.settings.model_copy(update={"tuning": {"keyword_weight": 2.0}})
     monkeypatch.setattr(engine, "_settings", fixed)
     ask(page, serve())
 
     field = page.get_by_label("Keyword weight", exact=True)
     expect(field).to_be_disabled()
-    expect(page.locator("[data-knob=keywordWeight]")).to_contain_text("cannot be turned here")
+    expect(page.locator("[data-parameter=keywordWeight]")).to_contain_text("cannot be turned here")
 
 
-def test_turned_knobs_are_copied_as_toml_curl_and_python(page, base_url):
+def test_turned_parameters_are_copied_as_toml_curl_and_python(page, base_url):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     ask(page, base_url)
     turn(page, "Keyword weight", 3)
@@ -170,7 +172,7 @@ def test_turned_knobs_are_copied_as_toml_curl_and_python(page, base_url):
     compile(python, "copied", "exec")
 
 
-def test_a_judged_question_shows_up_in_measure_and_can_be_taken_back(page, base_url):
+def test_a_judged_query_shows_up_in_measure_and_can_be_taken_back(page, base_url):
     ask(page, base_url)
     good = page.locator(".hit").first.get_by_role("button", name="A good answer")
 
@@ -189,7 +191,7 @@ def test_a_judged_question_shows_up_in_measure_and_can_be_taken_back(page, base_
     expect(page.locator(".measure-body")).to_contain_text("Judge some hits")
 
 
-def test_a_search_for_better_knobs_is_watched_and_its_result_kept(page, base_url, engine):
+def test_a_search_for_better_parameters_is_watched_and_its_result_kept(page, base_url, engine):
     answers = {
         "what is the budget?": "14,000",
         "who is the carpenter?": "Lindqvist",
@@ -199,22 +201,22 @@ def test_a_search_for_better_knobs_is_watched_and_its_result_kept(page, base_url
         "why could nobody sign in?": "ERR_CONN",
         "how to go back to the old version?": "deploy rollback",
         "how long was it down?": "Twelve minutes",
-        "how are the legs?": "knee",
+        "how are the retrievers?": "knee",
         "which islands?": "Canary",
         "is the examination over?": "audit is over",
         "what is the pet called?": "Möbius",
     }
     memories = engine.list(limit=100).memories
-    for question, words in answers.items():
-        engine.judge(question, good=[memory.id for memory in memories if words in memory.text])
+    for query, words in answers.items():
+        engine.judge(query, good=[memory.id for memory in memories if words in memory.text])
     engine.keep_tuning({"semantic_weight": 0.05, "keyword_weight": 5.0, "session_weight": 2.0, "neighbour_weight": 2.0})
     ask(page, base_url)
 
-    page.get_by_role("button", name="Find better knobs").click()
+    page.get_by_role("button", name="Find better parameters").click()
 
-    expect(page.locator(".tune-body .note")).to_contain_text("Better on questions", timeout=60_000)
+    expect(page.locator(".tune-body .note")).to_contain_text("Better on queries", timeout=60_000)
     page.get_by_role("button", name="Keep these").click()
-    expect(page.locator(".toast")).to_contain_text(re.compile(r"Kept \d+ knob"))
+    expect(page.locator(".toast")).to_contain_text(re.compile(r"Kept \d+ parameter"))
     kept = settings(page, base_url)
     assert (kept["semanticWeight"], kept["keywordWeight"], kept["sessionWeight"]) != (0.05, 5.0, 2.0)
 
@@ -254,7 +256,7 @@ def test_the_whole_of_it_works_from_the_keyboard(page, base_url):
     page.goto(f"{base_url}/#/recall")
     page.get_by_role("heading", name="What does your agent remember?").wait_for()
     page.keyboard.press("/")
-    expect(page.get_by_label("Question")).to_be_focused()
+    expect(page.get_by_label("Query")).to_be_focused()
     page.keyboard.type(CAT)
     page.keyboard.press("Enter")
     page.locator(".hit").first.wait_for()
@@ -274,7 +276,7 @@ def test_the_whole_of_it_works_from_the_keyboard(page, base_url):
     page.keyboard.press("End")
     expect(cards.last).to_be_focused()
     page.keyboard.press("/")
-    expect(page.get_by_label("Question")).to_be_focused()
+    expect(page.get_by_label("Query")).to_be_focused()
 
 
 def test_a_long_text_is_folded_until_it_is_wished(page, base_url, engine):
@@ -288,7 +290,7 @@ def test_a_long_text_is_folded_until_it_is_wished(page, base_url, engine):
     expect(text).to_contain_text("and that is all.")
 
 
-def test_a_tab_brings_the_question_back(page, base_url):
+def test_a_tab_brings_the_query_back(page, base_url):
     ask(page, base_url)
     page.get_by_role("link", name="Status").click()
     expect(page).to_have_title(re.compile("Status"))
@@ -296,7 +298,7 @@ def test_a_tab_brings_the_question_back(page, base_url):
     page.get_by_role("link", name="Recall").click()
 
     page.locator(".hit").first.wait_for()
-    expect(page.get_by_label("Question")).to_have_value(CAT)
+    expect(page.get_by_label("Query")).to_have_value(CAT)
 
 
 GLIDES = """
@@ -391,7 +393,7 @@ def test_nothing_serious_stands_in_the_way_of_anybody(page, base_url, scheme):
     expect(page.locator(".hits.now .move").first).to_be_visible()
     page.locator(".hit").first.get_by_role("button", name="A good answer").click()
     expect(page.locator(".measure-table .difference")).to_be_visible()
-    page.locator(".knob-group").evaluate_all("groups => groups.forEach(group => { group.open = true; })")
+    page.locator(".parameter-group").evaluate_all("groups => groups.forEach(group => { group.open = true; })")
     page.locator(".bar-button").first.click()
     assert _serious(page) == []
 
@@ -413,7 +415,7 @@ def test_nothing_is_wider_than_the_window(page, base_url, width):
     ask(page, base_url, LOGINS)
     page.locator(".bar-button").first.click()
     if width < 960:
-        page.locator(".knobs-title").click()
+        page.locator(".parameters-title").click()
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     outside = "each => each.filter(one => one.getBoundingClientRect().right > innerWidth + 1).length"

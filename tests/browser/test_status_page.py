@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from recollect.engine import Engine
+from retentive.engine import Engine
 
 
 def part(page: Page, name: str) -> Any:
@@ -74,7 +74,7 @@ def test_recalls_that_lacked_something_are_counted_and_it_is_said_what_to_do(pag
 
     expect(page.get_by_role("heading", name="Recall finds by words alone")).to_be_visible()
     expect(page.locator(".status-notes")).to_contain_text("the model's files are gone")
-    expect(page.locator(".status-notes")).to_contain_text("recollect doctor")
+    expect(page.locator(".status-notes")).to_contain_text("retentive doctor")
     expect(page.get_by_role("heading", name="3 memories wait for a vector")).to_be_visible()
     expect(page.get_by_role("row", name="keyword-only")).to_have_text("keyword-only4")
 

@@ -18,11 +18,11 @@ from typing import Any
 import httpx2
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
-from recollect.embedders import Embedder
-from recollect.engine import Engine
-from recollect.settings import Settings, load_settings
-from recollect.stores import open_store
+from retentive.cli.app import app
+from retentive.engine import Engine
+from retentive.inference.embedders import Embedder
+from retentive.settings import Settings, load_settings
+from retentive.stores import open_store
 from tests.documents.alike import alike, holds
 from tests.documents.blocks import ROOT, Block
 from tests.documents.command_lines import commands_of, needs_shell, until
@@ -113,7 +113,7 @@ class Story:
         assert words[0] in PROGRAMS, f"a command of an unknown kind: {line!r}; there are {', '.join(PROGRAMS)}"
         return PROGRAMS[words[0]](self, words[1:], given, code)
 
-    def recollect(self, words: list[str], given: dict[str, str], code: int) -> str:
+    def retentive(self, words: list[str], given: dict[str, str], code: int) -> str:
         """Run the program in this process, or as one of its own where it stays until it is ended."""
         stays = next((STAYS[word] for word in words if word in STAYS), None)
         if stays and code == 0 and not ENDS.intersection(words):
@@ -164,11 +164,11 @@ class Story:
     def pip(self, words: list[str], given: dict[str, str], code: int) -> str:
         """See to it that what is installed is us, and the extras are there.
 
-        On PyPI, `recollect` is another program. By name only an extra is added, where ours is installed.
+        On PyPI, `retentive` is another program. By name only an extra is added, where ours is installed.
         """
         del given, code
         for package in words[1:]:
-            named = re.fullmatch(r"(?:\.|recollect(?=\[))(?:\[([\w,-]+)\])?", package)
+            named = re.fullmatch(r"(?:\.|retentive(?=\[))(?:\[([\w,-]+)\])?", package)
             assert words[0] == "install", words
             assert named, f"{package} is not ours"
             assert set((named[1] or "server").split(",")) <= EXTRAS.keys(), package
@@ -189,11 +189,11 @@ class Story:
         return done.stdout
 
     def _make_program(self) -> Path:
-        """`recollect` as a program of its own, of this very source."""
-        shim = self.folder / "bin" / "recollect"
+        """`retentive` as a program of its own, of this very source."""
+        shim = self.folder / "bin" / "retentive"
         shim.parent.mkdir()
         source = shlex.quote(str(ROOT / "src"))
-        shim.write_text(f'#!/bin/sh\nPYTHONPATH={source} exec {shlex.quote(sys.executable)} -m recollect "$@"\n')
+        shim.write_text(f'#!/bin/sh\nPYTHONPATH={source} exec {shlex.quote(sys.executable)} -m retentive "$@"\n')
         shim.chmod(0o755)
         return shim
 
@@ -209,14 +209,14 @@ RUNNERS: dict[str, Runner] = {
 """What is done with a block of each language; commands are looked at one by one."""
 
 PROGRAMS: dict[str, Callable[[Story, list[str], dict[str, str], int], str]] = {
-    "recollect": Story.recollect,
+    "retentive": Story.retentive,
     "curl": Story.call,
     "make": Story.make,
     "pip": Story.pip,
 }
 """What is done with a command of each program."""
 
-STAYS = {"serve": "Recollect serves", "watch": "ready"}
+STAYS = {"serve": "Retentive serves", "watch": "ready"}
 """Commands that stay until they are ended, and what they say when they are ready."""
 
 ENDS = {"--once", "--dry-run", "--forget"}

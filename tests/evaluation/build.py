@@ -1,4 +1,4 @@
-"""A tiny judged set: two households, a dozen memories, six questions."""
+"""A tiny judged set: two households, a dozen memories, six queries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORIES: list[tuple[str, str, str, str]] = [
     ("c6", "carl", "carl/1", "Dora: We moved the piano to the attic."),
 ]
 
-QUESTIONS: list[tuple[str, str, str, str, Sequence[str]]] = [
+QUERIES: list[tuple[str, str, str, str, Sequence[str]]] = [
     ("q1", "anna", "where", "Where is the spare key?", ["a1"]),
     ("q2", "anna", "what", "What food does the pet like?", ["a3"]),
     ("q3", "anna", "what", "What did the tradesman mend, and how is he paid?", ["a5", "a6"]),
@@ -42,8 +42,8 @@ def write_set(
     """The tiny set in a folder, with some of its files as given; a line may be an object or text that is no JSON."""
     (folder / "qrels").mkdir(parents=True)
     _write(folder / "corpus.jsonl", MEMORY_LINES if corpus is None else corpus)
-    _write(folder / "queries.jsonl", QUESTION_LINES if queries is None else queries)
-    judged = [f"{question[0]}\t{answer}\t1\n" for question in QUESTIONS for answer in question[4]]
+    _write(folder / "queries.jsonl", QUERY_LINES if queries is None else queries)
+    judged = [f"{query[0]}\t{answer}\t1\n" for query in QUERIES for answer in query[4]]
     text = "query-id\tcorpus-id\tscore\n" + "".join(judged) if qrels is None else qrels
     (folder / "qrels" / "test.tsv").write_text(text, encoding="utf-8")
     return folder
@@ -69,11 +69,11 @@ MEMORY_LINES = [
     for id, project, session, text in MEMORIES
 ]
 
-QUESTION_LINES = [
+QUERY_LINES = [
     {
         "_id": id,
         "text": text,
         "metadata": {"project": project, "category": category, "asked_at": "2026-05-20T09:00:00"},
     }
-    for id, project, category, text, _ in QUESTIONS
+    for id, project, category, text, _ in QUERIES
 ]

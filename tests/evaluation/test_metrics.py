@@ -7,14 +7,14 @@ from math import log2
 
 import pytest
 
-from recollect.errors import MissingExtra
-from recollect.evaluation.judged import Question
-from recollect.evaluation.metrics import METRICS, measure
+from retentive.errors import MissingExtra
+from retentive.evaluation.evaluation_set import EvaluationQuery
+from retentive.evaluation.metrics import METRICS, measure
 
 
 def measured(relevance: dict[str, int], found: list[str]) -> dict[str, float]:
-    values = measure([Question("q", "?", relevance)], {"q": found})
-    return {name: float(of_questions[0]) for name, of_questions in values.items()}
+    values = measure([EvaluationQuery("q", "?", relevance)], {"q": found})
+    return {name: float(of_queries[0]) for name, of_queries in values.items()}
 
 
 def test_one_of_two_found_at_the_second_place():
@@ -53,7 +53,7 @@ def test_all_at_five_is_out_of_reach_with_six_answers():
     assert (values["all@5"], values["R@5"], values["R@10"]) == (0, pytest.approx(5 / 6), 1)
 
 
-def test_a_question_for_which_nothing_was_found_counts_as_nothing():
+def test_a_query_for_which_nothing_was_found_counts_as_nothing():
     assert set(measured({"a": 1}, []).values()) == {0}
 
 
@@ -62,10 +62,10 @@ def test_places_decide_and_not_the_names_of_documents():
         assert measured({found[0]: 1}, found)["any@1"] == 1
 
 
-def test_values_stand_in_the_order_of_the_questions():
-    questions = [Question(id, "?", {"a": 1}) for id in ("q2", "q10", "q1")]
+def test_values_stand_in_the_order_of_the_queries():
+    queries = [EvaluationQuery(id, "?", {"a": 1}) for id in ("q2", "q10", "q1")]
 
-    values = measure(questions, {"q1": ["x", "a"], "q2": ["a"]})
+    values = measure(queries, {"q1": ["x", "a"], "q2": ["a"]})
 
     assert list(values) == list(METRICS)
     assert values["MRR"].tolist() == [1, 0, 0.5]
@@ -74,5 +74,5 @@ def test_values_stand_in_the_order_of_the_questions():
 def test_without_the_library_the_error_is_the_line_to_type(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'recollect\[eval\]'"):
-        measure([Question("q", "?", {"a": 1})], {})
+    with pytest.raises(MissingExtra, match=r"pip install 'retentive\[eval\]'"):
+        measure([EvaluationQuery("q", "?", {"a": 1})], {})

@@ -11,13 +11,13 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from recollect.evaluation import Evaluation, JudgedSet, Pool, Question, summarise
-from recollect.evaluation.metrics import METRICS, measure
-from recollect.evaluation.plots import Dot, panel, scatter
-from recollect.evaluation.report import report_html
-from recollect.evaluation.run import Row, systems
-from recollect.evaluation.statistics import Interval
-from recollect.models import Model
+from retentive.evaluation import Evaluation, EvaluationQuery, JudgedSet, Pool, summarise
+from retentive.evaluation.metrics import METRICS, measure
+from retentive.evaluation.plots import Dot, panel, scatter
+from retentive.evaluation.report import report_html
+from retentive.evaluation.run import Row, systems
+from retentive.evaluation.statistics import Interval
+from retentive.models import Model
 
 ATTACK = "<script>alert('x')</script><img src=x onerror=\"alert(1)\">"
 
@@ -36,10 +36,10 @@ class Elements(HTMLParser):
 
 @pytest.fixture
 def done() -> Evaluation:
-    questions = (
-        Question("q1", f"won {ATTACK}", {"a": 1}, category=ATTACK),
-        Question("q2", "lost & found", {"b": 1}, category="other"),
-        Question("q3", "tied", {"c": 1}, category="other"),
+    queries = (
+        EvaluationQuery("q1", f"won {ATTACK}", {"a": 1}, category=ATTACK),
+        EvaluationQuery("q2", "lost & found", {"b": 1}, category="other"),
+        EvaluationQuery("q3", "tied", {"c": 1}, category="other"),
     )
     found = {
         "keyword": {"q1": ("x", "a"), "q2": ("b",), "q3": ("c",)},
@@ -47,10 +47,10 @@ def done() -> Evaluation:
         "default": {"q1": ("a",), "q2": ("x", "b"), "q3": ("c",)},
     }
     rows = [
-        Row(system.name, system.tuning, found[system.name], measure(questions, found[system.name]), np.ones(3))
+        Row(system.name, system.tuning, found[system.name], measure(queries, found[system.name]), np.ones(3))
         for system in systems(list(found))
     ]
-    judged = JudgedSet(ATTACK, questions, Pool(3, 0, 0, 1.0, 3.0), lambda: iter(()), (ATTACK,))
+    judged = JudgedSet(ATTACK, queries, Pool(3, 0, 0, 1.0, 3.0), lambda: iter(()), (ATTACK,))
     return summarise(judged, rows, model=Model(ATTACK, "", 2, "f" * 64), baseline="keyword")
 
 
@@ -115,7 +115,7 @@ def test_a_panel_of_values_that_are_all_the_same_can_be_drawn():
     assert "nan" not in panel("MRR", [Dot("only", 1.0, Interval(1.0, 1.0))], percent=False)
 
 
-def test_questions_above_the_diagonal_were_won_and_those_below_lost():
+def test_queries_above_the_diagonal_were_won_and_those_below_lost():
     drawn = ET.fromstring(scatter("t", [(0, 1), (0, 1), (1, 0), (1, 1)], across="a", up="b"))
 
     discs = {disc.attrib["class"]: disc for disc in drawn.findall("circle")}
@@ -124,4 +124,4 @@ def test_questions_above_the_diagonal_were_won_and_those_below_lost():
     assert float(discs["won"].attrib["r"]) > float(discs["lost"].attrib["r"])
     title = discs["won"].find("title")
     assert title is not None
-    assert title.text == "2 questions near a 0.00, b 1.00"
+    assert title.text == "2 queries near a 0.00, b 1.00"

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect.embedders import Embedder
-from recollect.engine import Engine
-from recollect.errors import Conflict, Invalid, Unavailable
-from recollect.evaluation import JudgedSet, evaluate, read_judged_set
-from recollect.evaluation.loading import load, open_loaded_engine
-from recollect.evaluation.run import ask, run, systems
-from recollect.ranking import PRESETS
-from recollect.settings import EmbedderSettings
+from retentive.engine import Engine
+from retentive.errors import Conflict, Invalid, Unavailable
+from retentive.evaluation import JudgedSet, evaluate, read_judged_set
+from retentive.evaluation.loading import load, open_loaded_engine
+from retentive.evaluation.run import ask, run, systems
+from retentive.inference.embedders import Embedder
+from retentive.ranking import PRESETS
+from retentive.settings import EmbedderSettings
 from tests.evaluation.build import write_set
 
 
@@ -43,15 +43,15 @@ def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: JudgedSe
     rows = run(loaded, judged, systems())
 
     for row in rows:
-        for question in judged.questions:
+        for query in judged.queries:
             hits = loaded.recall(
-                question.text, project=question.project, now=question.asked_at, tuning=row.tuning, note_use=False
+                query.text, project=query.project, now=query.asked_at, tuning=row.tuning, record_use=False
             ).hits
-            assert row.found[question.id] == tuple(str(hit.memory.source).removeprefix("beir:") for hit in hits)
+            assert row.found[query.id] == tuple(str(hit.memory.source).removeprefix("beir:") for hit in hits)
 
 
-def test_a_question_is_answered_inside_its_own_project(loaded: Engine, judged: JudgedSet):
-    here, there = judged.questions[0], judged.questions[3]
+def test_a_query_is_answered_inside_its_own_project(loaded: Engine, judged: JudgedSet):
+    here, there = judged.queries[0], judged.queries[3]
     assert here.text == there.text
 
     assert ask(loaded, here, PRESETS["default"])[0] == "a1"
@@ -69,7 +69,7 @@ def test_evaluating_leaves_no_trace_of_use(open_engine: Callable[..., Engine], m
     assert {(memory.access_count, memory.accessed) for memory in memories} == {(0, None)}
 
 
-def test_rows_are_the_legs_and_every_preset_and_the_default_is_last():
+def test_rows_are_the_retrievers_and_every_preset_and_the_default_is_last():
     names = [system.name for system in systems()]
 
     assert names[:2] == ["keyword", "semantic"]
@@ -78,15 +78,15 @@ def test_rows_are_the_legs_and_every_preset_and_the_default_is_last():
     assert len(names) == len(set(names))
 
 
-def test_a_leg_may_be_named_as_its_preset_and_an_unknown_row_is_answered_with_the_known():
+def test_a_retriever_may_be_named_as_its_preset_and_an_unknown_row_is_answered_with_the_known():
     assert [system.name for system in systems(["keyword-only", "default", "keyword"])] == ["keyword", "default"]
     with pytest.raises(Invalid, match="there is no preset 'nonsense' to evaluate; there are keyword, semantic"):
         systems(["nonsense"])
 
 
-def test_metrics_of_a_row_are_those_of_its_questions(loaded: Engine, judged: JudgedSet):
+def test_metrics_of_a_row_are_those_of_its_queries(loaded: Engine, judged: JudgedSet):
     (row,) = run(loaded, judged, systems(["default"]))
-    answered = [question.id for question in judged.questions if row.found[question.id][0] in question.relevance]
+    answered = [query.id for query in judged.queries if row.found[query.id][0] in query.relevance]
 
     assert row.metrics()["any@1"] == pytest.approx(len(answered) / 6)
     assert row.metrics([0])["any@1"] == 1

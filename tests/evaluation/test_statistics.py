@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from recollect.evaluation import statistics
-from recollect.evaluation.statistics import intervals, p_value
+from retentive.evaluation import statistics
+from retentive.evaluation.statistics import intervals, p_value
 
 
 def test_an_interval_is_as_wide_as_theory_says():
@@ -45,15 +45,15 @@ def test_the_p_value_is_that_of_counting_every_change_of_signs():
     assert p_value(values, baseline) == pytest.approx(exact, abs=0.01)
 
 
-def test_systems_that_agree_on_every_question_do_not_differ():
+def test_systems_that_agree_on_every_query_do_not_differ():
     assert p_value(np.array([1.0, 0.5]), np.array([1.0, 0.5])) == 1.0
 
 
-def test_a_difference_on_every_question_is_no_chance_and_its_direction_does_not_matter():
+def test_a_difference_on_every_query_is_no_chance_and_its_direction_does_not_matter():
     better, worse = np.ones(40), np.zeros(40)
 
     assert p_value(better, worse) == p_value(worse, better) == pytest.approx(1 / 10_001)
 
 
-def test_one_question_proves_nothing():
+def test_one_query_proves_nothing():
     assert p_value(np.array([1.0]), np.array([0.0])) == 1.0

@@ -1,4 +1,4 @@
-"""Tuning finds what is better, says so only where held-out questions agree, and ranks as a recall does."""
+"""Tuning finds what is better, says so only where held-out queries agree, and ranks as a recall does."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from recollect.engine import Engine
-from recollect.errors import Invalid
-from recollect.evaluation.judged import JudgedSet, Pool, Question
-from recollect.evaluation.knobs import GRID, differences, steps
-from recollect.evaluation.ranking_again import ranking_again
-from recollect.evaluation.response import responses, responses_svg
-from recollect.evaluation.run import ask
-from recollect.evaluation.tune import folds, tune
-from recollect.models import Memory, Model
-from recollect.ranking import PRESETS, Tuning
-from recollect.stores import Vector, open_store
+from retentive.engine import Engine
+from retentive.errors import Invalid
+from retentive.evaluation.cached_ranker import ranking_again
+from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet, Pool
+from retentive.evaluation.run import ask
+from retentive.evaluation.search_space import GRID, differences, steps
+from retentive.evaluation.sensitivity import responses, responses_svg
+from retentive.evaluation.tune import folds, tune
+from retentive.models import Memory, Model
+from retentive.ranking import PRESETS, Tuning
+from retentive.stores import Vector, open_store
 from tests.conftest import NOW
 
 PRESENT = Tuning(keyword_weight=0.3, pool_floor=20)
@@ -62,15 +62,15 @@ def judged(engine: Engine, *, noise: bool = False) -> JudgedSet:
     """Where each thing stands is asked of its house; the answer is that thing, or anything at all."""
     random = Random(5)
     memories = engine.list(limit=1000).memories
-    questions = []
+    queries = []
     for at, memory in enumerate(sorted(memories, key=lambda memory: memory.text)[::2]):
         answer = random.choice(memories) if noise else memory
         text = f"where is the {memory.text.split()[1]} {memory.text.split()[2]}?"
-        questions.append(Question(f"q{at}", text, {answer.id: 1}, answer.project, None))
-    return JudgedSet("things", tuple(questions), Pool(100, 4, 8, 7.0, 25.0), lambda: iter(()), identify=identify)
+        queries.append(EvaluationQuery(f"q{at}", text, {answer.id: 1}, answer.project, None))
+    return JudgedSet("things", tuple(queries), Pool(100, 4, 8, 7.0, 25.0), lambda: iter(()), identify=identify)
 
 
-def test_a_better_tuning_is_found_and_held_out_questions_confirm_it(engine):
+def test_a_better_tuning_is_found_and_held_out_queries_confirm_it(engine):
     done = tune(engine, judged(engine), present=PRESENT, budget=20)
 
     figures = done.held_out["nDCG@10"]
@@ -78,8 +78,8 @@ def test_a_better_tuning_is_found_and_held_out_questions_confirm_it(engine):
     assert figures.gain_interval.low > 0.1
     assert figures.after > 0.95 > figures.before
     assert figures.p_value < 0.01
-    assert done.knobs
-    assert (done.questions, done.folds, done.by) == (50, 4, "project")
+    assert done.parameters
+    assert (done.queries, done.folds, done.by) == (50, 4, "project")
 
 
 def test_labels_of_chance_leave_the_present_tuning_standing(engine):
@@ -95,41 +95,41 @@ def test_the_same_seed_finds_the_same(engine):
     assert first.to_dict() == second.to_dict()
 
 
-def test_knobs_that_gain_nothing_are_left_as_they_are(engine):
+def test_parameters_that_gain_nothing_are_left_as_they_are(engine):
     done = tune(engine, judged(engine), present=PRESENT, budget=20)
 
-    assert set(done.knobs) <= set(GRID) | {"rank_base", "pool_factor"}
-    assert len(done.knobs) <= 3
+    assert set(done.parameters) <= set(GRID) | {"rank_base", "pool_factor"}
+    assert len(done.parameters) <= 3
 
 
 def test_ranking_again_gives_what_a_recall_gives(engine):
     rank = ranking_again(engine, now=NOW)
 
-    for question in judged(engine).questions[::8]:
+    for query in judged(engine).queries[::8]:
         for tuning in PRESETS.values():
-            expected = ask(engine, question, tuning, identify=identify)
-            assert tuple(memory.id for memory in rank(question, tuning)) == expected
+            expected = ask(engine, query, tuning, identify=identify)
+            assert tuple(memory.id for memory in rank(query, tuning)) == expected
 
 
-@pytest.mark.parametrize("knob", GRID)
-def test_every_step_of_a_knob_ranks_as_a_recall_does(engine, knob):
+@pytest.mark.parametrize("parameter", GRID)
+def test_every_step_of_a_parameter_ranks_as_a_recall_does(engine, parameter):
     rank = ranking_again(engine, now=NOW)
-    present = Tuning(fusion="rrf") if knob == "rrf_k" else Tuning()
-    tunings = list(steps(knob, present))
+    present = Tuning(fusion="rrf") if parameter == "rrf_k" else Tuning()
+    tunings = list(steps(parameter, present))
 
     assert tunings
     for tuning in tunings:
-        assert set(differences(present, tuning)) == {knob}
-        for question in judged(engine).questions[:4]:
-            expected = ask(engine, question, tuning, identify=identify)
-            assert tuple(memory.id for memory in rank(question, tuning)) == expected
+        assert set(differences(present, tuning)) == {parameter}
+        for query in judged(engine).queries[:4]:
+            expected = ask(engine, query, tuning, identify=identify)
+            assert tuple(memory.id for memory in rank(query, tuning)) == expected
 
 
-def test_folds_are_whole_projects_and_hold_every_question_once():
+def test_folds_are_whole_projects_and_hold_every_query_once():
     projects = [f"p{at % 7}" for at in range(50)]
-    questions = [Question(f"q{at}", "?", {}, project) for at, project in enumerate(projects)]
+    queries = [EvaluationQuery(f"q{at}", "?", {}, project) for at, project in enumerate(projects)]
 
-    parts, by = folds(questions)
+    parts, by = folds(queries)
 
     assert (len(parts), by) == (5, "project")
     assert sorted(int(at) for part in parts for at in part) == list(range(50))
@@ -137,10 +137,10 @@ def test_folds_are_whole_projects_and_hold_every_question_once():
     assert sum(map(len, homes)) == len(set.union(*homes)) == 7
 
 
-def test_one_project_is_parted_by_question():
-    parts, by = folds([Question(f"q{at}", "?", {}, "p") for at in range(13)])
+def test_one_project_is_parted_by_query():
+    parts, by = folds([EvaluationQuery(f"q{at}", "?", {}, "p") for at in range(13)])
 
-    assert by == "question"
+    assert by == "query"
     assert sorted(map(len, parts)) == [2, 2, 3, 3, 3]
 
 
@@ -149,13 +149,13 @@ def test_what_cannot_be_tuned_is_refused(engine):
 
     with pytest.raises(Invalid, match="the metrics are any@1"):
         tune(engine, everything, present=PRESENT, metric="accuracy")
-    with pytest.raises(Invalid, match="at least 10 questions"):
+    with pytest.raises(Invalid, match="at least 10 queries"):
         tune(engine, everything.first(9), present=PRESENT)
     with pytest.raises(Invalid, match="budget"):
         tune(engine, everything, present=PRESENT, budget=0)
 
 
-def test_the_response_to_each_knob_passes_through_what_was_found(engine):
+def test_the_response_to_each_parameter_passes_through_what_was_found(engine):
     done = tune(engine, judged(engine), present=PRESENT, budget=8)
 
     drawn = responses(done)

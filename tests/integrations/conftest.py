@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from recollect.engine import Engine
+from retentive.engine import Engine
 
 # Read when the framework is imported: it would report its use to its makers.
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"

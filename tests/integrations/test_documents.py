@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.confined import Confined
-from recollect.errors import Invalid
-from recollect.integrations.documents import FACTS, check_asked, confined, facts
+from retentive.errors import Invalid
+from retentive.integrations.documents import FACTS, check_asked, confined, facts
+from retentive.tenancy import ProfileView
 
 FRAMEWORKS = {
     "haystack": "haystack",
@@ -28,7 +28,7 @@ def test_the_wall_goes_around_the_profile_of_the_engine(household):
 
 
 def test_a_wall_that_is_there_stays_as_it_is(household):
-    wall = Confined(household, "neighbours", project="garden")
+    wall = ProfileView(household, "neighbours", project="garden")
 
     assert confined(wall) is wall
 
@@ -53,23 +53,23 @@ def test_metadata_cannot_pose_as_a_fact(engine):
     assert "forged" not in told.values()
 
 
-def test_what_is_no_part_of_a_question_is_refused_with_what_is():
+def test_what_is_no_part_of_a_query_is_refused_with_what_is():
     with pytest.raises(Invalid, match="not asked with 'profile'; it is with limit, project, session"):
         check_asked({"limit": 3, "profile": "neighbours"})  # type: ignore[typeddict-unknown-key]
 
 
 @pytest.mark.parametrize(("adapter", "package"), FRAMEWORKS.items())
 def test_without_its_framework_an_adapter_says_what_to_install(adapter, package):
-    program = f"import sys; sys.modules['{package}'] = None; import recollect.integrations.{adapter}"
+    program = f"import sys; sys.modules['{package}'] = None; import retentive.integrations.{adapter}"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.returncode == 1
-    assert f"pip install 'recollect[{adapter.replace('_', '-')}]'" in done.stderr.splitlines()[-1]
+    assert f"pip install 'retentive[{adapter.replace('_', '-')}]'" in done.stderr.splitlines()[-1]
 
 
 def test_every_adapter_is_among_those_tested_here():
-    folder = Path(importlib.import_module("recollect.integrations").__path__[0])
+    folder = Path(importlib.import_module("retentive.integrations").__path__[0])
 
     assert {file.stem for file in folder.glob("*.py")} == {*FRAMEWORKS, "__init__", "documents", "langgraph_filters"}
 
@@ -77,8 +77,8 @@ def test_every_adapter_is_among_those_tested_here():
 def test_the_library_and_the_command_line_load_no_framework():
     packages = list(FRAMEWORKS.values())
     program = (
-        "import sys, recollect, recollect.engine, recollect.aio, recollect.confined, recollect.cli.app\n"
-        "recollect.Engine\n"
+        "import sys, retentive, retentive.engine, retentive.aio, retentive.tenancy, retentive.cli.app\n"
+        "retentive.Engine\n"
         f"print([name for name in sys.modules if name.split('.')[0] in {packages} or 'integrations' in name])"
     )
 

@@ -10,12 +10,12 @@ import pytest
 from haystack import Pipeline
 from haystack.components.builders import PromptBuilder
 
-from recollect.confined import Confined
-from recollect.engine import Engine
-from recollect.errors import Invalid
-from recollect.integrations.haystack import RecollectRetriever
+from retentive.engine import Engine
+from retentive.errors import Invalid
+from retentive.integrations.haystack import RetentiveRetriever
+from retentive.tenancy import ProfileView
 
-PROMPT = "{% for document in documents %}{{ document.content }}\n{% endfor %}{{ question }}"
+PROMPT = "{% for document in documents %}{{ document.content }}\n{% endfor %}{{ query }}"
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def opened(tmp_path, model):
 
 
 def test_documents_are_the_hits_of_a_recall_with_their_ids_texts_and_scores(household):
-    hits = household.recall("where is the key?", project="home", limit=2, note_use=False).hits
+    hits = household.recall("where is the key?", project="home", limit=2, record_use=False).hits
 
-    answer = RecollectRetriever(household, project="home", top_k=2).run("where is the key?")
+    answer = RetentiveRetriever(household, project="home", top_k=2).run("where is the key?")
 
     assert [(one.id, one.content, one.score) for one in answer["documents"]] == [
         (hit.id, hit.memory.text, hit.score) for hit in hits
@@ -44,7 +44,7 @@ def test_it_says_what_was_missing_from_a_recall(open_engine):
     engine = open_engine(None)
     engine.remember("The spare key is under the blue pot")
 
-    answer = RecollectRetriever(engine).run("key")
+    answer = RetentiveRetriever(engine).run("key")
 
     assert [one.content for one in answer["documents"]] == ["The spare key is under the blue pot"]
     assert "embedder" in answer["degraded"]
@@ -52,18 +52,18 @@ def test_it_says_what_was_missing_from_a_recall(open_engine):
 
 def test_a_pipeline_puts_memories_into_a_prompt(household):
     pipeline = Pipeline()
-    pipeline.add_component("memory", RecollectRetriever(household, top_k=1))
-    pipeline.add_component("prompt", PromptBuilder(PROMPT, required_variables=["documents", "question"]))
+    pipeline.add_component("memory", RetentiveRetriever(household, top_k=1))
+    pipeline.add_component("prompt", PromptBuilder(PROMPT, required_variables=["documents", "query"]))
     pipeline.connect("memory.documents", "prompt.documents")
 
-    answer = pipeline.run({"memory": {"query": "where is the key?"}, "prompt": {"question": "Where?"}})
+    answer = pipeline.run({"memory": {"query": "where is the key?"}, "prompt": {"query": "Where?"}})
 
     assert answer["prompt"]["prompt"] == "The spare key is under the blue pot\nWhere?"
 
 
 def test_a_pipeline_can_be_awaited(household):
     pipeline = Pipeline()
-    pipeline.add_component("memory", RecollectRetriever(household))
+    pipeline.add_component("memory", RetentiveRetriever(household))
 
     answer = asyncio.run(pipeline.run_async({"memory": {"query": "where is the key?", "top_k": 1}}))
 
@@ -71,7 +71,7 @@ def test_a_pipeline_can_be_awaited(household):
 
 
 def test_a_run_may_ask_in_another_place(opened):
-    retriever = RecollectRetriever(opened, project="home", top_k=5)
+    retriever = RetentiveRetriever(opened, project="home", top_k=5)
 
     found = retriever.run("when does the plumber come?", project="office")["documents"]
 
@@ -79,20 +79,20 @@ def test_a_run_may_ask_in_another_place(opened):
 
 
 def test_it_sees_one_profile_alone(household):
-    found = RecollectRetriever(Confined(household, "neighbours"), top_k=50).run("spare key")["documents"]
+    found = RetentiveRetriever(ProfileView(household, "neighbours"), top_k=50).run("spare key")["documents"]
 
     assert [one.content for one in found] == ["The spare key of the neighbours is in the mailbox"]
 
 
 def test_a_pipeline_that_was_written_down_finds_the_same_when_it_is_read_back(opened):
     pipeline = Pipeline()
-    inside = Confined(opened, "ana", project="home")
-    pipeline.add_component("memory", RecollectRetriever(inside, top_k=4, kinds=["episodic"], tuning={"dedup": False}))
-    question = {"memory": {"query": "when does the plumber come?"}}
-    before = pipeline.run(question)["memory"]["documents"]
+    inside = ProfileView(opened, "ana", project="home")
+    pipeline.add_component("memory", RetentiveRetriever(inside, top_k=4, kinds=["episodic"], tuning={"dedup": False}))
+    query = {"memory": {"query": "when does the plumber come?"}}
+    before = pipeline.run(query)["memory"]["documents"]
 
-    read = Pipeline.loads(pipeline.dumps(), allowed_modules=[RecollectRetriever.__module__])
-    after = read.run(question)["memory"]["documents"]
+    read = Pipeline.loads(pipeline.dumps(), allowed_modules=[RetentiveRetriever.__module__])
+    after = read.run(query)["memory"]["documents"]
     again = read.dumps()
     read.get_component("memory").close()
 
@@ -103,9 +103,9 @@ def test_a_pipeline_that_was_written_down_finds_the_same_when_it_is_read_back(op
 
 
 def test_a_component_without_an_engine_opens_the_store_of_the_settings(opened, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_STORE", opened.address)
-    monkeypatch.setenv("RECOLLECT_PROFILE", "ana")
-    retriever = RecollectRetriever(top_k=1)
+    monkeypatch.setenv("RETENTIVE_STORE", opened.address)
+    monkeypatch.setenv("RETENTIVE_PROFILE", "ana")
+    retriever = RetentiveRetriever(top_k=1)
 
     found = retriever.run("where is the key?")["documents"]
     retriever.close()
@@ -114,7 +114,7 @@ def test_a_component_without_an_engine_opens_the_store_of_the_settings(opened, m
 
 
 def test_runs_that_begin_at_the_same_time_open_one_store(opened, monkeypatch):
-    retriever = RecollectRetriever.from_dict(RecollectRetriever(opened).to_dict())
+    retriever = RetentiveRetriever.from_dict(RetentiveRetriever(opened).to_dict())
     engines, opens, second = [], Engine.open, threading.Barrier(2)
 
     def counted(*given, **named):
@@ -136,7 +136,7 @@ def test_runs_that_begin_at_the_same_time_open_one_store(opened, monkeypatch):
 
 def test_a_store_without_an_address_cannot_be_written_down(household):
     with pytest.raises(Invalid, match="opened by its address"):
-        RecollectRetriever(household).to_dict()
+        RetentiveRetriever(household).to_dict()
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_no_password_is_written_down(open_engine, address):
     engine._settings = engine.settings.model_copy(update={"store": address})
 
     with pytest.raises(Invalid, match="holds a password") as refused:
-        RecollectRetriever(engine).to_dict()
+        RetentiveRetriever(engine).to_dict()
 
     assert "secret" not in str(refused.value)

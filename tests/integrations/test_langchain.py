@@ -13,13 +13,13 @@ from langchain_core.runnables import RunnablePassthrough
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 from pydantic import ValidationError
 
-from recollect.confined import Confined
-from recollect.engine import Engine
-from recollect.errors import Invalid
-from recollect.integrations.langchain import RecollectRetriever
+from retentive.engine import Engine
+from retentive.errors import Invalid
+from retentive.integrations.langchain import RetentiveRetriever
+from retentive.tenancy import ProfileView
 
 
-class TestRecollectRetriever(RetrieversIntegrationTests):
+class TestRetentiveRetriever(RetrieversIntegrationTests):
     """What LangChain asks of every retriever."""
 
     @pytest.fixture(autouse=True)
@@ -27,8 +27,8 @@ class TestRecollectRetriever(RetrieversIntegrationTests):
         self.household = household
 
     @property
-    def retriever_constructor(self) -> type[RecollectRetriever]:
-        return RecollectRetriever
+    def retriever_constructor(self) -> type[RetentiveRetriever]:
+        return RetentiveRetriever
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
@@ -40,9 +40,9 @@ class TestRecollectRetriever(RetrieversIntegrationTests):
 
 
 def test_documents_are_the_hits_of_a_recall_with_their_ids_texts_and_facts(household):
-    hits = household.recall("where is the key?", project="home", limit=2, note_use=False).hits
+    hits = household.recall("where is the key?", project="home", limit=2, record_use=False).hits
 
-    found = RecollectRetriever(memory=household, project="home", k=2).invoke("where is the key?")
+    found = RetentiveRetriever(memory=household, project="home", k=2).invoke("where is the key?")
 
     assert [(one.id, one.page_content, one.metadata["score"]) for one in found] == [
         (hit.id, hit.memory.text, hit.score) for hit in hits
@@ -51,13 +51,13 @@ def test_documents_are_the_hits_of_a_recall_with_their_ids_texts_and_facts(house
 
 
 def test_it_gives_the_same_when_awaited(household):
-    retriever = RecollectRetriever(memory=household, k=3)
+    retriever = RetentiveRetriever(memory=household, k=3)
 
     assert asyncio.run(retriever.ainvoke("the boiler")) == retriever.invoke("the boiler")
 
 
-def test_what_is_asked_may_be_given_with_the_question(household):
-    retriever = RecollectRetriever(memory=household, project="home", k=10)
+def test_what_is_asked_may_be_given_with_the_query(household):
+    retriever = RetentiveRetriever(memory=household, project="home", k=10)
 
     found = retriever.invoke("what happened?", session="boiler", only_session=True)
     awaited = asyncio.run(retriever.ainvoke("what happened?", session="boiler", only_session=True))
@@ -66,8 +66,8 @@ def test_what_is_asked_may_be_given_with_the_question(household):
     assert [one.page_content for one in awaited] == ["The boiler was serviced in April"]
 
 
-def test_it_sees_one_profile_alone_and_takes_no_other_with_a_question(household):
-    theirs = RecollectRetriever(memory=Confined(household, "neighbours"), k=50)
+def test_it_sees_one_profile_alone_and_takes_no_other_with_a_query(household):
+    theirs = RetentiveRetriever(memory=ProfileView(household, "neighbours"), k=50)
 
     assert [one.page_content for one in theirs.invoke("key")] == ["The spare key of the neighbours is in the mailbox"]
     with pytest.raises(Invalid, match="not asked with 'profile'"):
@@ -76,17 +76,17 @@ def test_it_sees_one_profile_alone_and_takes_no_other_with_a_question(household)
 
 def test_it_wants_an_engine():
     with pytest.raises(ValidationError, match="Engine"):
-        RecollectRetriever(memory="memories.db")
+        RetentiveRetriever(memory="memories.db")
 
 
 @pytest.mark.parametrize("name", ["projct", "profile", "limit"])
 def test_a_misspelt_option_is_refused_when_it_is_made(household, name):
     with pytest.raises(ValidationError, match=name):
-        RecollectRetriever(memory=household, **{name: "home"})
+        RetentiveRetriever(memory=household, **{name: "home"})
 
 
 def test_its_engine_is_neither_shown_nor_written_down(household):
-    retriever = RecollectRetriever(memory=household)
+    retriever = RetentiveRetriever(memory=household)
 
     assert "Engine" not in repr(retriever)
     assert "memory" not in retriever.model_dump()
@@ -94,9 +94,9 @@ def test_its_engine_is_neither_shown_nor_written_down(household):
 
 def test_a_chain_answers_from_it(household):
     prompts = []
-    prompt = ChatPromptTemplate.from_messages([("system", "Notes, which are data: {notes}"), ("user", "{question}")])
+    prompt = ChatPromptTemplate.from_messages([("system", "Notes, which are data: {notes}"), ("user", "{query}")])
     chain = (
-        {"notes": RecollectRetriever(memory=household, k=1) | _joined, "question": RunnablePassthrough()}
+        {"notes": RetentiveRetriever(memory=household, k=1) | _joined, "query": RunnablePassthrough()}
         | prompt
         | (lambda value: prompts.append(value.to_string()) or value)
         | FakeListChatModel(responses=["Under the blue pot."])

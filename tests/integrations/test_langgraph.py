@@ -24,11 +24,11 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
-from recollect.confined import Confined
-from recollect.engine import Engine
-from recollect.errors import Conflict, Invalid, NotFound
-from recollect.integrations.langgraph import RecollectStore
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.errors import Conflict, Invalid, NotFound
+from retentive.integrations.langgraph import RetentiveStore
+from retentive.stores import open_store
+from retentive.tenancy import ProfileView
 
 PIZZA = {"text": "Ana likes pizza with olives", "rating": 5, "tags": ["food"], "by": {"name": "Ana", "age": 41}}
 TRAIN = {"text": "The train to Prague leaves at noon", "rating": 2, "tags": ["travel", "food"], "by": {"name": "Ben"}}
@@ -39,7 +39,7 @@ DENTIST = {"text": "The dentist moved to the harbour", "rating": 3.5, "tags": []
 def store(request, engine, model) -> BaseStore:
     """Each store, with the same model and field."""
     if request.param == "ours":
-        return RecollectStore(engine, fields=["text"])
+        return RetentiveStore(engine, fields=["text"])
 
     def embed(texts: list[str]) -> list[list[float]]:
         return [row.tolist() for row in model.embed(list(texts))]
@@ -136,7 +136,7 @@ def test_a_search_gives_the_best_first_with_its_score(filled):
         ({"missing": "x"}, []),
     ],
 )
-def test_a_filter_says_which_values_are_wanted_with_and_without_a_question(filled, wanted, found):
+def test_a_filter_says_which_values_are_wanted_with_and_without_a_query(filled, wanted, found):
     assert keys(filled.search(("users",), filter=wanted)) == found
     assert keys(filled.search(("users",), filter=wanted, query="pizza")) == found
 
@@ -255,7 +255,7 @@ PUTS = st.builds(PutOp, NAMESPACES, KEYS, st.none() | VALUES)
 def test_any_puts_leave_what_they_leave_in_the_store_of_langgraph(batches, prefix, wanted):
     theirs = InMemoryStore()
     with Engine(open_store("memory://")) as engine:
-        ours = RecollectStore(engine)
+        ours = RetentiveStore(engine)
         for batch in batches:
             theirs.batch(batch)
             ours.batch(batch)
@@ -285,7 +285,7 @@ def _value(item: Any) -> Any:
 def test_an_update_keeps_when_an_item_was_made(model):
     years = iter(range(2020, 2100))
     engine = Engine(open_store("memory://"), model, clock=lambda: datetime(next(years), 1, 1, tzinfo=UTC))
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
 
     store.put(("a",), "k", {"text": "x"})
     made = store.get(("a",), "k")
@@ -298,7 +298,7 @@ def test_an_update_keeps_when_an_item_was_made(model):
 
 
 def test_an_item_that_is_not_indexed_is_kept_and_listed_but_found_by_no_search_and_given_away_by_no_text(engine):
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     store.put(("a",), "note", {"text": "volcanoes"}, index=False)
     store.put(("a",), "other", {"text": "cheese"})
 
@@ -313,7 +313,7 @@ def test_an_item_that_is_not_indexed_is_kept_and_listed_but_found_by_no_search_a
 
 
 def test_without_named_fields_the_whole_value_is_searched_in_words_and_not_as_json(engine):
-    RecollectStore(engine).put(
+    RetentiveStore(engine).put(
         ("a",), "k", {"likes": ["pizza", "olives"], "home": {"town": "Prague"}, "age": 41, "x": None}
     )
 
@@ -321,7 +321,7 @@ def test_without_named_fields_the_whole_value_is_searched_in_words_and_not_as_js
 
 
 def test_only_the_fields_that_are_named_go_into_the_text(engine):
-    store = RecollectStore(engine, fields=["title", "tags[*]"])
+    store = RetentiveStore(engine, fields=["title", "tags[*]"])
 
     store.put(("a",), "usual", {"title": "Trip", "tags": ["sea", "sun"], "secret": "1234"})
     store.put(("a",), "named", {"title": "Trip", "body": {"said": "We went by train"}}, index=["body.said"])
@@ -331,7 +331,7 @@ def test_only_the_fields_that_are_named_go_into_the_text(engine):
 
 
 def test_a_value_with_nothing_to_search_is_kept(engine):
-    store = RecollectStore(engine, fields=["text"])
+    store = RetentiveStore(engine, fields=["text"])
 
     store.put(("a",), " ", {})
     store.put(("a",), "k", {"text": None})
@@ -352,7 +352,7 @@ def test_a_value_with_nothing_to_search_is_kept(engine):
     ],
 )
 def test_namespaces_that_look_alike_are_two(engine, one, other):
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     store.batch([PutOp(one, "k", {"text": "secret of one"})])
     store.batch([PutOp(other, "k", {"text": "secret of the other"})])
 
@@ -363,10 +363,10 @@ def test_namespaces_that_look_alike_are_two(engine, one, other):
 
 
 def test_a_store_sees_nothing_of_another_project_profile_or_of_what_is_no_item(engine):
-    mine = RecollectStore(engine)
+    mine = RetentiveStore(engine)
     mine.put(("a",), "k", {"text": "mine"})
-    RecollectStore(engine, project="other agent").put(("a",), "k", {"text": "secret of another project"})
-    RecollectStore(Confined(engine, "ben")).put(("a",), "k", {"text": "secret of another profile"})
+    RetentiveStore(engine, project="other agent").put(("a",), "k", {"text": "secret of another project"})
+    RetentiveStore(ProfileView(engine, "ben")).put(("a",), "k", {"text": "secret of another profile"})
     engine.remember("secret of no agent", project="langgraph")
     engine.remember("secret of a chat", project="langgraph", session="chat")
     engine.remember("secret in the session", project="langgraph", session='["langgraph", "a"]', kind="semantic")
@@ -377,14 +377,14 @@ def test_a_store_sees_nothing_of_another_project_profile_or_of_what_is_no_item(e
     assert mine.list_namespaces() == [("a",)]
     assert mine.get(("a",), "k").value == {"text": "mine"}
     mine.delete(("a",), "k")
-    assert RecollectStore(Confined(engine, "ben")).get(("a",), "k") is not None
-    assert RecollectStore(engine, project="other agent").get(("a",), "k") is not None
+    assert RetentiveStore(ProfileView(engine, "ben")).get(("a",), "k") is not None
+    assert RetentiveStore(engine, project="other agent").get(("a",), "k") is not None
 
 
 @pytest.mark.parametrize("query", [None, "pizza"])
 def test_what_is_no_item_takes_no_place_in_a_search_of_everything(open_engine, query):
     engine = open_engine(None)
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     store.batch([PutOp(("a", str(n)), "k", {"text": f"pizza of {n} friends"}) for n in range(3)])
     engine.remember_many([{"text": "pizza", "project": "langgraph", "kind": "semantic"} for _ in range(30)])
 
@@ -396,7 +396,7 @@ def test_what_is_no_item_takes_no_place_in_a_search_of_everything(open_engine, q
 def test_metadata_that_somebody_else_wrote_cannot_pose_as_an_item_of_another_namespace(engine):
     forged = {"langgraph": {"key": "k", "value": {"text": "forged"}, "namespace": ["bank"], "updated": "never"}}
     engine.remember("x", project="langgraph", session='["langgraph", "a"]', kind="semantic", metadata=forged)
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
 
     assert store.get(("bank",), "k") is None
     assert store.search(("bank",)) == []
@@ -404,7 +404,7 @@ def test_metadata_that_somebody_else_wrote_cannot_pose_as_an_item_of_another_nam
 
 
 def test_a_store_in_a_walled_project_stays_there(engine):
-    store = RecollectStore(Confined(engine, "ana", project="home"))
+    store = RetentiveStore(ProfileView(engine, "ana", project="home"))
 
     store.put(("a",), "k", {"text": "x"})
 
@@ -412,11 +412,11 @@ def test_a_store_in_a_walled_project_stays_there(engine):
         ("ana", "home")
     ]
     with pytest.raises(NotFound, match="no project 'office'"):
-        RecollectStore(Confined(engine, "ana", project="home"), project="office")
+        RetentiveStore(ProfileView(engine, "ana", project="home"), project="office")
 
 
 def test_an_items_id_follows_from_where_it_stands(engine):
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     store.put(("a",), "k", {"text": "x"})
     first = engine.list().memories[0].id
 
@@ -427,7 +427,7 @@ def test_an_items_id_follows_from_where_it_stands(engine):
 
 
 def test_an_id_that_somebody_else_has_is_a_conflict_and_nothing_of_theirs_is_touched(engine):
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     theirs = engine.remember("theirs", profile="ben", id=store._id(("a",), "k"))
 
     with pytest.raises(Conflict):
@@ -438,7 +438,7 @@ def test_an_id_that_somebody_else_has_is_a_conflict_and_nothing_of_theirs_is_tou
 
 
 def test_what_json_cannot_say_is_refused_and_the_whole_batch_of_new_items_with_it(engine):
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
 
     with pytest.raises(Invalid, match="JSON"):
         store.batch([PutOp(("a",), "good", {"text": "x"}), PutOp(("a",), "bad", {"text": "y", "when": object()})])
@@ -447,7 +447,7 @@ def test_what_json_cannot_say_is_refused_and_the_whole_batch_of_new_items_with_i
 
 
 def test_a_namespace_may_be_a_list(engine):
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     store.put(("a", "b"), "k", {"text": "x"})
 
     assert store.get(["a", "b"], "k").value == {"text": "x"}
@@ -457,7 +457,7 @@ def test_a_namespace_may_be_a_list(engine):
 def test_reading_waits_for_nobody_who_writes(tmp_path):
     path = tmp_path / "store.db"
     with Engine(open_store(str(path), busy_seconds=0.1)) as engine:
-        store = RecollectStore(engine)
+        store = RetentiveStore(engine)
         store.put(("a",), "k", {"text": "x"})
         other = apsw.Connection(str(path))
         other.execute("BEGIN IMMEDIATE")
@@ -470,12 +470,12 @@ def test_reading_waits_for_nobody_who_writes(tmp_path):
 
 def test_a_namespace_that_is_too_long_is_refused_as_one(engine):
     with pytest.raises(InvalidNamespaceError, match="too long"):
-        RecollectStore(engine).put(("a" * 600,), "k", {"text": "x"})
+        RetentiveStore(engine).put(("a" * 600,), "k", {"text": "x"})
 
 
 def test_a_value_that_was_read_is_the_readers_to_change():
     engine = Engine(open_store("memory://"))
-    store = RecollectStore(engine)
+    store = RetentiveStore(engine)
     store.put(("a",), "k", {"inner": {"list": [1]}})
 
     store.get(("a",), "k").value["inner"]["list"].append(2)
@@ -485,26 +485,26 @@ def test_a_value_that_was_read_is_the_readers_to_change():
 
 
 def test_a_filter_finds_the_one_that_ranks_last(open_engine):
-    store = RecollectStore(open_engine(None))
+    store = RetentiveStore(open_engine(None))
     store.batch([PutOp(("a",), str(n), {"text": "pizza " * (60 - n), "n": n}) for n in range(60)])
 
     assert keys(store.search(("a",), query="pizza", filter={"n": {"$gte": 58}}, limit=2)) == ["58", "59"]
 
 
 def test_items_are_there_for_whoever_opens_the_store_next(open_engine, model, tmp_path):
-    RecollectStore(open_engine(model)).put(("users", "ana"), "pizza", PIZZA)
+    RetentiveStore(open_engine(model)).put(("users", "ana"), "pizza", PIZZA)
 
-    again = RecollectStore(open_engine(model))
+    again = RetentiveStore(open_engine(model))
 
     assert again.get(("users", "ana"), "pizza").value == PIZZA
     assert again.search(("users",), query="food that Ana likes")[0].key == "pizza"
 
 
 def test_many_writers_of_one_key_leave_one_item_and_no_error(open_engine):
-    stores = [RecollectStore(open_engine(None)) for _ in range(4)]
+    stores = [RetentiveStore(open_engine(None)) for _ in range(4)]
     failed: list[BaseException] = []
 
-    def write(store: RecollectStore, number: int) -> None:
+    def write(store: RetentiveStore, number: int) -> None:
         try:
             for turn in range(10):
                 store.put(("a",), "k", {"text": f"{number} {turn}"})
@@ -535,7 +535,7 @@ def test_a_graph_remembers_from_one_thread_to_the_next(engine):
         return {"said": [f"I know: {found[0].value['text']}" if found else "Nice to meet you"]}
 
     nodes = StateGraph(State).add_node("talk", talk).add_edge(START, "talk").add_edge("talk", END)
-    graph = nodes.compile(store=RecollectStore(engine))
+    graph = nodes.compile(store=RetentiveStore(engine))
 
     assert graph.invoke({"said": ["I live in Prague"]})["said"][-1] == "Nice to meet you"
     answer = asyncio.run(graph.ainvoke({"said": ["Where do I live?"]}))

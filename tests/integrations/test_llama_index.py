@@ -11,15 +11,15 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import MetadataMode
 
-from recollect.confined import Confined
-from recollect.errors import Invalid
-from recollect.integrations.llama_index import RecollectRetriever
+from retentive.errors import Invalid
+from retentive.integrations.llama_index import RetentiveRetriever
+from retentive.tenancy import ProfileView
 
 
 def test_nodes_are_the_hits_of_a_recall_with_their_ids_texts_and_scores(household):
-    hits = household.recall("where is the key?", project="home", limit=2, note_use=False).hits
+    hits = household.recall("where is the key?", project="home", limit=2, record_use=False).hits
 
-    nodes = RecollectRetriever(household, project="home", limit=2).retrieve("where is the key?")
+    nodes = RetentiveRetriever(household, project="home", limit=2).retrieve("where is the key?")
 
     assert [(one.node.node_id, one.text, one.score) for one in nodes] == [
         (hit.id, hit.memory.text, hit.score) for hit in hits
@@ -29,7 +29,7 @@ def test_nodes_are_the_hits_of_a_recall_with_their_ids_texts_and_scores(househol
 
 
 def test_it_retrieves_the_same_when_awaited(household):
-    retriever = RecollectRetriever(household, limit=3)
+    retriever = RetentiveRetriever(household, limit=3)
 
     awaited = asyncio.run(retriever.aretrieve("what about the boiler?"))
 
@@ -38,7 +38,7 @@ def test_it_retrieves_the_same_when_awaited(household):
 
 
 def test_a_model_reads_the_text_with_its_time_and_speaker_and_no_bookkeeping(household):
-    node = RecollectRetriever(household, limit=1).retrieve("where is the key?")[0].node
+    node = RetentiveRetriever(household, limit=1).retrieve("where is the key?")[0].node
 
     assert sorted(node.get_content(MetadataMode.LLM).splitlines()) == [
         "",
@@ -50,8 +50,8 @@ def test_a_model_reads_the_text_with_its_time_and_speaker_and_no_bookkeeping(hou
 
 
 def test_it_sees_one_profile_alone(household):
-    own = RecollectRetriever(household, limit=50).retrieve("spare key")
-    theirs = RecollectRetriever(Confined(household, "neighbours"), limit=50).retrieve("spare key")
+    own = RetentiveRetriever(household, limit=50).retrieve("spare key")
+    theirs = RetentiveRetriever(ProfileView(household, "neighbours"), limit=50).retrieve("spare key")
 
     assert {one.text for one in own}.isdisjoint({one.text for one in theirs})
     assert [one.text for one in theirs] == ["The spare key of the neighbours is in the mailbox"]
@@ -59,7 +59,7 @@ def test_it_sees_one_profile_alone(household):
 
 def test_a_query_engine_answers_from_it(household):
     query_engine = RetrieverQueryEngine(
-        retriever=RecollectRetriever(household, limit=3),
+        retriever=RetentiveRetriever(household, limit=3),
         response_synthesizer=get_response_synthesizer(llm=MockLLM()),
         node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.5)],
     )
@@ -72,4 +72,4 @@ def test_a_query_engine_answers_from_it(household):
 
 def test_a_misspelt_option_is_refused_when_it_is_made(household):
     with pytest.raises(Invalid, match="not asked with 'projects'"):
-        RecollectRetriever(household, projects="home")  # type: ignore[call-arg]
+        RetentiveRetriever(household, projects="home")  # type: ignore[call-arg]

@@ -31,7 +31,7 @@ def test_every_program_of_a_recipe_prints_what_the_page_shows(page, tmp_path):
 
 
 def test_every_adapter_has_a_recipe_and_the_readme_leads_to_it():
-    folder = Path(importlib.import_module("recollect.integrations").__path__[0])
+    folder = Path(importlib.import_module("retentive.integrations").__path__[0])
     adapters = {file.stem.replace("_", "-") for file in folder.glob("*.py")} - {
         "--init--",
         "documents",
@@ -45,7 +45,7 @@ def test_every_adapter_has_a_recipe_and_the_readme_leads_to_it():
 
 @pytest.mark.parametrize("page", RECIPES, ids=lambda page: page.stem)
 def test_a_recipe_names_the_extra_that_it_needs(page):
-    assert f"`pip install 'recollect[{page.stem}]'`" in page.read_text(encoding="utf-8")
+    assert f"`pip install 'retentive[{page.stem}]'`" in page.read_text(encoding="utf-8")
     assert re.search(rf"^{page.stem} = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 

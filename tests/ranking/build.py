@@ -1,4 +1,4 @@
-"""Memories, legs and hits in one line each, so that a test shows only what it is about."""
+"""Memories, retrievers and hits in one line each, so that a test shows only what it is about."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from recollect.models import Candidate, Hit, Leg, Memory, Ranking
-from recollect.ranking import Tuning
-from recollect.ranking.diversity import diversify
+from retentive.models import Candidate, Hit, Memory, RankedList, Ranking
+from retentive.ranking import Tuning
+from retentive.ranking.diversity import diversify
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 
@@ -27,13 +27,15 @@ def memory(id: str, text: str | None = None, **fields: Any) -> Memory:
     return Memory(id, f"text of {id}" if text is None else text, fields.pop("created", NOW), **fields)
 
 
-def leg(name: str, *found: Memory | str | tuple[Memory | str, float], weight: float = 1.0, **fields: Any) -> Leg:
-    """A leg that found these, best first; a memory without a score gets the next one of 1, 1/2, 1/3, …"""
+def retriever(
+    name: str, *found: Memory | str | tuple[Memory | str, float], weight: float = 1.0, **fields: Any
+) -> RankedList:
+    """A retriever that found these, best first; a memory without a score gets the next one of 1, 1/2, 1/3, …"""
     pairs = [
         item if isinstance(item, tuple) and not isinstance(item, Memory) else (item, 1 / place)
         for place, item in enumerate(found, 1)
     ]
-    return Leg(name, tuple(Candidate(_memory(item), score) for item, score in pairs), weight, **fields)
+    return RankedList(name, tuple(Candidate(_memory(item), score) for item, score in pairs), weight, **fields)
 
 
 def _memory(item: Memory | str) -> Memory:
@@ -44,9 +46,9 @@ def hit(item: Memory | str, score: float) -> Hit:
     return Hit(_memory(item), score)
 
 
-def plain(**knobs: Any) -> Tuning:
-    """A tuning that fuses and does nothing else, but for the knobs given."""
-    return Tuning(**{"fusion": "rrf", "quality": "off", "dedup": False, "semantic_floor": -1.0, **knobs})
+def plain(**parameters: Any) -> Tuning:
+    """A tuning that fuses and does nothing else, but for the parameters given."""
+    return Tuning(**{"fusion": "rrf", "quality": "off", "dedup": False, "semantic_floor": -1.0, **parameters})
 
 
 def ids(result: Ranking | Iterable[Hit]) -> list[str]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.ranking.boosts import by_age, by_quality, by_source, days_between
-from recollect.ranking.tuning import Tuning
+from retentive.ranking.boosts import by_age, by_quality, by_source, days_between
+from retentive.ranking.tuning import Tuning
 from tests.ranking.build import NOW, days_ago, hit, ids, memory, scores
 
 LONG_AGO = days_ago(500_000)

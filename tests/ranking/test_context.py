@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models import Context
-from recollect.ranking import Tuning, rank
-from recollect.ranking.context import by_context
-from tests.ranking.build import NOW, hit, ids, leg, memory, plain, scores
+from retentive.models import Context
+from retentive.ranking import Tuning, rank
+from retentive.ranking.context import by_context
+from tests.ranking.build import NOW, hit, ids, memory, plain, retriever, scores
 
 TALK = Tuning(neighbour_weight=0.6, session_weight=0.5, context_words=24)
 
@@ -70,11 +70,11 @@ def test_among_long_memories_the_longest_gain_less_from_their_session():
     assert judged["c"] < judged["a"]
 
 
-def test_a_neighbour_that_no_leg_returned_may_enter_the_result():
+def test_a_neighbour_that_no_retriever_returned_may_enter_the_result():
     asked, answer = turn("asked"), turn("answer")
     context = Context((answer,), {"asked": (None, "answer"), "answer": ("asked", None)})
 
-    ranking = rank([leg("keyword", (asked, 2.0))], plain(fusion="full", neighbour_weight=0.6), limit=5, now=NOW,
+    ranking = rank([retriever("keyword", (asked, 2.0))], plain(fusion="full", neighbour_weight=0.6), limit=5, now=NOW,
                    context=context)  # fmt: skip
 
     assert ids(ranking.hits) == ["asked", "answer"]

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from recollect.ranking.duplicates import drop_duplicates, normalised
+from retentive.ranking.duplicates import drop_duplicates, normalised
 from tests.ranking.build import hit, ids, memory
 
 

@@ -4,16 +4,16 @@ import math
 
 import pytest
 
-from recollect.ranking.fusion import fuse, standing_out
-from recollect.ranking.tuning import Tuning
-from tests.ranking.build import FUSIONS, ids, leg, memory, plain, scores
+from retentive.ranking.fusion import fuse, standing_out
+from retentive.ranking.tuning import Tuning
+from tests.ranking.build import FUSIONS, ids, memory, plain, retriever, scores
 
 # --- Ranks -----------------------------------------------------------------------------------------------------------
 
 
-def test_rrf_adds_one_over_k_plus_rank_for_each_leg():
-    semantic = leg("semantic", "both", "b", "c", "d", "e")
-    keyword = leg("keyword", "p", "q", "r", "s", "both")
+def test_rrf_adds_one_over_k_plus_rank_for_each_retriever():
+    semantic = retriever("semantic", "both", "b", "c", "d", "e")
+    keyword = retriever("keyword", "p", "q", "r", "s", "both")
 
     fused = scores(fuse([semantic, keyword], plain(rrf_k=60, rank_base=1)))
 
@@ -21,99 +21,101 @@ def test_rrf_adds_one_over_k_plus_rank_for_each_leg():
     assert fused["both"] == pytest.approx(0.03178, abs=1e-5)
 
 
-def test_rrf_gives_a_memory_nothing_from_a_leg_that_did_not_find_it():
-    fused = scores(fuse([leg("semantic", "alone"), leg("keyword", "other")], plain(rrf_k=60, rank_base=1)))
+def test_rrf_gives_a_memory_nothing_from_a_retriever_that_did_not_find_it():
+    fused = scores(fuse([retriever("semantic", "alone"), retriever("keyword", "other")], plain(rrf_k=60, rank_base=1)))
 
     assert fused["alone"] == pytest.approx(1 / 61)
     assert fused["alone"] == pytest.approx(0.01639, abs=1e-5)
 
 
 def test_rrf_of_a_first_and_a_second_place_is_the_sum_of_both():
-    fused = scores(fuse([leg("semantic", "a", "b"), leg("keyword", "b", "a")], plain(rrf_k=60, rank_base=1)))
+    fused = scores(
+        fuse([retriever("semantic", "a", "b"), retriever("keyword", "b", "a")], plain(rrf_k=60, rank_base=1))
+    )
 
     assert fused == {"a": pytest.approx(1 / 61 + 1 / 62), "b": pytest.approx(1 / 61 + 1 / 62)}
 
 
-def test_rrf_multiplies_a_share_by_the_weight_of_its_leg():
-    legs = [leg("semantic", "a", "b", weight=0.5), leg("keyword", "b", weight=2.0)]
+def test_rrf_multiplies_a_share_by_the_weight_of_its_retriever():
+    retrievers = [retriever("semantic", "a", "b", weight=0.5), retriever("keyword", "b", weight=2.0)]
 
-    fused = scores(fuse(legs, plain(rrf_k=60, rank_base=1)))
+    fused = scores(fuse(retrievers, plain(rrf_k=60, rank_base=1)))
 
     assert fused == {"b": pytest.approx(0.5 / 62 + 2 / 61), "a": pytest.approx(0.5 / 61)}
 
 
 def test_rank_base_0_gives_the_first_of_a_list_rank_0():
-    fused = scores(fuse([leg("semantic", "a", "b")], plain(rrf_k=5, rank_base=0)))
+    fused = scores(fuse([retriever("semantic", "a", "b")], plain(rrf_k=5, rank_base=0)))
 
     assert fused == {"a": pytest.approx(1 / 5), "b": pytest.approx(1 / 6)}
 
 
-def test_a_memory_found_by_both_legs_outranks_the_head_of_either():
-    fused = fuse([leg("semantic", "s", "both"), leg("keyword", "k", "both")], plain(rrf_k=60, rank_base=1))
+def test_a_memory_found_by_both_retrievers_outranks_the_head_of_either():
+    fused = fuse([retriever("semantic", "s", "both"), retriever("keyword", "k", "both")], plain(rrf_k=60, rank_base=1))
 
     assert 2 / 62 > 1 / 61
     assert ids(fused)[0] == "both"
 
 
 def test_rrf_does_not_look_at_scores():
-    close = [leg("semantic", ("a", 0.51), ("b", 0.50))]
-    far = [leg("semantic", ("a", 900.0), ("b", -3.0))]
+    close = [retriever("semantic", ("a", 0.51), ("b", 0.50))]
+    far = [retriever("semantic", ("a", 900.0), ("b", -3.0))]
 
     assert scores(fuse(close, plain())) == scores(fuse(far, plain()))
 
 
 def test_any_number_of_lists_is_fused():
-    legs = [leg(name, "everywhere") for name in "abcdefg"]
+    retrievers = [retriever(name, "everywhere") for name in "abcdefg"]
 
-    assert scores(fuse(legs, plain(rrf_k=60, rank_base=1))) == {"everywhere": pytest.approx(7 / 61)}
+    assert scores(fuse(retrievers, plain(rrf_k=60, rank_base=1))) == {"everywhere": pytest.approx(7 / 61)}
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_no_legs_and_empty_legs_give_no_hits(fusion: str):
+def test_no_retrievers_and_empty_retrievers_give_no_hits(fusion: str):
     assert fuse([], plain(fusion=fusion)) == []
-    assert fuse([leg("semantic"), leg("keyword")], plain(fusion=fusion)) == []
+    assert fuse([retriever("semantic"), retriever("keyword")], plain(fusion=fusion)) == []
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_a_memory_that_several_legs_found_comes_back_once(fusion: str):
-    fused = fuse([leg("semantic", "a", "b"), leg("keyword", "b", "a")], plain(fusion=fusion))
+def test_a_memory_that_several_retrievers_found_comes_back_once(fusion: str):
+    fused = fuse([retriever("semantic", "a", "b"), retriever("keyword", "b", "a")], plain(fusion=fusion))
 
     assert sorted(ids(fused)) == ["a", "b"]
 
 
-def test_a_memory_listed_twice_by_one_leg_keeps_its_better_place_and_takes_no_other():
-    fused = scores(fuse([leg("semantic", "a", "a", "b")], plain(rrf_k=60, rank_base=1)))
+def test_a_memory_listed_twice_by_one_retriever_keeps_its_better_place_and_takes_no_other():
+    fused = scores(fuse([retriever("semantic", "a", "a", "b")], plain(rrf_k=60, rank_base=1)))
 
     assert fused == {"a": pytest.approx(1 / 61), "b": pytest.approx(1 / 62)}
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_a_leg_of_weight_0_brings_no_memory_and_no_score(fusion: str):
-    found, silent = leg("semantic", "a"), leg("keyword", "a", "noise", weight=0.0)
+def test_a_retriever_of_weight_0_brings_no_memory_and_no_score(fusion: str):
+    found, silent = retriever("semantic", "a"), retriever("keyword", "a", "noise", weight=0.0)
 
     assert fuse([found, silent], plain(fusion=fusion)) == fuse([found], plain(fusion=fusion))
     assert ids(fuse([found, silent], plain(fusion=fusion))) == ["a"]
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-def test_the_order_in_which_legs_are_given_changes_nothing(fusion: str):
-    first, second = leg("semantic", "a", "b", "c"), leg("keyword", "c", "d", "a")
+def test_the_order_in_which_retrievers_are_given_changes_nothing(fusion: str):
+    first, second = retriever("semantic", "a", "b", "c"), retriever("keyword", "c", "d", "a")
 
     assert fuse([first, second], plain(fusion=fusion)) == fuse([second, first], plain(fusion=fusion))
 
 
-def test_equal_scores_keep_the_order_first_met_with_legs_taken_by_name():
-    semantic, keyword = leg("semantic", "z", "y"), leg("keyword", "b", "a")
+def test_equal_scores_keep_the_order_first_met_with_retrievers_taken_by_name():
+    semantic, keyword = retriever("semantic", "z", "y"), retriever("keyword", "b", "a")
 
     fused = fuse([semantic, keyword], plain())
 
     assert ids(fused) == ["b", "z", "a", "y"]
 
 
-def test_each_leg_leaves_a_reason_with_rank_score_and_arithmetic():
-    legs = [leg("semantic", ("x", 0.9), ("a", 0.8)), leg("keyword", ("a", 7.0), weight=2.0)]
+def test_each_retriever_leaves_a_reason_with_rank_score_and_arithmetic():
+    retrievers = [retriever("semantic", ("x", 0.9), ("a", 0.8)), retriever("keyword", ("a", 7.0), weight=2.0)]
 
-    [keyword, semantic] = fuse(legs, plain(rrf_k=60, rank_base=1))[0].why
+    [keyword, semantic] = fuse(retrievers, plain(rrf_k=60, rank_base=1))[0].why
 
     assert (keyword.step, keyword.rank, keyword.value, keyword.note) == ("keyword", 1, 7.0, "2 / (60 + 1)")
     assert (semantic.step, semantic.rank, semantic.value, semantic.note) == ("semantic", 2, 0.8, "1 / (60 + 2)")
@@ -122,8 +124,8 @@ def test_each_leg_leaves_a_reason_with_rank_score_and_arithmetic():
     assert semantic.score == pytest.approx(2 / 61 + 1 / 62)
 
 
-def test_a_leg_that_added_nothing_leaves_no_reason():
-    [found, other] = fuse([leg("semantic", "a"), leg("keyword", "b", "c")], plain())[:2]
+def test_a_retriever_that_added_nothing_leaves_no_reason():
+    [found, other] = fuse([retriever("semantic", "a"), retriever("keyword", "b", "c")], plain())[:2]
 
     assert [reason.step for reason in found.why] == ["keyword"]
     assert [reason.step for reason in other.why] == ["semantic"]
@@ -135,8 +137,8 @@ RELATIVE = plain(fusion="relative", semantic_scaling="min-max", keyword_scaling=
 
 
 def test_relative_fusion_scales_each_list_from_1_for_its_best_to_0_for_its_worst():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.6), ("c", 0.5))
-    keyword = leg("keyword", ("c", 12.0), ("b", 9.0), ("a", 2.0))
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.6), ("c", 0.5))
+    keyword = retriever("keyword", ("c", 12.0), ("b", 9.0), ("a", 2.0))
 
     fused = scores(fuse([semantic, keyword], RELATIVE))
 
@@ -145,42 +147,44 @@ def test_relative_fusion_scales_each_list_from_1_for_its_best_to_0_for_its_worst
     assert fused["c"] == pytest.approx(0.5 * 0 + 0.5 * 1)
 
 
-def test_relative_fusion_with_alpha_weighs_the_legs_alpha_to_one_minus_alpha():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.1), weight=0.4)
-    keyword = leg("keyword", ("b", 5.0), ("a", 1.0), weight=0.6)
+def test_relative_fusion_with_alpha_weighs_the_retrievers_alpha_to_one_minus_alpha():
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.1), weight=0.4)
+    keyword = retriever("keyword", ("b", 5.0), ("a", 1.0), weight=0.6)
 
     assert scores(fuse([semantic, keyword], RELATIVE)) == {"b": pytest.approx(0.6), "a": pytest.approx(0.4)}
 
 
-def test_relative_fusion_of_legs_without_a_weight_of_their_own_is_half_and_half():
-    semantic, keyword = leg("semantic", ("a", 0.9), ("x", 0.1)), leg("keyword", ("b", 5.0), ("y", 1.0))
+def test_relative_fusion_of_retrievers_without_a_weight_of_their_own_is_half_and_half():
+    semantic, keyword = retriever("semantic", ("a", 0.9), ("x", 0.1)), retriever("keyword", ("b", 5.0), ("y", 1.0))
 
     assert scores(fuse([semantic, keyword], RELATIVE)) == {"b": 0.5, "a": 0.5, "y": 0.0, "x": 0.0}
 
 
 def test_relative_scores_that_tie_keep_the_order_first_met():
-    fused = fuse([leg("semantic", ("z", 0.9), ("y", 0.9)), leg("keyword", ("b", 3.0), ("a", 3.0))], RELATIVE)
+    fused = fuse(
+        [retriever("semantic", ("z", 0.9), ("y", 0.9)), retriever("keyword", ("b", 3.0), ("a", 3.0))], RELATIVE
+    )
 
     assert ids(fused) == ["b", "a", "z", "y"]
 
 
 def test_only_the_proportion_of_the_weights_counts_when_scores_are_fused():
     def fused_with(semantic_weight: float, keyword_weight: float):
-        semantic = leg("semantic", ("a", 0.9), ("b", 0.1), weight=semantic_weight)
-        return scores(fuse([semantic, leg("keyword", ("b", 5.0), ("a", 1.0), weight=keyword_weight)], RELATIVE))
+        semantic = retriever("semantic", ("a", 0.9), ("b", 0.1), weight=semantic_weight)
+        return scores(fuse([semantic, retriever("keyword", ("b", 5.0), ("a", 1.0), weight=keyword_weight)], RELATIVE))
 
     assert fused_with(4.0, 1.0) == pytest.approx(fused_with(0.8, 0.2))
 
 
 def test_relative_fusion_does_not_use_a_true_score_from_elsewhere():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.1), elsewhere={"k": 0.8})
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.1), elsewhere={"k": 0.8})
 
-    assert scores(fuse([semantic, leg("keyword", ("k", 2.0))], RELATIVE))["k"] == pytest.approx(0.5 * 1)
+    assert scores(fuse([semantic, retriever("keyword", ("k", 2.0))], RELATIVE))["k"] == pytest.approx(0.5 * 1)
 
 
-def test_z_scores_count_absence_as_the_lowest_scaled_score_of_the_leg():
-    semantic = leg("semantic", ("a", 3.0), ("b", 1.0))  # mean 2, deviation 1: a is +1, b is -1
-    keyword = leg("keyword", ("k", 30.0), ("a", 10.0))  # mean 20, deviation 10: k is +1, a is -1
+def test_z_scores_count_absence_as_the_lowest_scaled_score_of_the_retriever():
+    semantic = retriever("semantic", ("a", 3.0), ("b", 1.0))  # mean 2, deviation 1: a is +1, b is -1
+    keyword = retriever("keyword", ("k", 30.0), ("a", 10.0))  # mean 20, deviation 10: k is +1, a is -1
 
     fused = scores(
         fuse([semantic, keyword], plain(fusion="relative", semantic_scaling="z-score", keyword_scaling="z-score"))
@@ -194,7 +198,9 @@ def test_z_scores_count_absence_as_the_lowest_scaled_score_of_the_leg():
 def test_absence_costs_a_reason_when_it_costs_score():
     tuning = plain(fusion="relative", semantic_scaling="z-score", keyword_scaling="z-score")
 
-    fused = fuse([leg("semantic", ("a", 3.0), ("b", 1.0)), leg("keyword", ("k", 30.0), ("a", 10.0))], tuning)
+    fused = fuse(
+        [retriever("semantic", ("a", 3.0), ("b", 1.0)), retriever("keyword", ("k", 30.0), ("a", 10.0))], tuning
+    )
 
     absence = next(hit for hit in fused if hit.id == "k").why[1]
     assert (absence.step, absence.note, absence.rank, absence.value) == ("semantic", "not found", None, None)
@@ -202,30 +208,33 @@ def test_absence_costs_a_reason_when_it_costs_score():
 
 
 def test_weighted_fusion_adds_seven_tenths_cosine_and_three_tenths_saturated_bm25():
-    legs = [leg("semantic", ("a", 0.8), weight=0.7), leg("keyword", ("a", 3.0), ("k", 1.0), weight=0.3)]
+    retrievers = [
+        retriever("semantic", ("a", 0.8), weight=0.7),
+        retriever("keyword", ("a", 3.0), ("k", 1.0), weight=0.3),
+    ]
 
-    fused = scores(fuse(legs, plain(fusion="weighted")))
+    fused = scores(fuse(retrievers, plain(fusion="weighted")))
 
     assert fused["a"] == pytest.approx(0.7 * 0.8 + 0.3 * 3 / (1 + 3))
     assert fused["k"] == pytest.approx(0.3 * 1 / (1 + 1))
 
 
 def test_weighted_fusion_takes_a_negative_cosine_for_no_likeness_at_all():
-    legs = [leg("semantic", ("a", -0.4)), leg("keyword", ("a", 1.0))]
+    retrievers = [retriever("semantic", ("a", -0.4)), retriever("keyword", ("a", 1.0))]
 
-    assert scores(fuse(legs, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
+    assert scores(fuse(retrievers, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
 
 
 @pytest.mark.parametrize("cosine", [math.nan, -math.inf])
 def test_weighted_fusion_takes_a_cosine_that_is_no_number_for_no_likeness_at_all(cosine: float):
-    legs = [leg("semantic", ("a", cosine)), leg("keyword", ("a", 1.0))]
+    retrievers = [retriever("semantic", ("a", cosine)), retriever("keyword", ("a", 1.0))]
 
-    assert scores(fuse(legs, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
+    assert scores(fuse(retrievers, plain(fusion="weighted"))) == {"a": pytest.approx(0.5 * 0 + 0.5 * 0.5)}
 
 
-def test_full_fusion_gives_a_memory_its_true_score_in_a_leg_that_did_not_return_it():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.4), elsewhere={"k": 0.65})
-    keyword = leg("keyword", ("k", 8.0), ("a", 4.0))
+def test_full_fusion_gives_a_memory_its_true_score_in_a_retriever_that_did_not_return_it():
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.4), elsewhere={"k": 0.65})
+    keyword = retriever("keyword", ("k", 8.0), ("a", 4.0))
     tuning = plain(fusion="full", semantic_scaling="min-max", keyword_scaling="max")
 
     fused = scores(fuse([semantic, keyword], tuning))
@@ -235,47 +244,47 @@ def test_full_fusion_gives_a_memory_its_true_score_in_a_leg_that_did_not_return_
 
 
 def test_full_fusion_counts_absence_as_nothing_only_where_no_true_score_is_known():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.4))
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.4))
     tuning = plain(fusion="full", semantic_scaling="min-max", keyword_scaling="max")
 
-    assert scores(fuse([semantic, leg("keyword", ("k", 8.0))], tuning))["k"] == pytest.approx(0.5 * 0 + 0.5 * 1)
+    assert scores(fuse([semantic, retriever("keyword", ("k", 8.0))], tuning))["k"] == pytest.approx(0.5 * 0 + 0.5 * 1)
 
 
 def test_a_true_score_from_elsewhere_is_explained_without_a_rank():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.4), elsewhere={"k": 0.65})
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.4), elsewhere={"k": 0.65})
 
-    fused = fuse([semantic, leg("keyword", ("k", 8.0))], plain(fusion="full", semantic_scaling="min-max"))
+    fused = fuse([semantic, retriever("keyword", ("k", 8.0))], plain(fusion="full", semantic_scaling="min-max"))
 
     reason = next(hit for hit in fused if hit.id == "k").why[1]
     assert (reason.step, reason.rank, reason.value) == ("semantic", None, 0.65)
 
 
 def test_a_true_score_alone_brings_no_memory_into_the_result():
-    semantic = leg("semantic", "a", elsewhere={"nobody returned this": 0.99})
+    semantic = retriever("semantic", "a", elsewhere={"nobody returned this": 0.99})
 
     assert ids(fuse([semantic], plain(fusion="full"))) == ["a"]
 
 
-def test_the_scale_is_fitted_to_the_depth_of_the_leg_where_that_is_known():
-    semantic = leg("semantic", ("a", 0.9), ("b", 0.7), depth_scores=(0.9, 0.7, 0.5))
+def test_the_scale_is_fitted_to_the_depth_of_the_retriever_where_that_is_known():
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.7), depth_scores=(0.9, 0.7, 0.5))
 
     fused = scores(fuse([semantic], RELATIVE))
 
     assert fused == {"a": pytest.approx(1.0), "b": pytest.approx((0.7 - 0.5) / (0.9 - 0.5))}
 
 
-def test_the_semantic_scaling_serves_the_semantic_leg_and_the_keyword_scaling_all_others():
-    legs = [leg(name, ("a", 4.0), ("b", 2.0)) for name in ("semantic", "keyword", "graph")]
+def test_the_semantic_scaling_serves_the_semantic_retriever_and_the_keyword_scaling_all_others():
+    retrievers = [retriever(name, ("a", 4.0), ("b", 2.0)) for name in ("semantic", "keyword", "graph")]
     tuning = plain(fusion="relative", semantic_scaling="min-max", keyword_scaling="max")
 
-    shares = {reason.step: reason.change for hit in fuse(legs, tuning) if hit.id == "b" for reason in hit.why}
+    shares = {reason.step: reason.change for hit in fuse(retrievers, tuning) if hit.id == "b" for reason in hit.why}
 
     assert shares == {"semantic": 0.0, "keyword": pytest.approx(0.5 / 3), "graph": pytest.approx(0.5 / 3)}
 
 
 def test_a_standout_score_wins_when_scores_are_fused_and_agreement_when_ranks_are():
-    semantic = leg("semantic", ("standout", 0.95), ("agreed", 0.40), ("s", 0.38))
-    keyword = leg("keyword", ("k", 0.35), ("agreed", 0.3), ("x", 0.2))
+    semantic = retriever("semantic", ("standout", 0.95), ("agreed", 0.40), ("s", 0.38))
+    keyword = retriever("keyword", ("k", 0.35), ("agreed", 0.3), ("x", 0.2))
 
     assert 0.5 * 0.95 > 0.5 * 0.40 + 0.5 * 0.3 / 1.3
     assert 2 / 62 > 1 / 61
@@ -289,21 +298,21 @@ def ten(best: float, others: float) -> list[tuple[str, float]]:
 
 @pytest.mark.parametrize(("others", "trust"), [(2.0, 1.0), (6.0, 1.0), (8.0, 0.5), (10.0, 0.0)])
 def test_words_count_by_how_far_their_best_match_is_ahead_of_the_tenth(others: float, trust: float):
-    legs = [leg("keyword", *ten(10.0, others)), leg("semantic", "close")]
+    retrievers = [retriever("keyword", *ten(10.0, others)), retriever("semantic", "close")]
 
-    fused = scores(fuse(legs, plain(fusion="full", standout_least=0.4)))
+    fused = scores(fuse(retrievers, plain(fusion="full", standout_least=0.4)))
 
-    assert fused["best"] == pytest.approx(0.5 * trust)  # of the two legs' weights, half
+    assert fused["best"] == pytest.approx(0.5 * trust)  # of the two retrievers' weights, half
 
 
 def test_words_that_fewer_than_ten_memories_have_stand_out():
-    legs = [leg("keyword", *ten(10.0, 10.0)[:9]), leg("semantic", "close")]
+    retrievers = [retriever("keyword", *ten(10.0, 10.0)[:9]), retriever("semantic", "close")]
 
-    assert scores(fuse(legs, plain(fusion="full", standout_least=0.4)))["best"] == pytest.approx(0.5)
+    assert scores(fuse(retrievers, plain(fusion="full", standout_least=0.4)))["best"] == pytest.approx(0.5)
 
 
 def test_words_alone_have_no_other_search_to_stand_back_for():
-    assert scores(fuse([leg("keyword", *ten(10.0, 10.0))], plain(fusion="full")))["best"] == pytest.approx(1.0)
+    assert scores(fuse([retriever("keyword", *ten(10.0, 10.0))], plain(fusion="full")))["best"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, 0.0, -1.0])
@@ -313,7 +322,7 @@ def test_how_far_words_stand_out_is_a_number_whatever_the_scores(score: float):
     assert 0.0 <= trust <= 1.0
 
 
-def test_the_memory_of_a_hit_is_the_one_the_leg_returned():
+def test_the_memory_of_a_hit_is_the_one_the_retriever_returned():
     full = memory("a", "the whole text", project="p", session="s")
 
-    assert fuse([leg("semantic", full)], Tuning())[0].memory is full
+    assert fuse([retriever("semantic", full)], Tuning())[0].memory is full

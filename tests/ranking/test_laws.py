@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models import Candidate, Leg, Memory
-from recollect.ranking import Tuning, rank
-from recollect.ranking.duplicates import drop_duplicates, normalised
-from recollect.ranking.fusion import fuse
-from recollect.ranking.normalise import scale_all
+from retentive.models import Candidate, Memory, RankedList
+from retentive.ranking import Tuning, rank
+from retentive.ranking.duplicates import drop_duplicates, normalised
+from retentive.ranking.fusion import fuse
+from retentive.ranking.normalise import scale_all
 from tests.ranking.build import FUSIONS, NOW, SCALINGS, hit, ids, in_mmr_order, memory, plain, scores, unit
 
 TEXTS = ("Likes tea", "likes tea!", "Lives in Rome", "lives in Rome with a dog", "has a dog", "👍", "")
@@ -44,26 +44,28 @@ limits = st.integers(-1, 14)
 
 
 @st.composite
-def legs_of(draw: st.DrawFn, name: str, numbers: st.SearchStrategy[float], *, weight: float | None = None) -> Leg:
-    """A leg that found some of the memories, best first, and knows true scores of others."""
+def retrievers_of(
+    draw: st.DrawFn, name: str, numbers: st.SearchStrategy[float], *, weight: float | None = None
+) -> RankedList:
+    """A retriever that found some of the memories, best first, and knows true scores of others."""
     found = draw(st.lists(st.sampled_from(MEMORIES), unique_by=lambda item: item.id, max_size=len(MEMORIES)))
     marks = sorted((draw(numbers) for _ in found), key=lambda mark: (math.isnan(mark), -mark))
     elsewhere = draw(st.dictionaries(st.sampled_from([item.id for item in MEMORIES]), numbers, max_size=4))
     chosen = draw(weights) if weight is None else weight
     deeper = (*marks, *draw(st.lists(numbers, max_size=3))) if draw(st.booleans()) else ()
-    return Leg(name, tuple(map(Candidate, found, marks)), chosen, deeper, elsewhere)
+    return RankedList(name, tuple(map(Candidate, found, marks)), chosen, deeper, elsewhere)
 
 
-def leg_lists(numbers: st.SearchStrategy[float] = sane) -> st.SearchStrategy[list[Leg]]:
-    """Up to four legs of different names."""
+def retriever_lists(numbers: st.SearchStrategy[float] = sane) -> st.SearchStrategy[list[RankedList]]:
+    """Up to four retrievers of different names."""
     names = st.lists(st.sampled_from(["semantic", "keyword", "graph", "names"]), unique=True, max_size=4)
-    return names.flatmap(lambda chosen: st.tuples(*(legs_of(name, numbers) for name in chosen)).map(list))
+    return names.flatmap(lambda chosen: st.tuples(*(retrievers_of(name, numbers) for name in chosen)).map(list))
 
 
 @st.composite
 def tunings(draw: st.DrawFn, **fixed: object) -> Tuning:
-    """Any tuning whatever, but for the knobs given."""
-    knobs: dict[str, object] = {
+    """Any tuning whatever, but for the parameters given."""
+    parameters: dict[str, object] = {
         "fusion": draw(st.sampled_from(FUSIONS)),
         "rrf_k": draw(st.floats(1, 100)),
         "rank_base": draw(st.integers(0, 1)),
@@ -80,38 +82,44 @@ def tunings(draw: st.DrawFn, **fixed: object) -> Tuning:
         "dedup": draw(st.booleans()),
         "diversity": draw(st.sampled_from([0.0, 0.25, 0.75, 1.0])),
     }
-    return Tuning(**(knobs | fixed))
+    return Tuning(**(parameters | fixed))
 
 
-# --- Legs ------------------------------------------------------------------------------------------------------------
+# --- Retrievers ------------------------------------------------------------------------------------------------------------
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=limits, data=st.data())
-def test_the_order_of_the_legs_never_matters(legs: list[Leg], tuning: Tuning, limit: int, data: st.DataObject):
-    shuffled = data.draw(st.permutations(legs))
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=limits, data=st.data())
+def test_the_order_of_the_retrievers_never_matters(
+    retrievers: list[RankedList], tuning: Tuning, limit: int, data: st.DataObject
+):
+    shuffled = data.draw(st.permutations(retrievers))
 
-    here, there = (rank(order, tuning, limit=limit, now=NOW, vectors=VECTORS) for order in (legs, shuffled))
+    here, there = (rank(order, tuning, limit=limit, now=NOW, vectors=VECTORS) for order in (retrievers, shuffled))
 
     assert here == there
 
 
-@given(legs=leg_lists(), silent=legs_of("silent", sane, weight=0.0), tuning=tunings(), limit=limits)
-def test_a_leg_of_weight_0_equals_an_absent_one(legs: list[Leg], silent: Leg, tuning: Tuning, limit: int):
-    with_it, without = (rank(given, tuning, limit=limit, now=NOW) for given in ([*legs, silent], legs))
+@given(retrievers=retriever_lists(), silent=retrievers_of("silent", sane, weight=0.0), tuning=tunings(), limit=limits)
+def test_a_retriever_of_weight_0_equals_an_absent_one(
+    retrievers: list[RankedList], silent: RankedList, tuning: Tuning, limit: int
+):
+    with_it, without = (rank(given, tuning, limit=limit, now=NOW) for given in ([*retrievers, silent], retrievers))
 
     assert with_it == without
 
 
-@given(legs=leg_lists(), another=legs_of("another", sane), tuning=tunings(fusion="rrf"))
-def test_adding_a_leg_never_lowers_the_rrf_score_of_a_memory(legs: list[Leg], another: Leg, tuning: Tuning):
-    before, after = scores(fuse(legs, tuning)), scores(fuse([*legs, another], tuning))
+@given(retrievers=retriever_lists(), another=retrievers_of("another", sane), tuning=tunings(fusion="rrf"))
+def test_adding_a_retriever_never_lowers_the_rrf_score_of_a_memory(
+    retrievers: list[RankedList], another: RankedList, tuning: Tuning
+):
+    before, after = scores(fuse(retrievers, tuning)), scores(fuse([*retrievers, another], tuning))
 
-    # Legs are summed by name, so that one more in between may round differently in the last digit.
+    # Retrievers are summed by name, so that one more in between may round differently in the last digit.
     assert all(after[id] >= score - 1e-12 for id, score in before.items())
 
 
-@given(found=legs_of("semantic", sane, weight=1.0), tuning=tunings(fusion="rrf"))
-def test_rrf_of_a_single_leg_keeps_its_order(found: Leg, tuning: Tuning):
+@given(found=retrievers_of("semantic", sane, weight=1.0), tuning=tunings(fusion="rrf"))
+def test_rrf_of_a_single_retriever_keeps_its_order(found: RankedList, tuning: Tuning):
     assert ids(fuse([found], tuning)) == [candidate.memory.id for candidate in found.candidates]
 
 
@@ -119,9 +127,11 @@ def test_rrf_of_a_single_leg_keeps_its_order(found: Leg, tuning: Tuning):
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
-@given(legs=leg_lists(wild), tuning=tunings(), limit=limits)
-def test_scores_are_finite_whatever_the_legs_score(fusion: str, legs: list[Leg], tuning: Tuning, limit: int):
-    ranking = rank(legs, tuning.with_knobs(fusion=fusion), limit=limit, now=NOW, vectors=VECTORS)
+@given(retrievers=retriever_lists(wild), tuning=tunings(), limit=limits)
+def test_scores_are_finite_whatever_the_retrievers_score(
+    fusion: str, retrievers: list[RankedList], tuning: Tuning, limit: int
+):
+    ranking = rank(retrievers, tuning.with_parameters(fusion=fusion), limit=limit, now=NOW, vectors=VECTORS)
 
     assert all(math.isfinite(hit.score) for hit in (*ranking.hits, *ranking.dropped))
 
@@ -151,9 +161,9 @@ def test_no_scaling_turns_an_order_round(scaling: str, numbers: list[float]):
     assert scaled == sorted(scaled, reverse=True)
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=limits)
-def test_the_changes_of_the_reasons_add_up_to_the_score(legs: list[Leg], tuning: Tuning, limit: int):
-    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=limits)
+def test_the_changes_of_the_reasons_add_up_to_the_score(retrievers: list[RankedList], tuning: Tuning, limit: int):
+    ranking = rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
     for found in (*ranking.hits, *ranking.dropped):
         # A z-score may pass through 1e12 on its way; then the sum is as exact as floats of that size are.
@@ -163,16 +173,16 @@ def test_the_changes_of_the_reasons_add_up_to_the_score(legs: list[Leg], tuning:
         assert found.why[-1].score == found.score
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=limits)
-def test_a_score_shown_never_rises_down_the_list(legs: list[Leg], tuning: Tuning, limit: int):
-    shown = [hit.score for hit in rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS).hits]
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=limits)
+def test_a_score_shown_never_rises_down_the_list(retrievers: list[RankedList], tuning: Tuning, limit: int):
+    shown = [hit.score for hit in rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS).hits]
 
     assert shown == sorted(shown, reverse=True)
 
 
-@given(legs=leg_lists(), tuning=tunings(score_floor=0.3, diversity=0.0), limit=limits)
-def test_no_hit_is_below_the_score_floor(legs: list[Leg], tuning: Tuning, limit: int):
-    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+@given(retrievers=retriever_lists(), tuning=tunings(score_floor=0.3, diversity=0.0), limit=limits)
+def test_no_hit_is_below_the_score_floor(retrievers: list[RankedList], tuning: Tuning, limit: int):
+    ranking = rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
     assert all(hit.score >= 0.3 for hit in ranking.hits)
 
@@ -180,30 +190,32 @@ def test_no_hit_is_below_the_score_floor(legs: list[Leg], tuning: Tuning, limit:
 # --- Which memories --------------------------------------------------------------------------------------------------
 
 
-def findable(legs: list[Leg], floor: float) -> set[str]:
-    """The memories that a leg with weight found, the semantic leg only from its floor on."""
+def findable(retrievers: list[RankedList], floor: float) -> set[str]:
+    """The memories that a retriever with weight found, the semantic retriever only from its floor on."""
     return {
         candidate.memory.id
-        for found in legs
+        for found in retrievers
         for candidate in found.candidates
         if found.weight > 0 and (found.name != "semantic" or floor == -1 or candidate.score >= floor)
     }
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=limits)
-def test_every_memory_found_is_either_a_hit_or_dropped_and_only_once(legs: list[Leg], tuning: Tuning, limit: int):
-    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=limits)
+def test_every_memory_found_is_either_a_hit_or_dropped_and_only_once(
+    retrievers: list[RankedList], tuning: Tuning, limit: int
+):
+    ranking = rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
     everyone = [hit.id for hit in (*ranking.hits, *ranking.dropped)]
     assert len(everyone) == len(set(everyone))
-    assert set(everyone) == findable(legs, tuning.semantic_floor)
+    assert set(everyone) == findable(retrievers, tuning.semantic_floor)
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=limits)
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=limits)
 def test_a_dropped_memory_has_a_rank_behind_the_limit_or_says_why_it_has_none(
-    legs: list[Leg], tuning: Tuning, limit: int
+    retrievers: list[RankedList], tuning: Tuning, limit: int
 ):
-    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+    ranking = rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
     verdicts = {"duplicate", "floor"}
     late = [hit.rank for hit in ranking.dropped if hit.rank]
@@ -212,32 +224,34 @@ def test_a_dropped_memory_has_a_rank_behind_the_limit_or_says_why_it_has_none(
     assert not any(hit.why[-1].step in verdicts for hit in ranking.hits)
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=limits)
-def test_the_limit_is_kept_and_the_places_are_counted_from_1(legs: list[Leg], tuning: Tuning, limit: int):
-    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=limits)
+def test_the_limit_is_kept_and_the_places_are_counted_from_1(retrievers: list[RankedList], tuning: Tuning, limit: int):
+    ranking = rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
     assert [hit.rank for hit in ranking.hits] == list(range(1, len(ranking.hits) + 1))
     assert limit <= 0 or len(ranking.hits) <= limit
 
 
-@given(legs=leg_lists(), tuning=tunings(), limit=st.integers(1, 8))
-def test_nothing_is_dropped_for_the_limit_before_the_result_is_full(legs: list[Leg], tuning: Tuning, limit: int):
-    ranking = rank(legs, tuning, limit=limit, now=NOW, vectors=VECTORS)
+@given(retrievers=retriever_lists(), tuning=tunings(), limit=st.integers(1, 8))
+def test_nothing_is_dropped_for_the_limit_before_the_result_is_full(
+    retrievers: list[RankedList], tuning: Tuning, limit: int
+):
+    ranking = rank(retrievers, tuning, limit=limit, now=NOW, vectors=VECTORS)
 
     late = [hit for hit in ranking.dropped if hit.rank]
     assert not late or len(ranking.hits) == limit
 
 
-@given(legs=leg_lists(), tuning=tunings(diversity=0.0), limit=st.integers(1, 8))
-def test_a_smaller_limit_gives_the_head_of_the_whole_list(legs: list[Leg], tuning: Tuning, limit: int):
-    few, all = (rank(legs, tuning, limit=size, now=NOW, vectors=VECTORS).hits for size in (limit, 0))
+@given(retrievers=retriever_lists(), tuning=tunings(diversity=0.0), limit=st.integers(1, 8))
+def test_a_smaller_limit_gives_the_head_of_the_whole_list(retrievers: list[RankedList], tuning: Tuning, limit: int):
+    few, all = (rank(retrievers, tuning, limit=size, now=NOW, vectors=VECTORS).hits for size in (limit, 0))
 
     assert few == all[:limit]
 
 
-@given(legs=leg_lists(), tuning=tunings(dedup=True), limit=limits)
-def test_no_two_hits_say_the_same(legs: list[Leg], tuning: Tuning, limit: int):
-    texts = [normalised(hit.memory.text) for hit in rank(legs, tuning, limit=limit, now=NOW).hits]
+@given(retrievers=retriever_lists(), tuning=tunings(dedup=True), limit=limits)
+def test_no_two_hits_say_the_same(retrievers: list[RankedList], tuning: Tuning, limit: int):
+    texts = [normalised(hit.memory.text) for hit in rank(retrievers, tuning, limit=limit, now=NOW).hits]
 
     assert len(texts) == len(set(texts))
 
@@ -271,9 +285,9 @@ def test_normalising_pays_no_heed_to_surrounding_white_space(text: str):
     assert normalised(f"  {text}\n") == normalised(text)
 
 
-@given(legs=leg_lists(), limit=limits)
-def test_full_fusion_without_true_scores_from_elsewhere_is_relative_fusion(legs: list[Leg], limit: int):
-    bare = [replace(found, elsewhere={}) for found in legs]
+@given(retrievers=retriever_lists(), limit=limits)
+def test_full_fusion_without_true_scores_from_elsewhere_is_relative_fusion(retrievers: list[RankedList], limit: int):
+    bare = [replace(found, elsewhere={}) for found in retrievers]
 
     # Without a floor: what a floor turns away keeps its true score in full fusion.
     tunings = (plain(fusion=fusion, semantic_floor=-1) for fusion in ("full", "relative"))

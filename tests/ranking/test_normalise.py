@@ -5,8 +5,8 @@ from statistics import pstdev
 
 import pytest
 
-from recollect.errors import Invalid
-from recollect.ranking.normalise import fit, saturate, scale_all
+from retentive.errors import Invalid
+from retentive.ranking.normalise import fit, saturate, scale_all
 from tests.ranking.build import SCALINGS
 
 INF, NAN = math.inf, math.nan

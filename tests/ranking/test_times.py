@@ -1,4 +1,4 @@
-"""Memories that happened when the question asks about are lifted, softly."""
+"""Memories that happened when the query asks about are lifted, softly."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.models import Period
-from recollect.ranking import rank
-from recollect.ranking.boosts import by_time, closeness
-from recollect.ranking.tuning import Tuning
-from tests.ranking.build import NOW, days_ago, hit, ids, leg, memory, plain, scores
+from retentive.models import Period
+from retentive.ranking import rank
+from retentive.ranking.boosts import by_time, closeness
+from retentive.ranking.tuning import Tuning
+from tests.ranking.build import NOW, days_ago, hit, ids, memory, plain, retriever, scores
 
 # From ten to eight days ago, give or take two.
 PERIOD = Period(days_ago(10), days_ago(8), "nine days ago", timedelta(days=2))
@@ -59,7 +59,7 @@ def test_what_happened_is_dated_by_when_it_happened_and_else_by_when_it_was_stor
     assert lifted == {"told late": 1.0, "stored": 1.0, "older": 0.5}
 
 
-def test_the_lift_is_told_in_the_words_of_the_question():
+def test_the_lift_is_told_in_the_words_of_the_query():
     [lifted] = by_time([dated("a", 9)], PERIOD, Tuning(time_weight=0.6))
 
     [reason] = lifted.why
@@ -111,7 +111,9 @@ def test_the_nearer_the_closer(one, other):
 
 
 def test_ranking_prefers_the_memory_of_that_time_and_keeps_all_others():
-    found = leg("keyword", memory("today"), memory("then", created=days_ago(9)), memory("ever", created=days_ago(900)))
+    found = retriever(
+        "keyword", memory("today"), memory("then", created=days_ago(9)), memory("ever", created=days_ago(900))
+    )
     tuning = plain(fusion="weighted", time_weight=1.5)
 
     assert ids(rank([found], tuning, limit=10, now=NOW)) == ["today", "then", "ever"]
@@ -119,7 +121,7 @@ def test_ranking_prefers_the_memory_of_that_time_and_keeps_all_others():
 
 
 def test_of_two_memories_of_that_time_the_more_relevant_stays_ahead():
-    found = leg("keyword", memory("better", created=days_ago(8.5)), memory("worse", created=days_ago(9)))
+    found = retriever("keyword", memory("better", created=days_ago(8.5)), memory("worse", created=days_ago(9)))
 
     ranking = rank([found], plain(fusion="weighted", time_weight=5), limit=10, now=NOW, period=PERIOD)
 

@@ -6,17 +6,17 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from recollect.errors import Invalid
-from recollect.ranking import PRESETS, Tuning, parse_tuning
+from retentive.errors import Invalid
+from retentive.ranking import PRESETS, Tuning, parse_tuning
 
 
-@pytest.mark.parametrize("knob", ["semantic_weight", "keyword_weight"])
-def test_weights_run_from_0_to_5(knob: str):
-    assert getattr(parse_tuning({knob: 0}), knob) == 0
-    assert getattr(parse_tuning({knob: 5}), knob) == 5
+@pytest.mark.parametrize("parameter", ["semantic_weight", "keyword_weight"])
+def test_weights_run_from_0_to_5(parameter: str):
+    assert getattr(parse_tuning({parameter: 0}), parameter) == 0
+    assert getattr(parse_tuning({parameter: 5}), parameter) == 5
     for outside in (-0.01, 5.01):
-        with pytest.raises(Invalid, match=knob):
-            parse_tuning({knob: outside})
+        with pytest.raises(Invalid, match=parameter):
+            parse_tuning({parameter: outside})
 
 
 def test_the_semantic_weight_is_1_by_default():
@@ -24,7 +24,7 @@ def test_the_semantic_weight_is_1_by_default():
 
 
 @pytest.mark.parametrize(
-    ("knob", "outside"),
+    ("parameter", "outside"),
     [
         ("rrf_k", 0),
         ("rrf_k", 1001),
@@ -50,16 +50,18 @@ def test_the_semantic_weight_is_1_by_default():
         ("quality", "divide"),
     ],
 )
-def test_a_value_out_of_range_is_refused_by_the_name_of_its_knob(knob: str, outside: object):
-    with pytest.raises(Invalid, match=f"^{knob}: .*not {outside!r}"):
-        parse_tuning({knob: outside})
+def test_a_value_out_of_range_is_refused_by_the_name_of_its_parameter(parameter: str, outside: object):
+    with pytest.raises(Invalid, match=f"^{parameter}: .*not {outside!r}"):
+        parse_tuning({parameter: outside})
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("knob", [name for name, field in Tuning.model_fields.items() if field.annotation is float])
-def test_no_knob_takes_nan_or_infinity(knob: str, value: float):
-    with pytest.raises(Invalid, match=knob):
-        parse_tuning({knob: value})
+@pytest.mark.parametrize(
+    "parameter", [name for name, field in Tuning.model_fields.items() if field.annotation is float]
+)
+def test_no_parameter_takes_nan_or_infinity(parameter: str, value: float):
+    with pytest.raises(Invalid, match=parameter):
+        parse_tuning({parameter: value})
 
 
 @pytest.mark.parametrize("weight", [math.nan, math.inf, -1.0])
@@ -68,9 +70,9 @@ def test_a_source_weight_is_a_finite_number_of_0_or_more(weight: float):
         parse_tuning({"source_weights": {"notes/*": weight}})
 
 
-def test_an_unknown_knob_is_answered_with_the_known_ones():
+def test_an_unknown_parameter_is_answered_with_the_known_ones():
     with pytest.raises(
-        Invalid, match=r"no knob 'keyword_wieght'; the knobs are fusion, semantic_weight, keyword_weight"
+        Invalid, match=r"no parameter 'keyword_wieght'; the parameters are fusion, semantic_weight, keyword_weight"
     ):
         parse_tuning({"keyword_wieght": 1})
 
@@ -83,23 +85,23 @@ def test_everything_wrong_is_named_at_once():
 
 
 @pytest.mark.parametrize("spelling", ["keyword_weight", "keywordWeight", "keyword-weight"])
-def test_a_knob_may_be_spelled_as_in_python_json_or_on_the_command_line(spelling: str):
+def test_a_parameter_may_be_spelled_as_in_python_json_or_on_the_command_line(spelling: str):
     assert parse_tuning({spelling: 2.5}).keyword_weight == 2.5
-    assert Tuning().with_knobs(**{spelling: 2.5}).keyword_weight == 2.5
+    assert Tuning().with_parameters(**{spelling: 2.5}).keyword_weight == 2.5
 
 
-def test_turning_a_knob_gives_a_new_tuning_and_keeps_the_other_knobs():
+def test_turning_a_parameter_gives_a_new_tuning_and_keeps_the_other_parameters():
     before = Tuning(rrf_k=7, source_weights={"notes/*": 2.0})
 
-    after = before.with_knobs(keyword_weight=2.0)
+    after = before.with_parameters(keyword_weight=2.0)
 
     assert before.keyword_weight == Tuning().keyword_weight
     assert after == Tuning(rrf_k=7, source_weights={"notes/*": 2.0}, keyword_weight=2.0)
 
 
-def test_turning_a_knob_too_far_is_refused():
+def test_turning_a_parameter_too_far_is_refused():
     with pytest.raises(Invalid, match="keyword_weight"):
-        Tuning().with_knobs(keyword_weight=6)
+        Tuning().with_parameters(keyword_weight=6)
 
 
 def test_a_tuning_cannot_be_changed_in_place():
@@ -114,26 +116,26 @@ def test_a_tuning_survives_being_written_as_json(by_alias: bool):
     assert parse_tuning(json.loads(tuning.model_dump_json(by_alias=by_alias))) == tuning
 
 
-def test_every_knob_tells_what_it_does():
+def test_every_parameter_tells_what_it_does():
     assert [name for name, field in Tuning.model_fields.items() if not field.description] == []
 
 
 @pytest.mark.parametrize(("limit", "pool"), [(1, 30), (10, 30), (20, 60), (100, 300)])
-def test_each_leg_fetches_three_times_the_limit_and_at_least_thirty(limit: int, pool: int):
+def test_each_retriever_fetches_three_times_the_limit_and_at_least_thirty(limit: int, pool: int):
     assert Tuning().pool(limit) == pool == max(3 * limit, 30)
 
 
 @pytest.mark.parametrize(("limit", "pool"), [(1, 50), (10, 50), (20, 100), (100, 500)])
-def test_where_absence_from_a_leg_counts_each_leg_fetches_five_times_the_limit(limit: int, pool: int):
+def test_where_absence_from_a_retriever_counts_each_retriever_fetches_five_times_the_limit(limit: int, pool: int):
     assert PRESETS["classic-rrf"].pool(limit) == PRESETS["relative-score"].pool(limit) == pool
 
 
-def test_a_leg_never_fetches_less_than_three_times_the_limit():
+def test_a_retriever_never_fetches_less_than_three_times_the_limit():
     assert parse_tuning({"pool_factor": 3, "pool_floor": 1}).pool(20) == 3 * 20
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_without_a_limit_each_leg_fetches_as_many_as_allowed(limit: int):
+def test_without_a_limit_each_retriever_fetches_as_many_as_allowed(limit: int):
     assert Tuning().pool(limit) == 1000
 
 

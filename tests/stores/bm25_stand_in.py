@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import psycopg
 
-from recollect.words import K1, B
+from retentive.text.analysis import K1, B
 
 INDEX = "CREATE INDEX CONCURRENTLY memories_by_bm25 ON memories USING bm25 (length)"
 
 _OBJECTS = f"""
     CREATE SCHEMA "text search %";
-    SET LOCAL search_path = "text search %", recollect;
+    SET LOCAL search_path = "text search %", retentive;
 
     CREATE ACCESS METHOD bm25 TYPE INDEX HANDLER bthandler;
     CREATE OPERATOR CLASS lengths DEFAULT FOR TYPE integer USING bm25 AS
       OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint4cmp (integer, integer);
 
     CREATE TABLE frequencies AS
-      SELECT word AS lexeme, ndoc FROM ts_stat('SELECT to_tsvector(''simple'', terms) FROM recollect.memories');
-    CREATE TABLE corpus AS SELECT count(*) AS memories, avg(length - 4) AS length FROM recollect.memories;
+      SELECT word AS lexeme, ndoc FROM ts_stat('SELECT to_tsvector(''simple'', terms) FROM retentive.memories');
+    CREATE TABLE corpus AS SELECT count(*) AS memories, avg(length - 4) AS length FROM retentive.memories;
 
     CREATE TYPE bm25query AS (words text, index_name text);
     CREATE FUNCTION to_bm25query(input_text text, index_name text) RETURNS bm25query

@@ -1,4 +1,4 @@
-"""Memories, vectors and questions to a store in one line each, so that a test shows only what it is about."""
+"""Memories, vectors and queries to a store in one line each, so that a test shows only what it is about."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from recollect.models import Memory, Model, Scope
-from recollect.stores import Found, Record, Store, Vector
+from retentive.models import Memory, Model, Scope
+from retentive.stores import Found, Record, Store, Vector
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 DIMENSION = 16
@@ -68,8 +68,8 @@ def ids(store: Store, found: Iterable[Found]) -> list[str]:
     return [memories[key].id for key in keys]
 
 
-def by_words(store: Store, question: str, scope: Scope = HERE, *, limit: int = ALL, **options: Any) -> list[str]:
-    return ids(store, store.search_words(question, scope, limit=limit, **options))
+def by_words(store: Store, query: str, scope: Scope = HERE, *, limit: int = ALL, **options: Any) -> list[str]:
+    return ids(store, store.search_words(query, scope, limit=limit, **options))
 
 
 def by_vector(store: Store, asked: Vector, scope: Scope = HERE, *, limit: int = ALL, **options: Any) -> list[str]:

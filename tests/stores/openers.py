@@ -12,16 +12,16 @@ from uuid import uuid4
 from qdrant_client import QdrantClient
 from qdrant_client.common import client_warnings
 
-from recollect.stores import Store, open_store
-from recollect.stores.in_memory import InMemoryStore
-from recollect.stores.qdrant import QdrantStore
-from recollect.stores.qdrant.address import Address, parse_address
-from recollect.stores.qdrant.connection import connect
-from recollect.stores.qdrant.sparse import MEAN_LENGTH
+from retentive.stores import Store, open_store
+from retentive.stores.in_memory import InMemoryStore
+from retentive.stores.qdrant import QdrantStore
+from retentive.stores.qdrant.address import Address, parse_address
+from retentive.stores.qdrant.connection import connect
+from retentive.stores.qdrant.sparse import MEAN_LENGTH
 from tests.stores import postgres_server
 from tests.stores.qdrant_edge import open_edge
 
-QDRANT_SERVER = os.environ.get("RECOLLECT_TEST_QDRANT", "")
+QDRANT_SERVER = os.environ.get("RETENTIVE_TEST_QDRANT", "")
 """A server to run the contract on as well, such as qdrant+http://127.0.0.1:6333; `edge` for the engine in process."""
 
 

@@ -1,6 +1,6 @@
 """A real PostgreSQL server with pgvector for tests: started once a run, from the binaries of a package.
 
-`RECOLLECT_TEST_PG` names another server to use instead, by the address of a database from which others may be made.
+`RETENTIVE_TEST_PG` names another server to use instead, by the address of a database from which others may be made.
 `address()` gives a database with an empty store in it.
 """
 
@@ -25,7 +25,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-_ELSEWHERE = os.environ.get("RECOLLECT_TEST_PG")  # read before the tests take our settings away
+_ELSEWHERE = os.environ.get("RETENTIVE_TEST_PG")  # read before the tests take our settings away
 _numbers = itertools.count()
 _used: list[str] = []
 
@@ -183,11 +183,11 @@ def address(*, empty: bool = False) -> str:
     """
     name = None if empty else _left()
     if name is None:
-        name = f"recollect_{os.getpid()}_{next(_numbers)}"
+        name = f"retentive_{os.getpid()}_{next(_numbers)}"
         execute("CREATE DATABASE {}", name)
         atexit.register(drop, name)
         if not empty:
-            from recollect.stores import open_store
+            from retentive.stores import open_store
 
             open_store(_in(name)).close()
             _used.append(name)
@@ -202,15 +202,15 @@ def _left() -> str | None:
     if name is not None:
         with psycopg.connect(_in(name)) as connection:
             tables = connection.execute(
-                "SELECT tablename FROM pg_tables WHERE schemaname = 'recollect' AND tablename NOT IN "
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'retentive' AND tablename NOT IN "
                 "('schema_version', 'state') ORDER BY tablename = 'models'"
             ).fetchall()
-            connection.execute("UPDATE recollect.state SET active_model = NULL")
+            connection.execute("UPDATE retentive.state SET active_model = NULL")
             for (table,) in tables:
                 if table not in ("profiles", "projects"):
-                    connection.execute(sql.SQL("DELETE FROM recollect.{}").format(sql.Identifier(table)))
-            connection.execute("DELETE FROM recollect.projects")
-            connection.execute("DELETE FROM recollect.profiles")
+                    connection.execute(sql.SQL("DELETE FROM retentive.{}").format(sql.Identifier(table)))
+            connection.execute("DELETE FROM retentive.projects")
+            connection.execute("DELETE FROM retentive.profiles")
     return name
 
 

@@ -17,8 +17,8 @@ from qdrant_client import QdrantClient
 from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
-from recollect.stores.qdrant import QdrantStore
-from recollect.stores.qdrant.sparse import WORDS
+from retentive.stores.qdrant import QdrantStore
+from retentive.stores.qdrant.sparse import WORDS
 
 _MODES = {
     None: None,
@@ -33,7 +33,7 @@ def open_edge(folder: Path) -> QdrantStore:
     """A store on the real engine; not on disk, if that can be, because the engine makes sure of every step there."""
     shared = Path("/dev/shm")
     roomy = shared.is_dir() and shutil.disk_usage(shared).free > 1_000_000_000
-    place = Path(tempfile.mkdtemp(prefix="recollect-", dir=shared)) if roomy else folder / "edge"
+    place = Path(tempfile.mkdtemp(prefix="retentive-", dir=shared)) if roomy else folder / "edge"
     return QdrantStore(cast("QdrantClient", EdgeQdrant(place)))
 
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from recollect.errors import Unavailable
-from recollect.models import Key, Recall, Scope
-from recollect.ranking import Tuning
-from recollect.recall import Question, recall
-from recollect.stores import Found, Store, Vector
-from recollect.stores.at_once import Asked, AtOnce, Both, Seen
-from recollect.stores.in_memory import InMemoryStore
+from retentive.errors import Unavailable
+from retentive.models import Key, Recall, Scope
+from retentive.pipeline.recall import Query, recall
+from retentive.ranking import Tuning
+from retentive.stores import Found, Store, Vector
+from retentive.stores.at_once import Asked, AtOnce, Both, Seen
+from retentive.stores.in_memory import InMemoryStore
 from tests.stores.build import HERE, MODEL, NOW, embedded, record, vector
 
 
@@ -30,9 +30,9 @@ class Distant:
         self.requests.append("search_both")
         words: list[Found] = []
         vectors: list[Found] = []
-        if asked.question is not None:
+        if asked.query is not None:
             words = self.here.search_words(
-                asked.question, asked.scope, limit=asked.limit, exclude=asked.exclude, common=asked.common
+                asked.query, asked.scope, limit=asked.limit, exclude=asked.exclude, common=asked.common
             )
         if asked.vector is not None:
             vectors = self.here.search_vectors(asked.vector, asked.scope, limit=asked.depth, exclude=asked.exclude)
@@ -45,8 +45,8 @@ class Distant:
 
     def _seen(self, asked: Asked, keys: Sequence[Key]) -> Seen:
         seen = Seen(dict(self.here.fetch(keys)))
-        if asked.question is not None:
-            seen.by_words.update(self.here.score_words(asked.question, asked.scope, keys))
+        if asked.query is not None:
+            seen.by_words.update(self.here.score_words(asked.query, asked.scope, keys))
         if asked.vector is not None:
             seen.by_vector.update(self.here.score_vectors(asked.vector, keys))
         return seen
@@ -85,32 +85,32 @@ def fill(store: Store) -> None:
 
 
 def ask(
-    store: Store, threads: ThreadPoolExecutor, *, scope: Scope = HERE, text: str = "green tea", **knobs: Any
+    store: Store, threads: ThreadPoolExecutor, *, scope: Scope = HERE, text: str = "green tea", **parameters: Any
 ) -> Recall:
-    question = Question(text, scope, Tuning(**knobs), 5, NOW, (), vector(3) if text.strip() else None)
-    return recall(question, store, lambda: None, threads)
+    query = Query(text, scope, Tuning(**parameters), 5, NOW, (), vector(3) if text.strip() else None)
+    return recall(query, store, lambda: None, threads)
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "parameters",
     [{}, {"fusion": "rrf"}, {"semantic_weight": 0}, {"keyword_weight": 0}, {"diversity": 0.3}, {"neighbour_weight": 0}],
-    ids=lambda knobs: ",".join(knobs) or "default",
+    ids=lambda parameters: ",".join(parameters) or "default",
 )
 @pytest.mark.parametrize(
     "scope", [HERE, Scope(sessions=("s1",)), Scope(profile="nobody")], ids=["all", "session", "none"]
 )
-def test_the_answer_is_that_of_separate_requests(threads: ThreadPoolExecutor, scope: Scope, knobs: dict[str, Any]):
+def test_the_answer_is_that_of_separate_requests(threads: ThreadPoolExecutor, scope: Scope, parameters: dict[str, Any]):
     distant = Distant()
     fill(distant.here)
     assert isinstance(distant, AtOnce)
     assert not isinstance(distant.here, AtOnce)
 
-    answers = [ask(store, threads, scope=scope, **knobs) for store in (distant, distant.here)]
+    answers = [ask(store, threads, scope=scope, **parameters) for store in (distant, distant.here)]
 
     assert answers[0].hits == answers[1].hits
-    assert [(leg.name, leg.ran, leg.found, leg.note) for leg in answers[0].legs] == [
-        (leg.name, leg.ran, leg.found, leg.note) for leg in answers[1].legs
-    ]
+    assert [
+        (retriever.name, retriever.ran, retriever.found, retriever.note) for retriever in answers[0].retrievers
+    ] == [(retriever.name, retriever.ran, retriever.found, retriever.note) for retriever in answers[1].retrievers]
 
 
 @pytest.mark.parametrize("text", ["green tea", "tea milk coffee deploy who", "tea " * 50])
@@ -123,7 +123,7 @@ def test_a_recall_is_three_requests_however_much_it_finds(threads: ThreadPoolExe
     assert store.requests == ["search_both", "neighbours", "look"]
 
 
-def test_a_question_without_a_word_asks_nothing(threads: ThreadPoolExecutor):
+def test_a_query_without_a_word_asks_nothing(threads: ThreadPoolExecutor):
     store = Distant()
     fill(store.here)
 
@@ -139,7 +139,7 @@ def test_without_an_embedder_the_words_answer_alone_and_say_so(threads: ThreadPo
     store = Distant()
     fill(store.here)
 
-    answer = recall(Question("green tea", HERE, Tuning(), 5, NOW), cast("Store", store), broken, threads)
+    answer = recall(Query("green tea", HERE, Tuning(), 5, NOW), cast("Store", store), broken, threads)
 
     assert answer.hits
     assert (answer.degraded, answer.degraded_reason) == ("keyword-only", "the embedder is away")

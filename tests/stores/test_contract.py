@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.errors import Conflict, Invalid, NotFound
-from recollect.models import KINDS, Day, Memory, Model, Project, Scope, Session
-from recollect.stores import Found, Record, Store, open_store
-from recollect.stores.in_memory import InMemoryStore
+from retentive.errors import Conflict, Invalid, NotFound
+from retentive.models import KINDS, Day, Memory, Model, Project, Scope, Session
+from retentive.stores import Found, Record, Store, open_store
+from retentive.stores.in_memory import InMemoryStore
 from tests.stores.build import (
     ALL,
     HERE,
@@ -473,7 +473,7 @@ def test_stats_count_what_the_store_holds(store: Store):
 def test_an_empty_store_answers_everything_with_nothing(store: Store):
     assert store.search_words("anything", HERE, limit=5) == store.search_vectors(vector(0), HERE, limit=5) == []
     assert store.score_words("anything", HERE, []) == store.score_vectors(vector(0), []) == store.vectors([]) == {}
-    assert (store.fetch([]), listed(store), store.model(), store.kept("x")) == ({}, [], None, None)
+    assert (store.fetch([]), listed(store), store.model(), store.get_value("x")) == ({}, [], None, None)
     assert (store.stats().memories, store.stats().unembedded) == (0, 0)
     assert store.unembedded(MODEL, limit=5) == {}
     assert store.count_unembedded(MODEL) == 0
@@ -573,7 +573,7 @@ def test_pitfall_9_a_name_that_does_not_exist_never_widens_the_scope(store: Stor
     assert (store.remove_scope(scope), len(listed(store))) == (0, 2)
 
 
-def test_the_words_of_a_question_never_match_the_bookkeeping_of_a_scope(store: Store):
+def test_the_words_of_a_query_never_match_the_bookkeeping_of_a_scope(store: Store):
     store.add([record(1, session="kitchen", project="house", profile="default")], model=None)
 
     assert by_words(store, "p1 r1 s1 k1 scope terms kitchen house default episodic") == []
@@ -621,7 +621,7 @@ LIBRARY = {
 
 
 @pytest.mark.parametrize(
-    ("question", "expected"),
+    ("query", "expected"),
     [
         ('"deploy"', ["deploy"]),
         ('"never again', ["quotes"]),
@@ -674,13 +674,11 @@ LIBRARY = {
     ],
     ids=lambda value: repr(value[:24]) if isinstance(value, str) else "",
 )
-def test_pitfall_10_any_text_is_a_safe_question_and_finds_what_it_should(
-    store: Store, question: str, expected: list[str]
-):
+def test_pitfall_10_any_text_is_a_safe_query_and_finds_what_it_should(store: Store, query: str, expected: list[str]):
     names = {id_of(number): name for number, name in enumerate(LIBRARY)}
     store.add([record(number, text) for number, text in enumerate(LIBRARY.values())], model=None)
 
-    found = [names[id] for id in by_words(store, question)]
+    found = [names[id] for id in by_words(store, query)]
 
     assert found[:1] == expected[:1]
     assert sorted(found) == sorted(expected)
@@ -762,12 +760,12 @@ def test_scores_by_words_are_those_of_the_search_and_0_where_nothing_matches(sto
     texts = ["tea with milk", "green tea green cup", "milk", "coffee", "tea " * 30, "a cup"]
     store.add([record(number, f"{texts[number % 6]} note{number}") for number in range(36)], model=None)
     store.remove([id_of(0), id_of(7)])
-    question = "green tea note8"
-    found = {one.key: one.score for one in store.search_words(question, HERE, limit=ALL)}
-    few = {one.key: one.score for one in store.search_words(question, HERE, limit=ALL, common=0.3)}
+    query = "green tea note8"
+    found = {one.key: one.score for one in store.search_words(query, HERE, limit=ALL)}
+    few = {one.key: one.score for one in store.search_words(query, HERE, limit=ALL, common=0.3)}
     everyone = [one.key for one in store.search_words(" ".join(texts), HERE, limit=ALL)]
 
-    scores = store.score_words(question, HERE, everyone)
+    scores = store.score_words(query, HERE, everyone)
 
     assert len(everyone) == 34
     assert scores == {key: pytest.approx(found.get(key, 0.0), abs=1e-6) for key in everyone}
@@ -964,12 +962,12 @@ def test_a_setting_is_kept_changed_and_forgotten(store: Store):
     store.keep({"tuning": '{"rrf_k": 10}'})
     store.keep({"other": "ü"})
     store.keep({"tuning": "{}"})
-    assert (store.kept("tuning"), store.kept("other")) == ("{}", "ü")
+    assert (store.get_value("tuning"), store.get_value("other")) == ("{}", "ü")
 
     store.keep({"tuning": None})
     store.keep({"tuning": None})
 
-    assert (store.kept("tuning"), store.kept("other")) == (None, "ü")
+    assert (store.get_value("tuning"), store.get_value("other")) == (None, "ü")
 
 
 # The long walk
@@ -1049,12 +1047,12 @@ def walk_along(real_store: Store, twin: Store, *, seed: int, steps: int) -> None
         change = step(dice, number, known)
         assert outcome(change, real_store) == outcome(change, twin)
 
-        scope, question = dice.choice(WALK_SCOPES), " ".join(dice.sample(VOCABULARY, 3))
+        scope, query = dice.choice(WALK_SCOPES), " ".join(dice.sample(VOCABULARY, 3))
         common = dice.choice([1.0, 0.2])
         asked = vector(dice.randrange(10**6))
         assert real_store.list(scope, limit=ALL) == twin.list(scope, limit=ALL)
         words, expected = (
-            scored(store, store.search_words(question, scope, limit=ALL, common=common)) for store in (real_store, twin)
+            scored(store, store.search_words(query, scope, limit=ALL, common=common)) for store in (real_store, twin)
         )
         assert words == pytest.approx(expected, rel=1e-5, abs=1e-6)  # some stores count in single precision
         near, expected = (scored(store, store.search_vectors(asked, scope, limit=ALL)) for store in (real_store, twin))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.models import Scope
-from recollect.stores import Store
+from retentive.models import Scope
+from retentive.stores import Store
 from tests.stores.test_contract import HERE, id_of, record, store
 
 __all__ = ["store"]
@@ -16,8 +16,8 @@ def ids_of(store: Store, pair):
     return tuple(None if key is None else found[key].id for key in pair)
 
 
-def keys_by_id(store: Store, question: str) -> dict[str, object]:
-    found = store.search_words(question, HERE, limit=100)
+def keys_by_id(store: Store, query: str) -> dict[str, object]:
+    found = store.search_words(query, HERE, limit=100)
     memories = store.fetch([one.key for one in found])
     return {memory.id: key for key, memory in memories.items()}
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import NotFound
-from recollect.models import Judgement, Scope
-from recollect.stores import Store
+from retentive.errors import NotFound
+from retentive.models import Judgement, Scope
+from retentive.stores import Store
 from tests.stores.build import NOW, id_of, record
 from tests.stores.openers import OPENERS
 
@@ -27,8 +27,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def said(question: str, number: int, relevance: int = 1, **fields: Any) -> Judgement:
-    return Judgement(question, id_of(number), relevance, fields.pop("created", NOW), **fields)
+def said(query: str, number: int, relevance: int = 1, **fields: Any) -> Judgement:
+    return Judgement(query, id_of(number), relevance, fields.pop("created", NOW), **fields)
 
 
 def test_judgements_come_back_with_every_field_in_the_order_given(store: Store):
@@ -54,7 +54,7 @@ def test_times_come_back_in_utc(store: Store):
     assert found.created.utcoffset() == timedelta(0)
 
 
-def test_a_later_judgement_takes_the_place_of_an_earlier_one_of_the_same_question_and_memory(store: Store):
+def test_a_later_judgement_takes_the_place_of_an_earlier_one_of_the_same_query_and_memory(store: Store):
     store.judge([said("where?", 1, 1), said("where?", 2, 1)])
 
     store.judge([said("where?", 1, 0, created=NOW + timedelta(days=1))])
@@ -63,7 +63,7 @@ def test_a_later_judgement_takes_the_place_of_an_earlier_one_of_the_same_questio
     assert store.judgements("default")[0].created == NOW + timedelta(days=1)
 
 
-def test_the_same_words_asked_of_a_project_are_another_question(store: Store):
+def test_the_same_words_asked_of_a_project_are_another_query(store: Store):
     store.judge([said("where?", 1, 1), said("where?", 1, 0, project="home")])
 
     assert [one.project for one in store.judgements("default")] == [None, "home"]
@@ -111,5 +111,5 @@ def test_judgements_can_be_taken_back_one_by_one(store: Store):
     gone = store.unjudge([said("where?", 1, 0), said("where?", 3), said("where?", 2, project="nowhere")])
 
     assert gone == 1
-    left = [(one.question, one.memory, one.project) for one in store.judgements("default")]
+    left = [(one.query, one.memory, one.project) for one in store.judgements("default")]
     assert left == [("where?", id_of(1), "home"), ("where?", id_of(2), None), ("when?", id_of(1), None)]

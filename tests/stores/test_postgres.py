@@ -17,17 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import Conflict, Invalid, MissingExtra, Unavailable
-from recollect.models import Memory, Model, Scope
-from recollect.ranking import Tuning
-from recollect.recall import Question, recall
-from recollect.stores import Record, Store, open_store, public_address
-from recollect.stores.at_once import Asked, AtOnce
-from recollect.stores.in_memory import InMemoryStore
-from recollect.stores.postgres import PostgresStore, counts, tending, vector_index
-from recollect.stores.postgres import recalling as recalling_module
-from recollect.stores.postgres.adaptation import Half, Single, escaped, unescaped
-from recollect.stores.postgres.address import parse_address
+from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
+from retentive.models import Memory, Model, Scope
+from retentive.pipeline.recall import Query, recall
+from retentive.ranking import Tuning
+from retentive.stores import Record, Store, open_store, public_address
+from retentive.stores.at_once import Asked, AtOnce
+from retentive.stores.in_memory import InMemoryStore
+from retentive.stores.postgres import PostgresStore, counts, tending, vector_index
+from retentive.stores.postgres import hybrid_query as recalling_module
+from retentive.stores.postgres.address import parse_address
+from retentive.stores.postgres.type_adapters import Half, Single, escaped, unescaped
 from tests.stores import postgres_server
 from tests.stores.build import (
     ALL,
@@ -75,7 +75,7 @@ def store() -> Iterator[PostgresStore]:
 def connected(address: str) -> Iterator[psycopg.Connection]:
     """A connection of somebody else's, who knows the schema."""
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect, public")
+        connection.execute("SET search_path = retentive, public")
         yield connection
 
 
@@ -106,7 +106,7 @@ def test_names_and_settings_may_hold_what_postgresql_cannot(store: PostgresStore
     assert store.sessions("default")[0].name == "a\0b"
     assert listed(store, Scope(project="half \ud83d")) == [id_of(1)]
     assert store.get([id_of(1)])[0].speaker == "\ufdd0"
-    assert store.kept_under("n") == {"n\0": "v\0\ufdd0"}
+    assert store.list_values("n") == {"n\0": "v\0\ufdd0"}
 
 
 def test_a_memory_of_a_million_characters_is_stored_and_found(store: PostgresStore):
@@ -226,7 +226,7 @@ def test_a_new_model_has_its_index_before_it_serves_and_the_old_one_leaves_nothi
     left = store._connections.read(
         lambda one: one.execute(
             "SELECT (SELECT count(DISTINCT model) FROM vectors), "
-            "(SELECT count(*) FROM pg_indexes WHERE schemaname = 'recollect' AND indexname LIKE 'vectors_near%')"
+            "(SELECT count(*) FROM pg_indexes WHERE schemaname = 'retentive' AND indexname LIKE 'vectors_near%')"
         ).fetchall()
     )
     assert left == [(1, 1)]
@@ -253,12 +253,14 @@ def test_the_index_is_made_by_itself_when_it_is_due(
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("knobs", [{}, {"fusion": "rrf"}, {"keyword_weight": 0}, {"diversity": 0.3}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"fusion": "rrf"}, {"keyword_weight": 0}, {"diversity": 0.3}], ids=str)
 @pytest.mark.parametrize("scope", [HERE, Scope(sessions=("s1",)), Scope(profile="nobody")], ids=["all", "one", "none"])
-def test_a_recall_gives_what_it_gives_on_the_store_in_memory(store: PostgresStore, scope: Scope, knobs: dict[str, Any]):
+def test_a_recall_gives_what_it_gives_on_the_store_in_memory(
+    store: PostgresStore, scope: Scope, parameters: dict[str, Any]
+):
     twin = InMemoryStore()
     with ThreadPoolExecutor(2) as threads:
-        ours, theirs = (ask(fill(one), threads, scope=scope, **knobs) for one in (store, twin))
+        ours, theirs = (ask(fill(one), threads, scope=scope, **parameters) for one in (store, twin))
 
     assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
     assert [hit.score for hit in ours.hits] == pytest.approx([hit.score for hit in theirs.hits], abs=1e-6)
@@ -291,7 +293,7 @@ def test_counts_are_folded_and_stay_right(store: PostgresStore, monkeypatch: pyt
 
 
 def test_changes_alone_are_folded_too(store: PostgresStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("recollect.stores.postgres._FOLDED_EVERY", 5)
+    monkeypatch.setattr("retentive.stores.postgres._FOLDED_EVERY", 5)
     store.add([record(1, "tea")], model=None)
     for n in range(20):
         store.update(Record(memory(1, f"tea number{n}")), model=None)
@@ -311,7 +313,7 @@ def test_changes_alone_are_folded_too(store: PostgresStore, monkeypatch: pytest.
 def recalling(store: Store) -> Iterator[object]:
     with ThreadPoolExecutor(2) as threads:
         yield lambda text, scope=HERE, limit=10: recall(
-            Question(text, scope, Tuning(), limit, NOW, (), vector(3)), store, lambda: None, threads
+            Query(text, scope, Tuning(), limit, NOW, (), vector(3)), store, lambda: None, threads
         )
 
 
@@ -344,8 +346,8 @@ def test_a_vector_of_the_old_model_is_not_compared_with_those_of_one_that_somebo
 
         first, second = ask("tea"), ask("tea")
 
-        assert [leg.found for leg in first.legs if leg.name == "semantic"] == [0]
-        assert [leg.found for leg in second.legs if leg.name == "semantic"] == [5]
+        assert [retriever.found for retriever in first.retrievers if retriever.name == "semantic"] == [0]
+        assert [retriever.found for retriever in second.retrievers if retriever.name == "semantic"] == [5]
         assert ours.model() == OTHER
 
 
@@ -400,7 +402,7 @@ def test_a_schema_of_a_newer_version_or_of_another_program_is_refused_and_left_a
         connection.execute("CREATE SCHEMA theirs")
         connection.execute("CREATE TABLE theirs.memories (id int)")
 
-    with pytest.raises(Invalid, match=r"newer Recollect \(schema 99.*pip install -U"):
+    with pytest.raises(Invalid, match=r"newer Retentive \(schema 99.*pip install -U"):
         PostgresStore(address)
     with pytest.raises(Invalid, match=r"another program's; name another one with \?schema="):
         PostgresStore(f"{address}&schema=theirs")
@@ -492,11 +494,11 @@ def test_a_password_is_not_shown(address: str, shown: str):
 def test_without_the_driver_the_error_is_the_line_to_type(monkeypatch: pytest.MonkeyPatch):
     import sys
 
-    for name in [name for name in sys.modules if name.startswith("recollect.stores.postgres")]:
+    for name in [name for name in sys.modules if name.startswith("retentive.stores.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'recollect\[postgres\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'retentive\[postgres\]'"):
         open_store("postgresql:///x")
 
 

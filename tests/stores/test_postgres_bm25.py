@@ -14,20 +14,20 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from recollect.models import Recall, Scope
-from recollect.ranking import Tuning
-from recollect.recall import Question, recall
-from recollect.stores import Found
-from recollect.stores.at_once import Asked
-from recollect.stores.postgres import PostgresStore, bm25_extension, recalling, tending
-from recollect.stores.postgres.pools import Connection
+from retentive.models import Recall, Scope
+from retentive.pipeline.recall import Query, recall
+from retentive.ranking import Tuning
+from retentive.stores import Found
+from retentive.stores.at_once import Asked
+from retentive.stores.postgres import PostgresStore, bm25_extension, recalling, tending
+from retentive.stores.postgres.pools import Connection
 from tests.stores import bm25_stand_in, postgres_server
 from tests.stores.build import HERE, MODEL, NOW, embedded, id_of, record, vector
 from tests.stores.postgres_proxy import proxied
 
 WORDS = ["tea", "milk", "lemon", "cup", "green", "v2.13.0", "err_conn_42", "straße", "東京", "coffee", "spoon", "pot"]
 OTHERS = [f"w{n}" for n in range(30)]
-QUESTIONS = [
+QUERIES = [
     "green tea with milk",
     "which cup broke on err_conn_42?",
     "v2.13.0 spoon",
@@ -65,7 +65,7 @@ def stood_in() -> str:
     address = filled()
     bm25_stand_in.make(address)
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("SET search_path = recollect")
+        connection.execute("SET search_path = retentive")
         connection.execute(bm25_stand_in.INDEX.encode())
     return address
 
@@ -90,17 +90,17 @@ def filled() -> str:
     return address
 
 
-def asked(question: str, scope: Scope = HERE, limit: int = 10, exclude: tuple[str, ...] = ()) -> Asked:
-    return Asked(question, None, scope, limit, limit, exclude)
+def asked(query: str, scope: Scope = HERE, limit: int = 10, exclude: tuple[str, ...] = ()) -> Asked:
+    return Asked(query, None, scope, limit, limit, exclude)
 
 
-def words(store: PostgresStore, question: str, **more: object) -> list[Found]:
-    return list(store.search_both(asked(question, **more)).words)  # type: ignore[arg-type]
+def words(store: PostgresStore, query: str, **more: object) -> list[Found]:
+    return list(store.search_both(asked(query, **more)).words)  # type: ignore[arg-type]
 
 
 def recalled(store: PostgresStore, text: str) -> Recall:
     with ThreadPoolExecutor(2) as threads:
-        return recall(Question(text, HERE, Tuning(), 10, NOW, (), vector(3)), store, lambda: None, threads)
+        return recall(Query(text, HERE, Tuning(), 10, NOW, (), vector(3)), store, lambda: None, threads)
 
 
 def index_there(store: PostgresStore) -> bool:
@@ -153,16 +153,16 @@ def test_the_extension_chooses_and_what_is_found_and_its_scores_are_the_same(
     without: str, stood_in: str, monkeypatch: pytest.MonkeyPatch
 ):
     with opened(without) as plain, opened(stood_in) as ranked:
-        for question in QUESTIONS:
+        for query in QUERIES:
             with statements(monkeypatch) as sent:
                 for more in ({}, {"limit": 3}, {"exclude": (id_of(1), id_of(50), id_of(200))}):
-                    ours, theirs = words(ranked, question, **more), words(plain, question, **more)
+                    ours, theirs = words(ranked, query, **more), words(plain, query, **more)
                     assert len(ours) > 2
                     assert [one.key for one in ours] == [one.key for one in theirs]
                     assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-6)
             assert ["<@>" in text for text in sent] == [True, False] * 3
-        for question in QUESTIONS:
-            ours, theirs = recalled(ranked, question), recalled(plain, question)
+        for query in QUERIES:
+            ours, theirs = recalled(ranked, query), recalled(plain, query)
             assert [hit.id for hit in ours.hits] == [hit.id for hit in theirs.hits]
             assert [hit.score for hit in ours.hits] == pytest.approx([hit.score for hit in theirs.hits], abs=1e-6)
 
@@ -207,7 +207,7 @@ def test_of_memories_that_are_equally_good_the_first_is_found_whatever_the_exten
         store.tend()
         with psycopg.connect(fresh, autocommit=True) as connection:
             connection.execute(
-                "CLUSTER recollect.memories USING memories_id_key"
+                "CLUSTER retentive.memories USING memories_id_key"
             )  # the last to be stored is read first
         bm25_stand_in.replace_score(fresh, "CASE WHEN document LIKE '%kettl%' THEN -1.0 ELSE 0 END")
 
@@ -246,26 +246,26 @@ def test_what_is_found_came_by_way_of_the_extension(fresh: str, monkeypatch: pyt
     assert turned[0].score < before[0].score
 
 
-@pytest.mark.parametrize(("question", "terms"), [("half a spoon", {"spoon"}), ("half", {"half"})])
+@pytest.mark.parametrize(("query", "terms"), [("half a spoon", {"spoon"}), ("half", {"half"})])
 def test_words_of_every_third_memory_are_not_what_it_goes_by_unless_there_are_no_others(
-    stood_in: str, question: str, terms: set[str]
+    stood_in: str, query: str, terms: set[str]
 ):
     with opened(stood_in) as store:
-        ground = store._connections.read(lambda one: store._ground(one, asked(question)))
+        ground = store._connections.read(lambda one: store._ground(one, asked(query)))
 
     assert set(recalling._telling(ground.footing)) == terms
 
 
-@pytest.mark.parametrize("question", ["tea 🚀", "🚀"])
-def test_a_question_with_a_sign_that_its_parser_drops_is_answered_without_it(
-    fresh: str, question: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("query", ["tea 🚀", "🚀"])
+def test_a_query_with_a_sign_that_its_parser_drops_is_answered_without_it(
+    fresh: str, query: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bm25_extension, "MAKE", bm25_stand_in.INDEX)
     with opened(fresh) as store, statements(monkeypatch) as sent:
         store.add([record(1000, "🚀")], model=None)
         store.tend()
 
-        found = words(store, question)
+        found = words(store, query)
 
         assert id_of(1000) in {memory.id for memory in store.fetch([one.key for one in found]).values()}
     assert "<@>" not in sent[0]
@@ -361,7 +361,7 @@ def test_a_build_that_was_broken_off_is_not_used_and_is_made_good(fresh: str, mo
         store.tend()
         with psycopg.connect(fresh) as connection:
             connection.execute(
-                "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'recollect.memories_by_bm25'::regclass"
+                "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'retentive.memories_by_bm25'::regclass"
             )
         assert "memories_by_bm25 is not complete" in store.check()[0]
         words(store, "green tea")

@@ -12,9 +12,9 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from recollect.errors import Unavailable
-from recollect.models import Scope
-from recollect.stores.postgres import PostgresStore
+from retentive.errors import Unavailable
+from retentive.models import Scope
+from retentive.stores.postgres import PostgresStore
 from tests.stores import postgres_server
 from tests.stores.build import HERE, MODEL, by_words, embedded, id_of, listed, record, vector
 from tests.stores.postgres_proxy import proxied
@@ -172,7 +172,7 @@ def terminate(server: Server) -> None:
     with psycopg.connect(server.address(), autocommit=True) as connection:
         for _ in range(20):
             connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'recollect'"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'retentive'"
             )
             time.sleep(0.02)
 
@@ -283,7 +283,7 @@ def test_recalls_read_from_the_replica_and_still_see_what_this_process_wrote(ser
 
         there.execute("SELECT pg_wal_replay_resume()")
         until(lambda: by_words(theirs, "tea") == [id_of(1), id_of(2)])
-        busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'recollect'"
+        busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'retentive'"
         assert by_words(ours, "tea") == [id_of(1), id_of(2)]
         assert there.execute(busy).fetchone() == (2,)
 

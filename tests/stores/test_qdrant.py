@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from qdrant_client import models as q
 
-from recollect.engine import Engine
-from recollect.errors import Conflict, Invalid, MissingExtra, Unavailable
-from recollect.models import Model, Recall, Scope
-from recollect.ranking import Tuning
-from recollect.recall import Question, recall
-from recollect.stores import Once, Record, Store, open_store, public_address
-from recollect.stores.at_once import AtOnce
-from recollect.stores.in_memory import InMemoryStore
-from recollect.stores.qdrant import QdrantStore, entries, layout, requests, versions, writing
-from recollect.stores.qdrant.address import CollectionSettings, parse_address
-from recollect.stores.qdrant.points import point_of
-from recollect.stores.qdrant.sparse import MEAN_LENGTH, number_of
+from retentive.engine import Engine
+from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
+from retentive.models import Model, Recall, Scope
+from retentive.pipeline.recall import Query, recall
+from retentive.ranking import Tuning
+from retentive.stores import IdempotencyKey, Record, Store, open_store, public_address
+from retentive.stores.at_once import AtOnce
+from retentive.stores.in_memory import InMemoryStore
+from retentive.stores.qdrant import QdrantStore, entries, layout, requests, versions, writing
+from retentive.stores.qdrant.address import CollectionSettings, parse_address
+from retentive.stores.qdrant.points import point_of
+from retentive.stores.qdrant.sparse import MEAN_LENGTH, number_of
 from tests.compass import Compass
 from tests.stores.build import (
     HERE,
@@ -102,10 +102,10 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def ask(
-    store: Store, threads: ThreadPoolExecutor, *, scope: Scope = HERE, text: str = "green tea", **knobs: Any
+    store: Store, threads: ThreadPoolExecutor, *, scope: Scope = HERE, text: str = "green tea", **parameters: Any
 ) -> Recall:
-    question = Question(text, scope, Tuning(**knobs), 5, NOW, (), vector(3))
-    return recall(question, store, lambda: None, threads)
+    query = Query(text, scope, Tuning(**parameters), 5, NOW, (), vector(3))
+    return recall(query, store, lambda: None, threads)
 
 
 # Requests
@@ -119,8 +119,8 @@ def test_a_recall_is_four_requests_at_the_most_however_much_it_finds(
     fill(store)
     client.requests.clear()
 
-    question = Question(text, HERE, Tuning(), limit, NOW, (), vector(3))
-    assert recall(question, store, lambda: None, threads).hits
+    query = Query(text, HERE, Tuning(), limit, NOW, (), vector(3))
+    assert recall(query, store, lambda: None, threads).hits
 
     # How common the terms are; both searches with the missing scores; who stands beside; and what those are, if any of
     # them was not found anyway.
@@ -145,9 +145,9 @@ def test_a_recall_among_many_memories_is_four_requests_and_in_sessions_five_beca
 def test_one_search_alone_takes_no_more(client: Watched, store: QdrantStore, threads: ThreadPoolExecutor):
     fill(store)
     counts = {}
-    for name, knobs in {"words": {"semantic_weight": 0}, "vectors": {"keyword_weight": 0}}.items():
+    for name, parameters in {"words": {"semantic_weight": 0}, "vectors": {"keyword_weight": 0}}.items():
         client.requests.clear()
-        assert ask(store, threads, neighbour_weight=0, session_weight=0, **knobs).hits
+        assert ask(store, threads, neighbour_weight=0, session_weight=0, **parameters).hits
         counts[name] = len(client.requests)
 
     assert counts == {"words": 2, "vectors": 1}
@@ -224,15 +224,15 @@ class Apart:
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "parameters",
     [{}, {"fusion": "rrf"}, {"semantic_weight": 0}, {"keyword_weight": 0}, {"diversity": 0.3}, {"common_words": 1.0}],
-    ids=lambda knobs: ",".join(knobs) or "default",
+    ids=lambda parameters: ",".join(parameters) or "default",
 )
 @pytest.mark.parametrize(
     "scope", [HERE, Scope(sessions=("s1",)), Scope(profile="nobody")], ids=["all", "session", "none"]
 )
 def test_a_recall_at_once_answers_as_one_in_pieces_and_as_the_store_in_memory(
-    store: QdrantStore, threads: ThreadPoolExecutor, scope: Scope, knobs: dict[str, Any]
+    store: QdrantStore, threads: ThreadPoolExecutor, scope: Scope, parameters: dict[str, Any]
 ):
     apart, twin = Apart(store), InMemoryStore(mean_length=MEAN_LENGTH)
     for one in (store, twin):
@@ -240,7 +240,7 @@ def test_a_recall_at_once_answers_as_one_in_pieces_and_as_the_store_in_memory(
     assert isinstance(store, AtOnce)
     assert not isinstance(apart, AtOnce)
 
-    at_once, in_pieces, in_memory = (ask(one, threads, scope=scope, **knobs) for one in (store, apart, twin))
+    at_once, in_pieces, in_memory = (ask(one, threads, scope=scope, **parameters) for one in (store, apart, twin))
 
     assert at_once.hits == in_pieces.hits
     assert [hit.memory for hit in at_once.hits] == [hit.memory for hit in in_memory.hits]
@@ -253,14 +253,14 @@ def test_a_recall_at_once_answers_as_one_in_pieces_and_as_the_store_in_memory(
 def test_an_address_names_server_prefix_key_and_settings():
     address = parse_address(
         "qdrant+https://:s%2Fcret@qdrant.example/team-1?shards=6&replicas=2&consistency=1&quantization=int8&on_disk=true&ef=99&timeout=2.5",
-        {"RECOLLECT_QDRANT_API_KEY": "another"},
+        {"RETENTIVE_QDRANT_API_KEY": "another"},
     )
 
     assert (address.url, address.prefix, address.api_key) == ("https://qdrant.example:6333", "team-1", "s/cret")
     assert address.settings == CollectionSettings(6, 2, 1, "int8", True, 99, 2.5)
     assert "s/cret" not in repr(address)
-    plain = parse_address("qdrant+http://[::1]:7000", {"RECOLLECT_QDRANT_API_KEY": "of the environment"})
-    assert (plain.url, plain.prefix, plain.api_key) == ("http://[::1]:7000", "recollect", "of the environment")
+    plain = parse_address("qdrant+http://[::1]:7000", {"RETENTIVE_QDRANT_API_KEY": "of the environment"})
+    assert (plain.url, plain.prefix, plain.api_key) == ("http://[::1]:7000", "retentive", "of the environment")
     assert (plain.settings.shards, plain.settings.write_consistency) == (None, 1)
 
 
@@ -309,12 +309,12 @@ def test_a_server_that_is_not_there_is_said_to_be_unreachable_without_its_key():
 
 
 def test_without_the_package_the_error_is_the_line_to_type(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(__import__("sys").modules, "recollect.stores.qdrant", None)
+    monkeypatch.setitem(__import__("sys").modules, "retentive.stores.qdrant", None)
     monkeypatch.setitem(__import__("sys").modules, "qdrant_client", None)
-    for name in [name for name in __import__("sys").modules if name.startswith("recollect.stores.qdrant")]:
+    for name in [name for name in __import__("sys").modules if name.startswith("retentive.stores.qdrant")]:
         monkeypatch.delitem(__import__("sys").modules, name)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'recollect\[qdrant\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'retentive\[qdrant\]'"):
         open_store("qdrant+http://host/x")
 
 
@@ -358,7 +358,7 @@ def test_tenants_lie_together_and_everything_filtered_or_sorted_by_is_indexed(cl
 
 def target(client: Watched) -> str:
     [alias] = client.get_aliases().aliases
-    assert alias.alias_name == "recollect_memories"
+    assert alias.alias_name == "retentive_memories"
     return alias.collection_name
 
 
@@ -388,7 +388,7 @@ def test_changing_over_to_another_model_turns_the_alias_when_all_is_there_and_dr
     assert store.switch_model(OTHER) is True
 
     assert target(client) != old
-    assert collections(client) == {"recollect_notes", target(client)}
+    assert collections(client) == {"retentive_notes", target(client)}
     assert sorted(listed(store, Scope(project="p"))) == [id_of(0), id_of(1), id_of(3)]
     assert by_words(store, "changed") == [id_of(1)]
     assert by_vector(store, axis(2), limit=1) == [id_of(9)]
@@ -406,7 +406,7 @@ def test_another_process_that_has_not_heard_of_the_new_model_compares_nothing_wi
     assert store.switch_model(OTHER)
 
     assert elsewhere.model() == MODEL
-    assert [leg.found for leg in ask(elsewhere, threads).legs] == [0, 1]
+    assert [retriever.found for retriever in ask(elsewhere, threads).retrievers] == [0, 1]
     assert elsewhere.model() == OTHER
     assert by_vector(elsewhere, axis(0)) == [id_of(1)]
 
@@ -501,18 +501,24 @@ def test_an_add_that_is_cut_off_anywhere_and_sent_again_is_there_once(monkeypatc
     done = False
     while not done:
         client = Watched()
-        once = Once("key", "print", NOW)
+        idempotency_key = IdempotencyKey("key", "print", NOW)
         store = QdrantStore(client)
         client.writes_left = cuts
         try:
-            store.add([embedded(1, session="s"), embedded(2, session="s", project=None)], model=MODEL, once=once)
+            store.add(
+                [embedded(1, session="s"), embedded(2, session="s", project=None)],
+                model=MODEL,
+                idempotency_key=idempotency_key,
+            )
             done = True
         except Killed:
             cuts += 1
         client.writes_left = None
 
         again = QdrantStore(client)
-        written = again.add([embedded(3, session="s"), embedded(4, session="s")], model=MODEL, once=once)
+        written = again.add(
+            [embedded(3, session="s"), embedded(4, session="s")], model=MODEL, idempotency_key=idempotency_key
+        )
 
         assert len(written) == 2
         assert sorted(listed(again)) == sorted(one.id for one in written)
@@ -532,14 +538,14 @@ def test_a_removal_that_is_cut_off_anywhere_and_sent_again_tells_what_it_removed
         store.add([embedded(n) for n in (1, 2, 3)], model=MODEL)
         client.writes_left = cuts
         try:
-            store.remove([id_of(1), id_of(2)], once=Once("key", "print", NOW))
+            store.remove([id_of(1), id_of(2)], idempotency_key=IdempotencyKey("key", "print", NOW))
             done = True
         except Killed:
             cuts += 1
         client.writes_left = None
 
         again = QdrantStore(client)
-        assert again.remove([id_of(1), id_of(2)], once=Once("key", "print", NOW)) == 2
+        assert again.remove([id_of(1), id_of(2)], idempotency_key=IdempotencyKey("key", "print", NOW)) == 2
         assert listed(again) == [id_of(3)]
     assert cuts >= 3
 
@@ -603,12 +609,12 @@ def test_of_two_processes_that_expect_the_same_only_one_keeps_a_note(client: Wat
         with ThreadPoolExecutor(2) as pool:
             kept = list(
                 pool.map(
-                    lambda one, name=f"n{number}": one.keep({name: str(id(one))}, expecting={name: None}),
+                    lambda one, name=f"n{number}": one.keep({name: str(id(one))}, expected={name: None}),
                     (store, elsewhere),
                 )
             )
         assert kept.count(True) == 1
-        assert store.kept(f"n{number}") == str(id((store, elsewhere)[kept.index(True)]))
+        assert store.get_value(f"n{number}") == str(id((store, elsewhere)[kept.index(True)]))
 
 
 def test_of_two_processes_that_store_the_same_id_at_once_only_one_does(client: Watched, store: QdrantStore):
@@ -673,7 +679,7 @@ def test_two_processes_that_store_the_first_vectors_at_once_share_their_collecti
             list(pool.map(lambda one: one[1].add([embedded(one[0])], model=MODEL), enumerate(stores)))
 
         assert [sorted(by_vector(one, vector(1))) for one in stores] == [[id_of(0), id_of(1), id_of(2)]] * 3
-        assert collections(client) == {"recollect_notes", target(client)}
+        assert collections(client) == {"retentive_notes", target(client)}
         assert stores[0].check() == []
 
 
@@ -740,13 +746,13 @@ def test_a_check_finds_words_and_projects_that_do_not_fit_and_collections_that_w
     name = target(client)
     client.set_payload(name, {"project": "q"}, points=[point_of(id_of(1))])
     client.set_payload(name, {"text": "other words", "parts": 4}, points=[point_of(id_of(2))])
-    client.create_collection("recollect_memories_left", vectors_config={})
+    client.create_collection("retentive_memories_left", vectors_config={})
 
     assert store.check() == [
         "1 memories are indexed with other words than their own",
         "1 memories have another number of vectors than is written down",
         "1 memories are in another project than their session",
-        "the collection recollect_memories_left was begun and left; delete it, if no re-embedding is under way",
+        "the collection retentive_memories_left was begun and left; delete it, if no re-embedding is under way",
     ]
 
 

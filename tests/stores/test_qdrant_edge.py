@@ -1,6 +1,6 @@
 """Qdrant's real engine, in this process: the same answers as from the client's own one, and the heart of the contract.
 
-The whole contract runs on it by RECOLLECT_TEST_QDRANT=edge python -m pytest tests/stores
+The whole contract runs on it by RETENTIVE_TEST_QDRANT=edge python -m pytest tests/stores
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.models import KINDS, Scope
-from recollect.stores import Store
-from recollect.stores.at_once import Asked, Both
-from recollect.stores.in_memory import InMemoryStore
-from recollect.stores.qdrant import QdrantStore
-from recollect.stores.qdrant.sparse import MEAN_LENGTH
+from retentive.models import KINDS, Scope
+from retentive.stores import Store
+from retentive.stores.at_once import Asked, Both
+from retentive.stores.in_memory import InMemoryStore
+from retentive.stores.qdrant import QdrantStore
+from retentive.stores.qdrant.sparse import MEAN_LENGTH
 from tests.stores import test_contract as contract
 from tests.stores import test_contract_context as context
 from tests.stores import test_contract_notes as notes
@@ -100,16 +100,16 @@ def any_records(count: int) -> list[Record]:
 
 
 def scores(both: Both) -> list[dict[str, float]]:
-    """What the legs found, and what each search scores the other's, by id."""
+    """What the retrievers found, and what each search scores the other's, by id."""
     ids = {key: one.id for key, one in both.seen.memories.items()}
-    for leg in (both.words, both.vectors):
-        assert [found.score for found in leg] == sorted((found.score for found in leg), reverse=True)
-    legs = [{ids[found.key]: found.score for found in leg} for leg in (both.words, both.vectors)]
+    for retriever in (both.words, both.vectors):
+        assert [found.score for found in retriever] == sorted((found.score for found in retriever), reverse=True)
+    retrievers = [{ids[found.key]: found.score for found in retriever} for retriever in (both.words, both.vectors)]
     beside = [{ids[key]: one for key, one in some.items()} for some in (both.seen.by_words, both.seen.by_vector)]
-    return [*legs, *beside]
+    return [*retrievers, *beside]
 
 
-def test_the_real_engine_and_the_clients_own_give_the_same_legs_and_scores(store: QdrantStore):
+def test_the_real_engine_and_the_clients_own_give_the_same_retrievers_and_scores(store: QdrantStore):
     own = QdrantStore(LocalQdrant())
     records = any_records(400)
     for one in (own, store):
@@ -119,15 +119,15 @@ def test_the_real_engine_and_the_clients_own_give_the_same_legs_and_scores(store
     dice = random.Random(6)
 
     for scope, common in product(SCOPES, (1.0, 0.05)):
-        question = " ".join(dice.sample(VOCABULARY, 4))
-        asked = Asked(question, vector(dice.randrange(10**6)), scope, 400, 400, [id_of(n) for n in (1, 2, 3)], common)
+        query = " ".join(dice.sample(VOCABULARY, 4))
+        asked = Asked(query, vector(dice.randrange(10**6)), scope, 400, 400, [id_of(n) for n in (1, 2, 3)], common)
         both = [one.search_both(asked) for one in (store, own)]
         keys = [list(one.keys([id_of(number) for number in range(60)]).values()) for one in (store, own)]
         looks = [one.look(asked, some) for one, some in zip((store, own), keys, strict=True)]
 
         # Ties and all but ties come in any order, so the scores are compared memory by memory.
         for real, ours in zip(*map(scores, both), strict=True):
-            assert real == pytest.approx(ours, rel=1e-5, abs=1e-6), (question, scope)
+            assert real == pytest.approx(ours, rel=1e-5, abs=1e-6), (query, scope)
         assert bool(both[0].words) == bool(both[0].vectors) == (scope.profile != "nobody")
         for name in ("by_words", "by_vector"):
             real, ours = (

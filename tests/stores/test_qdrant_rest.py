@@ -1,6 +1,6 @@
 """Every REST call that the real client makes for each verb, as it goes over the wire, and what may come back.
 
-The shapes are recorded anew by RECOLLECT_RECORD_SHAPES=1 python -m pytest tests/stores/test_qdrant_rest.py -k shape
+The shapes are recorded anew by RETENTIVE_RECORD_SHAPES=1 python -m pytest tests/stores/test_qdrant_rest.py -k shape
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import Invalid, Unavailable
-from recollect.models import Judgement, Model, Scope
-from recollect.stores import Once, Record, Store, open_store
-from recollect.stores.at_once import Asked, AtOnce
+from retentive.errors import Invalid, Unavailable
+from retentive.models import Judgement, Model, Scope
+from retentive.stores import IdempotencyKey, Record, Store, open_store
+from retentive.stores.at_once import Asked, AtOnce
 from tests.stores.build import HERE, NOW, by_words, id_of, listed, memory, record, rows, unit
 from tests.stores.qdrant_rest import Call, StandIn, stand_in
 
 SHAPES = Path(__file__).parent / "qdrant_shapes"
-RECORDING = bool(os.environ.get("RECOLLECT_RECORD_SHAPES"))
+RECORDING = bool(os.environ.get("RETENTIVE_RECORD_SHAPES"))
 SMALL = Model("small", "1", 2, "fingerprint of small")
 NEXT = Model("next", "1", 3, "fingerprint of next")
 EAST = unit([1, 0])
@@ -91,24 +91,24 @@ def reembedded(store: Store, _: Any) -> None:
 
 
 Verb = tuple[Callable[[Store], Any], Callable[[Any, Any], Any]]
-ONCE = Once("key", "print", NOW)
+ONCE = IdempotencyKey("key", "print", NOW)
 JUDGED = Judgement("which tea?", id_of(1), 1, NOW, project="p")
 VERBS: dict[str, Verb] = {
-    "add": (nothing, lambda store, _: store.add([record(1, "tea", session="s")], model=None, once=ONCE)),
+    "add": (nothing, lambda store, _: store.add([record(1, "tea", session="s")], model=None, idempotency_key=ONCE)),
     "add_with_the_first_vectors": (nothing, lambda store, _: filled(store)),
     "get": (filled, lambda store, _: store.get([id_of(2), id_of(1), "nobody"])),
     "list": (filled, lambda store, _: store.list(SCOPE, cursor=id_of(3), limit=1)),
     "update": (
         filled,
         lambda store, _: store.update(
-            Record(memory(1, "white tea", session="s"), rows(EAST)), model=SMALL, once=ONCE
+            Record(memory(1, "white tea", session="s"), rows(EAST)), model=SMALL, idempotency_key=ONCE
         ),
     ),
     "update_keeping_vectors": (
         filled,
         lambda store, _: store.update(Record(memory(1, kind="semantic", session="s")), model=None, keep_vectors=True),
     ),
-    "remove": (filled, lambda store, _: store.remove([id_of(1), id_of(9)], once=ONCE)),
+    "remove": (filled, lambda store, _: store.remove([id_of(1), id_of(9)], idempotency_key=ONCE)),
     "remove_scope": (filled, lambda store, _: store.remove_scope(SCOPE)),
     "touch": (filled, lambda store, _: store.touch([id_of(1)], at=NOW)),
     "stats": (filled, lambda store, _: store.stats()),
@@ -127,11 +127,11 @@ VERBS: dict[str, Verb] = {
     "profiles": (filled, lambda store, _: store.profiles()),
     "days": (filled, lambda store, _: store.days("default", project="p")),
     "move_session": (filled, lambda store, _: store.move_session("default", "s", project="q")),
-    "kept": (filled, lambda store, _: store.kept("tuning")),
-    "kept_under": (filled, lambda store, _: store.kept_under("tun")),
+    "kept": (filled, lambda store, _: store.get_value("tuning")),
+    "kept_under": (filled, lambda store, _: store.list_values("tun")),
     "keep": (
         filled,
-        lambda store, _: store.keep({"a": "1", "tuning": None}, expecting={"tuning": "{}"}),
+        lambda store, _: store.keep({"a": "1", "tuning": None}, expected={"tuning": "{}"}),
     ),
     "unembedded": (filled, lambda store, _: (store.unembedded(SMALL, limit=2), store.count_unembedded(SMALL))),
     "changing_over_to_another_model": (filled, reembedded),
@@ -219,14 +219,14 @@ def test_every_write_waits_until_it_is_applied(server: StandIn, store: Store):
 
 def test_the_key_is_sent_with_every_call_and_a_wrong_one_is_explained(server: StandIn, monkeypatch: pytest.MonkeyPatch):
     server.api_key = "right"
-    monkeypatch.setenv("RECOLLECT_QDRANT_API_KEY", "right")
+    monkeypatch.setenv("RETENTIVE_QDRANT_API_KEY", "right")
     opened = open_store(f"{server.url}/keys")
     opened.add([record(1)], model=None)
     opened.close()
     assert {call.api_key for call in server.calls} == {"right"}
 
-    monkeypatch.setenv("RECOLLECT_QDRANT_API_KEY", "wrong")
-    with pytest.raises(Unavailable, match="does not accept the API key; set RECOLLECT_QDRANT_API_KEY") as error:
+    monkeypatch.setenv("RETENTIVE_QDRANT_API_KEY", "wrong")
+    with pytest.raises(Unavailable, match="does not accept the API key; set RETENTIVE_QDRANT_API_KEY") as error:
         open_store(f"{server.url}/keys")
     assert "wrong" not in str(error.value)
     key_first = open_store(f"{server.url.replace('//', '//:right@')}/keys")
@@ -250,24 +250,24 @@ def test_a_server_that_stays_broken_is_unavailable_and_one_that_refuses_is_not_a
     opened = open_store(f"{server.url}/broken?timeout=0.3")
     server.broken = [500] * 1000
     with pytest.raises(Unavailable, match="failed: 500 not now; try again later"):
-        opened.kept("x")
+        opened.get_value("x")
 
     server.broken = [422]
     with pytest.raises(Invalid, match="refused a request: 422 not now"):
-        opened.kept("x")
+        opened.get_value("x")
     opened.close()
 
 
 def test_a_server_that_is_too_old_is_refused_with_its_version(server: StandIn):
     server.version = "1.18.3"
 
-    with pytest.raises(Unavailable, match=r"version 1.18.3; Recollect needs 1.19 or newer"):
+    with pytest.raises(Unavailable, match=r"version 1.18.3; Retentive needs 1.19 or newer"):
         open_store(f"{server.url}/old")
 
 
 def test_the_command_line_works_on_such_a_store(server: StandIn, tmp_path: Path):
     def run(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "recollect", "--store", f"{server.url}/cli", "--json", *arguments]
+        command = [sys.executable, "-m", "retentive", "--store", f"{server.url}/cli", "--json", *arguments]
         environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
@@ -277,5 +277,8 @@ def test_the_command_line_works_on_such_a_store(server: StandIn, tmp_path: Path)
     answer = run("recall", "feeding my pet")
 
     assert [hit["memory"]["text"] for hit in answer["hits"]] == ["The cat eats fish"]
-    assert [(leg["name"], leg["found"]) for leg in answer["legs"]] == [("semantic", 1), ("keyword", 0)]
+    assert [(retriever["name"], retriever["found"]) for retriever in answer["retrievers"]] == [
+        ("semantic", 1),
+        ("keyword", 0),
+    ]
     assert run("doctor")

@@ -19,11 +19,11 @@ import apsw
 import numpy as np
 import pytest
 
-from recollect.errors import Invalid, Unavailable
-from recollect.models import Judgement, Model, Scope
-from recollect.stores import Record, Vector
-from recollect.stores.sqlite import SqliteStore, migrations, vector_index, word_index
-from recollect.stores.sqlite.connections import Connections
+from retentive.errors import Invalid, Unavailable
+from retentive.models import Judgement, Model, Scope
+from retentive.stores import Record, Vector
+from retentive.stores.sqlite import SqliteStore, migrations, vector_index, word_index
+from retentive.stores.sqlite.connections import Connections
 from tests.stores.build import (
     ALL,
     HERE,
@@ -263,7 +263,7 @@ def test_a_store_of_a_newer_version_is_refused_with_what_to_do_and_left_as_it_is
     with_version(path, 99)
     before = Path(path).read_bytes()
 
-    with pytest.raises(Invalid, match=r"newer Recollect \(schema 99, this one knows \d+\).*pip install -U recollect"):
+    with pytest.raises(Invalid, match=r"newer Retentive \(schema 99, this one knows \d+\).*pip install -U retentive"):
         SqliteStore(path)
 
     assert Path(path).read_bytes() == before
@@ -293,7 +293,7 @@ def test_a_file_of_another_program_is_refused_and_left_as_it_is(path: str, tmp_p
 def test_a_file_that_is_not_a_database_is_refused_and_left_as_it_is(path: str, content: bytes):
     Path(path).write_bytes(content)
 
-    with pytest.raises((Invalid, Unavailable), match=r"memories\.db is (not a Recollect store|damaged)"):
+    with pytest.raises((Invalid, Unavailable), match=r"memories\.db is (not a Retentive store|damaged)"):
         SqliteStore(path)
 
     assert Path(path).read_bytes() == content
@@ -306,7 +306,7 @@ def test_an_empty_file_becomes_a_store(path: str):
         assert listed(store) == []
 
 
-@pytest.mark.parametrize("place", [".", "file/memories.db", "/proc/recollect.db", "/dev/null"])
+@pytest.mark.parametrize("place", [".", "file/memories.db", "/proc/retentive.db", "/dev/null"])
 def test_a_place_that_cannot_hold_a_store_is_named_in_the_error(tmp_path: Path, place: str):
     (tmp_path / "file").touch()
     chosen = str(tmp_path / place)
@@ -336,7 +336,7 @@ def test_a_migration_that_fails_leaves_nothing_of_itself_behind(
 ):
     scripts = tmp_path / "sql"
     scripts.mkdir()
-    real = migrations.resources.files("recollect.stores.sqlite").joinpath("sql", "001_memories.sql").read_text()
+    real = migrations.resources.files("retentive.stores.sqlite").joinpath("sql", "001_memories.sql").read_text()
     (scripts / "001_memories.sql").write_text(real)
     (scripts / "broken.sql").write_text("CREATE TABLE half (x); INSERT INTO half VALUES (1); SELECT no_such_column;")
     with monkeypatch.context() as patched:
@@ -444,7 +444,7 @@ def test_a_store_that_another_process_keeps_locked_is_unavailable_for_writing_wh
             assert line.recv() == "released"
             store.add([embedded(2)], model=MODEL)
 
-        assert (finds(store, 2), store.kept("name"), store.check()) == (EVERYWHERE, None, [])
+        assert (finds(store, 2), store.get_value("name"), store.check()) == (EVERYWHERE, None, [])
 
 
 def test_a_long_read_holds_no_writer_up_and_sees_one_picture_of_the_store(path: str):
@@ -476,7 +476,7 @@ def cloud(size: int) -> Vector:
     return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
 
 
-POINTS, QUESTIONS = np.split(cloud(3030), [3000])
+POINTS, QUERIES = np.split(cloud(3030), [3000])
 
 
 @pytest.fixture(scope="module")
@@ -499,13 +499,13 @@ def test_a_large_scope_is_searched_by_codes_and_its_best_are_the_true_best(
     large_path: str, monkeypatch: pytest.MonkeyPatch, scope: Scope
 ):
     with opened(large_path) as store:
-        exact = [store.search_vectors(question, scope, limit=10) for question in QUESTIONS]
+        exact = [store.search_vectors(query, scope, limit=10) for query in QUERIES]
         monkeypatch.setattr(vector_index, "EXACT", 100)
         monkeypatch.setattr(vector_index, "RESCORED", 300)
-        coded = [store.search_vectors(question, scope, limit=10) for question in QUESTIONS]
+        coded = [store.search_vectors(query, scope, limit=10) for query in QUERIES]
 
-        for question, found in zip(QUESTIONS, coded, strict=True):
-            true = store.score_vectors(question, [one.key for one in found])
+        for query, found in zip(QUERIES, coded, strict=True):
+            true = store.score_vectors(query, [one.key for one in found])
             assert [one.score for one in found] == [pytest.approx(true[one.key], abs=1e-6) for one in found]
             assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         assert all(len(found) == len({one.key for one in found}) == 10 for found in coded)
@@ -520,10 +520,10 @@ def test_codes_are_really_used_for_a_large_scope(large_path: str, monkeypatch: p
     monkeypatch.setattr(vector_index, "EXACT", 100)
     monkeypatch.setattr(vector_index, "RESCORED", 10)
     with opened(large_path) as store:
-        coded = store.search_vectors(QUESTIONS[0], HERE, limit=ALL // 1000)
+        coded = store.search_vectors(QUERIES[0], HERE, limit=ALL // 1000)
         assert len(coded) == ALL // 1000
 
-        found = store.search_vectors(QUESTIONS[0], HERE, limit=1)  # 30 to rescore are less than a 25th of all
+        found = store.search_vectors(QUERIES[0], HERE, limit=1)  # 30 to rescore are less than a 25th of all
         read = int(np.count_nonzero(store._index._cache._row_of > 0))  # type: ignore[union-attr]
 
     assert found[0] == coded[0]
@@ -534,9 +534,9 @@ def test_excluded_memories_do_not_use_up_the_places_of_a_large_scope(large_path:
     monkeypatch.setattr(vector_index, "EXACT", 100)
     monkeypatch.setattr(vector_index, "RESCORED", 50)
     with opened(large_path) as store:
-        recent = by_vector(store, QUESTIONS[0], limit=400)
+        recent = by_vector(store, QUERIES[0], limit=400)
 
-        found = by_vector(store, QUESTIONS[0], limit=10, exclude=recent)
+        found = by_vector(store, QUERIES[0], limit=10, exclude=recent)
 
     assert len(found) == 10
     assert not set(found) & set(recent)
@@ -545,10 +545,10 @@ def test_excluded_memories_do_not_use_up_the_places_of_a_large_scope(large_path:
 def test_vectors_that_do_not_fit_into_memory_give_the_same_results(large_path: str, monkeypatch: pytest.MonkeyPatch):
     def results() -> list[Any]:
         with opened(large_path) as store:
-            found = [store.search_vectors(question, THIRD, limit=20) for question in QUESTIONS[:5]]
+            found = [store.search_vectors(query, THIRD, limit=20) for query in QUERIES[:5]]
             keys = [one.key for one in found[0]]
             first = {key: row.tolist() for key, row in store.vectors(keys).items()}
-            return [ids(store, one) for one in found] + [store.score_vectors(QUESTIONS[0], keys), first]
+            return [ids(store, one) for one in found] + [store.score_vectors(QUERIES[0], keys), first]
 
     cached = results()
     for limit in (0, 100, 1500, 2999):
@@ -571,9 +571,9 @@ def test_words_find_and_score_alike_whether_memories_are_looked_at_one_by_one_or
 
         def asked(few: int):
             monkeypatch.setattr(word_index, "FEW", few)
-            question = "tea with honey and a spoon"
-            found = store.search_words(question, scope, limit=limit, exclude=[id_of(3)])
-            return found, store.score_words(question, scope, list(range(1, 60)))
+            query = "tea with honey and a spoon"
+            found = store.search_words(query, scope, limit=limit, exclude=[id_of(3)])
+            return found, store.score_words(query, scope, list(range(1, 60)))
 
         assert asked(few=1000) == asked(few=10) == asked(few=0)
         assert asked(few=1000)[0]

@@ -11,9 +11,9 @@ from typing import Any
 import httpx2
 from openai import OpenAI
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.settings import ServerSettings, UpstreamSettings
+from retentive.engine import Engine
+from retentive.server.http.app import create_app
+from retentive.settings import ServerSettings, UpstreamSettings
 from tests.surfaces.model_server import running
 
 NO_TOKEN = "sk-not-one-of-ours"

@@ -1,4 +1,4 @@
-"""A real `recollect serve` in a process of its own, for tests to ask and to end."""
+"""A real `retentive serve` in a process of its own, for tests to ask and to end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-PROGRAM = (sys.executable, "-c", "from recollect.cli import main; main()")
+PROGRAM = (sys.executable, "-c", "from retentive.cli import main; main()")
 
 
 class Answer(NamedTuple):
@@ -47,8 +47,8 @@ class Service:
     def remember(self, text: str, **headers: str) -> Answer:
         return self.ask("POST", "/v1/memories", {"text": text}, **headers)
 
-    def recall(self, question: str) -> Answer:
-        return self.ask("POST", "/v1/recall", {"query": question})
+    def recall(self, query: str) -> Answer:
+        return self.ask("POST", "/v1/recall", {"query": query})
 
     def wait_until_ready(self) -> None:
         until(lambda: self.ask("GET", "/readyz").status == 200)
@@ -86,7 +86,7 @@ def until(come: Callable[[], bool], *, seconds: float = 30) -> None:
 @contextmanager
 def served(store: Path, *options: str, before: Callable[[], None] | None = None, **env: str) -> Iterator[Service]:
     """A service on a free port. Settings are given as in the environment, in small letters and without the prefix."""
-    named = {f"RECOLLECT_{name.upper()}": value for name, value in env.items()}
+    named = {f"RETENTIVE_{name.upper()}": value for name, value in env.items()}
     process = subprocess.Popen(
         [*PROGRAM, "--store", str(store), "serve", "--port", "0", *options],
         stderr=subprocess.PIPE, text=True, env={**os.environ, **named}, preexec_fn=before,
@@ -110,7 +110,7 @@ def served(store: Path, *options: str, before: Callable[[], None] | None = None,
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The program as a process, to its end."""
-    named = {f"RECOLLECT_{name.upper()}": value for name, value in env.items()}
+    named = {f"RETENTIVE_{name.upper()}": value for name, value in env.items()}
     return subprocess.run(
         [*PROGRAM, *words], env={**os.environ, **named}, capture_output=True, text=True, check=False, timeout=60
     )

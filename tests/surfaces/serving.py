@@ -12,10 +12,10 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.settings import ServerSettings
-from recollect.tokens import Access
+from retentive.engine import Engine
+from retentive.pipeline.access_tokens import Access
+from retentive.server.http.app import create_app
+from retentive.settings import ServerSettings
 
 
 def client(engine: Engine, *, token: str | None = None, **server: Any) -> TestClient:
@@ -50,7 +50,7 @@ def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
     """The problem with which a service answered."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     body: dict[str, Any] = answer.json()
-    assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:recollect:problem:{code}")
+    assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:retentive:problem:{code}")
     assert body["detail"]
     return body
 

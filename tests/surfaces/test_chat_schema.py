@@ -9,9 +9,9 @@ import pytest
 import schemathesis
 from schemathesis import Case
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.server.http.app import create_app
+from retentive.stores import open_store
 from tests.surfaces.chatting import chat_service
 from tests.surfaces.model_server import model_server
 

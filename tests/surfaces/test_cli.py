@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
-from recollect.cli.show import safe
+from retentive.cli.app import app
+from retentive.cli.show import safe
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
@@ -48,12 +48,12 @@ def test_a_memory_goes_in_by_argument_and_comes_out_by_recall():
 
     answer = json_of("recall", "where is the key?", "--project", "home")
 
-    assert answer.keys() >= {"hits", "legs", "degraded", "elapsed_ms"}
+    assert answer.keys() >= {"hits", "retrievers", "degraded", "elapsed_ms"}
     hit = answer["hits"][0]
     assert hit.keys() == {"rank", "id", "score", "memory", "why"}
     assert (hit["rank"], hit["id"], hit["memory"]["speaker"]) == (1, id, "Ana")
     assert answer["degraded"] is None
-    assert {leg["name"] for leg in answer["legs"]} == {"semantic", "keyword"}
+    assert {retriever["name"] for retriever in answer["retrievers"]} == {"semantic", "keyword"}
 
 
 def test_options_may_stand_before_or_behind_the_command(tmp_path):
@@ -136,7 +136,7 @@ def test_sessions_are_listed_and_moved():
     assert json_of("sessions", "move", "s", "--no-project")["project"] is None
 
 
-def test_presets_and_knobs_hold_for_one_recall_and_config_for_all():
+def test_presets_and_parameters_hold_for_one_recall_and_config_for_all():
     remember("apples and pears")
 
     def score(*words: str) -> float:
@@ -154,9 +154,9 @@ def test_presets_and_knobs_hold_for_one_recall_and_config_for_all():
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["recall", "x", "--set", "nonsense=1"], 2, "there is no knob 'nonsense'"),
+        (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
-        (["recall", "x", "--set", "keyword_weight"], 2, "knob=value"),
+        (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),
         (["get", "nonsense"], 3, "no memory"),
@@ -166,7 +166,7 @@ def test_presets_and_knobs_hold_for_one_recall_and_config_for_all():
         (["remember", "x", "--importance", "2"], 2, "importance"),
         (["remember", "x", "--metadata", "[]"], 2, "metadata"),
         (["status", "--embedder", "nonsense"], 0, ""),
-        (["config", "set"], 2, "knob=value"),
+        (["config", "set"], 2, "parameter=value"),
         (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
         (["list", "--limit", "0"], 2, "1 to 1000"),
     ],
@@ -184,7 +184,7 @@ def test_errors_are_json_too_where_that_was_asked_for():
     assert error == {"code": "not_found", "message": "there is no memory nonsense"}
 
 
-def test_explain_draws_where_each_leg_had_it_and_what_each_step_did():
+def test_explain_draws_where_each_retriever_had_it_and_what_each_step_did():
     run("samples")
 
     shown = run("recall", "which version broke the login?", "--explain", "--limit", "2").stdout
@@ -220,20 +220,20 @@ def test_a_store_without_vectors_is_searched_by_words_with_a_warning():
     assert "findable by words alone" in result.stderr
     shown = run("recall", "apples", "--embedder", "none").stdout
     assert "keyword-only: no embedder is configured" in shown
-    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories wait to be embedded; run: recollect reembed"]
+    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories wait to be embedded; run: retentive reembed"]
     assert json_of("reembed") == {"embedded": 1}
     assert json_of("doctor")["healthy"]
 
 
 def test_the_program_runs_as_a_process_and_loads_no_server(tmp_path):
     script = (
-        "import sys; sys.argv = ['recollect', 'recall', 'apples', '--json'];"
-        "from recollect.cli import main\n"
+        "import sys; sys.argv = ['retentive', 'recall', 'apples', '--json'];"
+        "from retentive.cli import main\n"
         "try: main()\nexcept SystemExit: pass\n"
         "loaded = {'fastapi', 'mcp', 'httpx2', 'rich.table'} & set(sys.modules)\n"
         "assert not loaded, loaded"
     )
-    env = {**os.environ, "RECOLLECT_STORE": str(tmp_path / "p.db")}
+    env = {**os.environ, "RETENTIVE_STORE": str(tmp_path / "p.db")}
 
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
 
@@ -242,8 +242,8 @@ def test_the_program_runs_as_a_process_and_loads_no_server(tmp_path):
 
 
 def test_a_closed_pipe_is_no_traceback(tmp_path):
-    env = {**os.environ, "RECOLLECT_STORE": str(tmp_path / "p.db"), "RECOLLECT_EMBEDDER": "none"}
-    program = Path(sys.executable).with_name("recollect")
+    env = {**os.environ, "RETENTIVE_STORE": str(tmp_path / "p.db"), "RETENTIVE_EMBEDDER": "none"}
+    program = Path(sys.executable).with_name("retentive")
     subprocess.run([program, "remember"], env=env, input=b"x" * 200_000, check=True, capture_output=True)
 
     process = subprocess.Popen(
@@ -267,6 +267,6 @@ def test_explain_says_why_a_memory_did_not_appear_and_gives_the_figures_as_json(
     outside = json_of("--embedder", "none", "explain", "spare key", id, "--project", "work")
 
     assert "The attic is dusty" in text
-    assert "no word of the question occurs in it" in text
+    assert "no word of the query occurs in it" in text
     assert (outside["outcome"], outside["part"]) == ("outside", "project")
     assert run("explain", "spare key", "nothing", code=3).stderr.startswith("error: there is no memory")

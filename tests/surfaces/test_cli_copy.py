@@ -1,4 +1,4 @@
-"""`recollect copy` as its user meets it, ended by force among other things."""
+"""`retentive copy` as its user meets it, ended by force among other things."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from time import monotonic, sleep
 
 import pytest
 
-from recollect.cli.copying import shown
-from recollect.copying.half_done import NOTE
-from recollect.models import Scope
-from recollect.stores import Store, open_store
-from tests.copying.build import fill, records
+from retentive.cli.copying import shown
+from retentive.models import Scope
+from retentive.stores import Store, open_store
+from retentive.transfer.copying.checkpoint import NOTE
 from tests.stores import postgres_server
 from tests.stores.build import MODEL
 from tests.surfaces.test_cli import json_of, run
+from tests.transfer.copying.build import fill, records
 
 MANY = 8_000
 
@@ -128,14 +128,14 @@ def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):
 
 
 def test_an_address_is_shown_without_its_secrets():
-    assert shown("postgresql://ada:secret@db.example/recollect?schema=one") == (
-        "postgresql://ada:***@db.example/recollect?schema=one"
+    assert shown("postgresql://ada:secret@db.example/retentive?schema=one") == (
+        "postgresql://ada:***@db.example/retentive?schema=one"
     )
     assert "secret" not in shown("qdrant+https://:secret@db.example:6333/memories?shards=6")
 
 
 def noted(store: Store) -> int:
-    kept = store.kept(NOTE)
+    kept = store.get_value(NOTE)
     return json.loads(kept)["done"] if kept else 0
 
 
@@ -151,7 +151,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothin
     store.close()
     watching = open_store(target)
     child = subprocess.Popen(
-        [sys.executable, "-m", "recollect", "copy", str(source), target],
+        [sys.executable, "-m", "retentive", "copy", str(source), target],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ},
     )  # fmt: skip
     try:
@@ -173,6 +173,6 @@ def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothin
     assert done["copied"]["memories"] == MANY + 100 - there
     assert done["copied"]["there"] == there - done["copied"]["resumed"]
     assert watching.stats().memories == MANY + 100
-    assert watching.kept(NOTE) is None
+    assert watching.get_value(NOTE) is None
     assert watching.check() == []
     watching.close()

@@ -1,4 +1,4 @@
-"""`recollect eval` as its user meets it: a table, JSON on standard output alone, a report, and a quick second run."""
+"""`retentive eval` as its user meets it: a table, JSON on standard output alone, a report, and a quick second run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
-from recollect.embedders.onnx import OnnxEmbedder
-from recollect.engine import Engine
-from recollect.evaluation.metrics import METRICS
-from recollect.ranking import PRESETS
-from tests.evaluation.build import QUESTION_LINES, write_set
+from retentive.cli.app import app
+from retentive.engine import Engine
+from retentive.evaluation.metrics import METRICS
+from retentive.inference.embedders.onnx import OnnxEmbedder
+from retentive.ranking import PRESETS
+from tests.evaluation.build import QUERY_LINES, write_set
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
 
     assert (value["set"], value["n"], value["model"]) == ("tiny", 6, "bge-small-en-v1.5-int8")
     assert value["pool"] == {"memories": 12, "projects": 2, "sessions": 3, "median_words": 8.0, "searched": 6.0}
-    assert value["versions"].keys() == {"recollect", "python", "ir_measures"}
+    assert value["versions"].keys() == {"retentive", "python", "ir_measures"}
     rows = {row["name"]: row for row in value["rows"]}
     assert rows.keys() == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic"}
     for row in rows.values():
@@ -55,7 +55,7 @@ def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
 def test_a_person_sees_whole_figures_and_what_they_were_measured_on(tiny: str):
     shown = run(tiny, "--preset", "keyword", "--preset", "default", "--by", "category").stdout
 
-    for expected in ("any@1", "nDCG@10", "p95 ms", "n = 6 questions over 12 memories in 2 projects", "median 8 words"):
+    for expected in ("any@1", "nDCG@10", "p95 ms", "n = 6 queries over 12 memories in 2 projects", "median 8 words"):
         assert expected in shown
     for expected in ("bge-small-en-v1.5-int8 (384 d", "ir_measures", "95 % bootstrap intervals", "where (n = 3)"):
         assert expected in shown
@@ -63,14 +63,14 @@ def test_a_person_sees_whole_figures_and_what_they_were_measured_on(tiny: str):
     assert "100.0" in shown
 
 
-def test_knobs_that_are_set_make_a_row_of_their_own(tiny: str):
+def test_parameters_that_are_set_make_a_row_of_their_own(tiny: str):
     value = json.loads(run(tiny, "--json", "--preset", "default", "--set", "score_floor=10").stdout)
 
     assert [(row["name"], row["metrics"]["any@5"]) for row in value["rows"]] == [("default", 1), ("score_floor=10", 0)]
 
 
-def test_a_knob_that_is_not_there_is_named(tiny: str):
-    assert "there is no knob 'rerankk'" in run(tiny, "--set", "rerankk=30", code=2).output
+def test_a_parameter_that_is_not_there_is_named(tiny: str):
+    assert "there is no parameter 'rerankk'" in run(tiny, "--set", "rerankk=30", code=2).output
 
 
 def test_a_second_run_embeds_nothing(tiny: str, monkeypatch):
@@ -82,20 +82,20 @@ def test_a_second_run_embeds_nothing(tiny: str, monkeypatch):
     first = sum(asked)
     run(tiny, "--preset", "default")
 
-    assert first == 12 + 5  # two of the six questions are the same
+    assert first == 12 + 5  # two of the six queries are the same
     assert sum(asked) == first
     run(tiny, "--preset", "default", "--no-cache")
     assert sum(asked) == 2 * first
 
 
-def test_the_report_shows_the_questions_as_text(tiny: str, tmp_path):
-    attack = {**QUESTION_LINES[1], "text": "What food does <script>alert(1)</script> like?"}
-    folder = write_set(tmp_path / "attacked", queries=[QUESTION_LINES[0], attack])
+def test_the_report_shows_the_queries_as_text(tiny: str, tmp_path):
+    attack = {**QUERY_LINES[1], "text": "What food does <script>alert(1)</script> like?"}
+    folder = write_set(tmp_path / "attacked", queries=[QUERY_LINES[0], attack])
 
     run(str(folder), "--report", str(tmp_path / "page.html"))
 
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "Recollect on attacked" in page
+    assert "Retentive on attacked" in page
     assert "<script" not in page
 
 
@@ -111,8 +111,8 @@ def test_the_users_own_store_is_left_alone_and_a_named_one_is_kept(tiny: str, tm
         assert engine.stats().memories == 12
 
 
-def test_only_the_first_questions_are_asked_if_that_is_wished(tiny: str):
-    value = json.loads(run(tiny, "--json", "--limit-questions", "2", "--preset", "default").stdout)
+def test_only_the_first_queries_are_asked_if_that_is_wished(tiny: str):
+    value = json.loads(run(tiny, "--json", "--limit-queries", "2", "--preset", "default").stdout)
 
     assert (value["n"], value["pool"]["memories"]) == (2, 12)
 
@@ -123,7 +123,7 @@ def test_only_the_first_questions_are_asked_if_that_is_wished(tiny: str):
         (["--preset", "nonsense"], "there is no preset 'nonsense'"),
         (["--baseline", "nonsense"], "there is no preset 'nonsense'"),
         (["--by", "colour"], "category or project"),
-        (["--limit-questions", "0"], "limit_questions"),
+        (["--limit-queries", "0"], "limit_queries"),
         (["--report", "/nowhere/page.html"], "/nowhere/page.html"),
     ],
 )
@@ -146,4 +146,4 @@ def test_a_bad_set_is_named_by_file_and_line(tmp_path):
 def test_without_the_extra_the_error_is_the_line_to_type(tiny: str, monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
 
-    assert "pip install 'recollect[eval]'" in run(tiny, code=6).stderr
+    assert "pip install 'retentive[eval]'" in run(tiny, code=6).stderr

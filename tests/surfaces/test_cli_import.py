@@ -15,15 +15,21 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.stores import open_store
-from tests.formats.samples import a_chatgpt_conversation, chatgpt_conversation, chatgpt_node, write_json, write_lines
+from retentive.stores import open_store
 from tests.surfaces.test_cli import json_of, run
+from tests.transfer.formats.samples import (
+    a_chatgpt_conversation,
+    chatgpt_conversation,
+    chatgpt_node,
+    write_json,
+    write_lines,
+)
 
-RECOLLECT = (sys.executable, "-m", "recollect", "--embedder", "none")
+RETENTIVE = (sys.executable, "-m", "retentive", "--embedder", "none")
 
 
 def process(*words: str | Path, **options) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RECOLLECT, *map(str, words)], capture_output=True, text=True, **options)
+    return subprocess.run([*RETENTIVE, *map(str, words)], capture_output=True, text=True, **options)
 
 
 def sample(tmp_path: Path) -> Path:
@@ -147,7 +153,7 @@ def test_an_import_killed_in_the_middle_goes_on_and_is_taken_back_exactly(tmp_pa
 
     for _ in range(2):
         before = opened.stats().memories
-        killed = subprocess.Popen([*RECOLLECT, "import", str(path)], stdout=subprocess.DEVNULL)
+        killed = subprocess.Popen([*RETENTIVE, "import", str(path)], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         while opened.stats().memories < before + 500:
             assert killed.poll() is None, "it ended before it could be killed"
@@ -176,7 +182,7 @@ def test_an_import_killed_in_the_middle_goes_on_and_is_taken_back_exactly(tmp_pa
 def peak_memory(*words: str | Path) -> tuple[int, dict[str, object]]:
     """The most memory that a process ever had, in bytes, and what it said."""
     script = (
-        "import re, sys; from recollect.cli.app import app\n"
+        "import re, sys; from retentive.cli.app import app\n"
         "app(standalone_mode=False)\n"
         "print(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr)"
     )
@@ -219,7 +225,7 @@ def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path):
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
 
     shown = subprocess.Popen(
-        [*RECOLLECT, "import", str(path)], stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment
+        [*RETENTIVE, "import", str(path)], stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment
     )
     os.close(theirs)
     drawn = b""
@@ -235,7 +241,7 @@ def test_a_terminal_sees_a_bar_with_rate_and_time_left(tmp_path):
 
 
 def test_without_the_parser_only_what_needs_it_is_refused_with_the_line_to_type(tmp_path):
-    script = "import sys; sys.modules['ijson'] = None; from recollect.cli import main; main()"
+    script = "import sys; sys.modules['ijson'] = None; from retentive.cli import main; main()"
     notes = write_lines(tmp_path / "notes" / "a.md", ["The board has 16 A left."]).parent
     chats = write_json(tmp_path / "conversations.json", [a_chatgpt_conversation()])
 
@@ -246,4 +252,4 @@ def test_without_the_parser_only_what_needs_it_is_refused_with_the_line_to_type(
     assert "markdown: 1 added" in without(notes).stdout
     refused = without(chats)
     assert refused.returncode == 6
-    assert "pip install 'recollect[import]'" in refused.stderr
+    assert "pip install 'retentive[import]'" in refused.stderr

@@ -1,4 +1,4 @@
-"""`recollect judge` and `recollect eval --mine`, as their user meets them."""
+"""`retentive judge` and `retentive eval --mine`, as their user meets them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def judge(*words: str, **options):
 
 def listed(*words: str) -> list[tuple[str, str | None, str, int]]:
     found = judge("--list", *words)["judgements"]
-    return [(one["question"], one["project"], one["text"], one["relevance"]) for one in found]
+    return [(one["query"], one["project"], one["text"], one["relevance"]) for one in found]
 
 
 def test_memories_are_judged_by_their_ids(ids):
@@ -70,7 +70,7 @@ def test_what_cannot_be_judged_is_refused_and_nothing_is_kept(ids, words, code, 
     assert listed() == []
 
 
-def test_a_person_types_questions_and_the_numbers_of_hits(ids):
+def test_a_person_types_queries_and_the_numbers_of_hits(ids):
     typed = "where is the spare key?\n7 x\n1 -2\n\nwhat does the cat like?\n1\nq\n"
 
     result = run(*WORDS, "judge", "--project", "home", stdin=typed)
@@ -85,7 +85,7 @@ def test_a_person_types_questions_and_the_numbers_of_hits(ids):
     ]
 
 
-def test_a_question_given_is_the_only_one_asked_and_the_end_of_input_ends_it(ids):
+def test_a_query_given_is_the_only_one_asked_and_the_end_of_input_ends_it(ids):
     assert len(judge("--query", "the cat?", stdin="1")["judged"]) == 1
     assert judge("--query", "zebras?", stdin="")["judged"] == []
 
@@ -105,8 +105,8 @@ def test_a_forgotten_memory_is_no_longer_judged(ids):
 
 
 def judge_all(ids):
-    for question, id in (("where is the spare key?", ids[0]), ("what opens the shed?", ids[1]), ("the cat?", ids[2])):
-        judge("--query", question, "--good", id, "--project", "home")
+    for query, id in (("where is the spare key?", ids[0]), ("what opens the shed?", ids[1]), ("the cat?", ids[2])):
+        judge("--query", query, "--good", id, "--project", "home")
     judge("--query", "what is red?", "--bad", ids[0])
 
 
@@ -133,7 +133,7 @@ def test_judgements_are_exported_as_a_set_that_eval_reads(ids, tmp_path):
     judge_all(ids)
     folder = tmp_path / "out"
 
-    assert judge("--export", str(folder)) == {"set": str(folder), "questions": 4}
+    assert judge("--export", str(folder)) == {"set": str(folder), "queries": 4}
 
     done = json_of(*WORDS, "eval", str(folder))
     assert (done["n"], done["pool"]["memories"], done["pool"]["projects"]) == (3, 3, 1)
@@ -156,13 +156,13 @@ def test_a_project_is_exported_without_the_others(ids, tmp_path):
 def test_eval_wants_a_set_or_ones_own_and_something_judged():
     assert "--mine" in run(*WORDS, "eval", code=2).stderr
     assert "--mine" in run(*WORDS, "eval", "folder", "--mine", code=2).stderr
-    assert "recollect judge" in run(*WORDS, "eval", "--mine", code=2).stderr
+    assert "retentive judge" in run(*WORDS, "eval", "--mine", code=2).stderr
 
 
-def test_at_a_real_terminal_questions_are_asked_for(ids):
+def test_at_a_real_terminal_queries_are_asked_for(ids):
     ours, theirs = pty.openpty()
     typed = b"where is the spare key?\n1\n\nq\n"
-    command = [sys.executable, "-c", "from recollect.cli import main; main()", *WORDS, "judge"]
+    command = [sys.executable, "-c", "from retentive.cli import main; main()", *WORDS, "judge"]
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         os.write(ours, typed)

@@ -1,4 +1,4 @@
-"""`recollect tune`, as its user meets it."""
+"""`retentive tune`, as its user meets it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from recollect.embedders import disk_cache
-from recollect.engine import Engine
-from recollect.evaluation import loading
+from retentive.engine import Engine
+from retentive.evaluation import loading
+from retentive.inference.embedders import disk_cache
 from tests.evaluation.build import write_set
 from tests.evaluation.test_tune import NoisyEmbedder
 from tests.surfaces.test_cli import json_of, run
@@ -22,7 +22,7 @@ LEANING = ("keyword_weight=0", "neighbour_weight=0", "session_weight=0")
 @pytest.fixture(autouse=True)
 def _noise(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """A model to which nothing is like anything, so that whoever leans on meaning finds little."""
-    monkeypatch.setattr("recollect.engine.open_embedder", lambda _: NoisyEmbedder())
+    monkeypatch.setattr("retentive.engine.open_embedder", lambda _: NoisyEmbedder())
     monkeypatch.setattr(loading, "open_embedder", lambda _: NoisyEmbedder())
     monkeypatch.setattr(disk_cache, "default_cache", lambda: tmp_path / "vectors.db")
 
@@ -60,7 +60,9 @@ def test_a_better_tuning_is_kept_where_that_is_asked_for(judged_set):
     assert figures["before"] < figures["after"] == 1.0
     assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("tickets", 21, 2, "project")
     now = json_of("config")["tuning"]
-    assert {knob: now[knob] for knob in done["knobs"]} == {name: knob["after"] for name, knob in done["knobs"].items()}
+    assert {parameter: now[parameter] for parameter in done["parameters"]} == {
+        name: parameter["after"] for name, parameter in done["parameters"].items()
+    }
     assert now["keyword_weight"] > 0
 
 
@@ -90,7 +92,7 @@ def test_a_person_is_shown_what_turned_and_that_it_is_not_kept(judged_set):
 
     shown = run("tune", judged_set, "--budget", "8", "--metric", "any@1").stdout
 
-    assert "better on held-out questions in any@1" in shown
+    assert "better on held-out queries in any@1" in shown
     assert re.search(r"keyword_weight: 0\.0 → \d", shown)
     assert "not kept" in shown
 
@@ -104,13 +106,13 @@ def test_ones_own_judgements_are_tuned_on_in_ones_own_store():
 
     done = tune("--mine", "--keep")
 
-    assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("mine", 21, 5, "question")
+    assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("mine", 21, 5, "query")
     assert (done["verdict"], done["kept"]) == ("better", True)
     assert json_of("list")["memories"][0]["access_count"] == 0
 
 
-def test_a_knob_that_the_environment_sets_is_named(judged_set, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_TUNING_KEYWORD_WEIGHT", "0")
+def test_a_parameter_that_the_environment_sets_is_named(judged_set, monkeypatch):
+    monkeypatch.setenv("RETENTIVE_TUNING_KEYWORD_WEIGHT", "0")
 
     assert tune(judged_set, "--keep")["overruled"] == ["keyword_weight"]
 
@@ -131,7 +133,7 @@ def test_the_response_is_drawn(judged_set, tmp_path, name):
     [
         ((), "--mine"),
         (("SET", "--mine"), "--mine"),
-        (("--mine",), "recollect judge"),
+        (("--mine",), "retentive judge"),
         (("SET", "--metric", "accuracy"), "the metrics are"),
         (("SET", "--plot", "plot.png"), ".html or .svg"),
         (("SET", "--budget", "0"), "budget"),

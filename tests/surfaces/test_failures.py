@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recollect.engine import Engine
+from retentive.engine import Engine
 from tests.surfaces.service import Service, run, served, until
 
 
@@ -90,7 +90,7 @@ def test_with_a_stopped_embedder_recall_answers_from_words_and_writes_wait_for_t
             assert answer.body["degraded"] == "keyword-only"
             assert f"127.0.0.1:{embedder.port}" in answer.body["degradedReason"]
             assert service.ask("GET", "/readyz").status == 200
-            assert 'recollect_recalls_degraded_total{kind="keyword-only"} 1.0' in service.ask("GET", "/metrics").body
+            assert 'retentive_recalls_degraded_total{kind="keyword-only"} 1.0' in service.ask("GET", "/metrics").body
 
             embedder.start()
             done = run("--store", str(store), "reembed", "--json", **settings)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.models import Memory
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.models import Memory
+from retentive.server.http.app import create_app
+from retentive.stores import open_store
 from tests.stores.build import everything
 from tests.surfaces.serving import client, problem, token
 
@@ -81,8 +81,8 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/v1/status"): [{}],
     ("GET", "/v1/timeline"): [{}, {"params": {"by": "day"}}, {"params": {"project": f"{SECRET}-project"}}],
     ("POST", "/v1/judgements"): [
-        {"json": {"question": "one?", "good": [THEIRS]}},
-        {"json": {"question": "one?", "good": [MINE], "bad": [THEIRS]}},
+        {"json": {"query": "one?", "good": [THEIRS]}},
+        {"json": {"query": "one?", "good": [MINE], "bad": [THEIRS]}},
     ],
     ("POST", "/v1/measure"): [{"json": {}}, {"json": {"b": "weighted", "project": f"{SECRET}-project"}}],
     ("POST", "/v1/tune"): [{"json": {}}],
@@ -90,8 +90,8 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("DELETE", "/v1/tune"): [{}],
     ("GET", "/v1/judgements"): [{}, {"params": {"project": f"{SECRET}-project"}}],
     ("DELETE", "/v1/judgements"): [
-        {"json": {"question": f"{SECRET}?", "memory": THEIRS}},
-        {"json": {"question": f"{SECRET}?", "memory": THEIRS, "project": f"{SECRET}-project"}},
+        {"json": {"query": f"{SECRET}?", "memory": THEIRS}},
+        {"json": {"query": f"{SECRET}?", "memory": THEIRS, "project": f"{SECRET}-project"}},
     ],
 }
 """How each operation could be used to reach into another profile. A new one needs its own lines here."""
@@ -112,7 +112,7 @@ def operations() -> list[tuple[str, str]]:
     return [(method.upper(), path) for path, methods in ours.items() for method in methods]
 
 
-def settle(engine: Engine, *, others: bool) -> None:
+def open_scope(engine: Engine, *, others: bool) -> None:
     """My own few memories, and perhaps somebody else's."""
     engine.remember("my own hello", id=MINE, session="mine", profile="me")
     if others:
@@ -141,7 +141,7 @@ def test_through_no_address_can_one_profile_see_change_or_guess_another(method, 
         answers = []
         for others in (True, False):
             with Engine(open_store("memory://")) as engine:
-                settle(engine, others=others)
+                open_scope(engine, others=others)
                 asking = client(engine, token=token(engine, "me", "admin"))
                 theirs = everything(engine._store, f"{SECRET}-profile")[2:]
                 judged = engine.judgements(profile=f"{SECRET}-profile")
@@ -157,7 +157,7 @@ def test_through_no_address_can_one_profile_see_change_or_guess_another(method, 
 
 @pytest.mark.parametrize(("method", "path"), operations())
 def test_no_address_takes_a_token_to_another_profile(engine, method, path):
-    settle(engine, others=True)
+    open_scope(engine, others=True)
     asking = client(engine, token=token(engine, "me", "admin"))
     address = path
     for name, value in NAMED.items():
@@ -174,13 +174,13 @@ def test_no_address_takes_a_token_to_another_profile(engine, method, path):
 
 # Tokens
 
-QUESTIONS = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context", "/v1/measure")
-WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and path not in QUESTIONS]
+QUERIES = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context", "/v1/measure")
+WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and path not in QUERIES]
 
 
 @pytest.mark.parametrize(("method", "path"), WRITES)
 def test_whoever_may_only_read_changes_nothing(engine, method, path):
-    settle(engine, others=False)
+    open_scope(engine, others=False)
     asking = client(engine, token=token(engine, "me", "read"))
     before = everything(engine._store, "me")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.stores import open_store
 from tests.surfaces.serving import client, problem, token, wrong_fields
 
-QUESTION = "What can Ana not eat?"
+QUERY = "What can Ana not eat?"
 
 
 @pytest.fixture
@@ -89,16 +89,16 @@ def test_a_profile_may_have_any_name(engine):
 
 def test_judgements_are_kept_replaced_listed_and_taken_back(asking, engine):
     good, bad = engine.remember("peanuts"), engine.remember("the cello")
-    said = {"question": f" {QUESTION} ", "good": {good.id: 3}, "bad": [bad.id], "askedAt": "2026-05-08"}
+    said = {"query": f" {QUERY} ", "good": {good.id: 3}, "bad": [bad.id], "askedAt": "2026-05-08"}
 
     kept = asking.post("/v1/judgements", json=said)
 
     assert kept.status_code == 201
     judged = {one["memory"]: one["relevance"] for one in asking.get("/v1/judgements").json()["judgements"]}
     assert judged == {good.id: 3, bad.id: 0}
-    asking.post("/v1/judgements", json={"question": QUESTION, "good": [bad.id]})
+    asking.post("/v1/judgements", json={"query": QUERY, "good": [bad.id]})
     assert [judgement.relevance for judgement in engine.judgements()] == [3, 1]
-    named = {"question": QUESTION, "memory": bad.id}
+    named = {"query": QUERY, "memory": bad.id}
     assert asking.request("DELETE", "/v1/judgements", json=named).status_code == 204
     problem(asking.request("DELETE", "/v1/judgements", json=named), 404, "not_found")
     assert [judgement.memory for judgement in engine.judgements()] == [good.id]
@@ -106,9 +106,9 @@ def test_judgements_are_kept_replaced_listed_and_taken_back(asking, engine):
 
 def test_what_was_asked_in_a_project_is_judged_there(asking, engine):
     stored = engine.remember("peanuts", project="p")
-    asking.post("/v1/judgements", json={"question": QUESTION, "good": [stored.id], "project": "p"})
+    asking.post("/v1/judgements", json={"query": QUERY, "good": [stored.id], "project": "p"})
 
-    named = {"question": QUESTION, "memory": stored.id}
+    named = {"query": QUERY, "memory": stored.id}
     assert len(asking.get("/v1/judgements?project=p").json()["judgements"]) == 1
     assert asking.get("/v1/judgements?project=q").json()["judgements"] == []
     problem(asking.request("DELETE", "/v1/judgements", json=named), 404, "not_found")
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_judgement_is_named_and_nothing_is_kept(asking, eng
             return {filled(key): filled(item) for key, item in value.items()}
         return [filled(item) for item in value] if isinstance(value, list) else stored.id if value == "ID" else value
 
-    answer = asking.post("/v1/judgements", json={"question": QUESTION, **filled(body)})
+    answer = asking.post("/v1/judgements", json={"query": QUERY, **filled(body)})
 
     assert wrong_fields(answer) == [field.replace("ID", stored.id)]
     assert engine.judgements() == []
@@ -147,7 +147,7 @@ def test_one_memory_that_is_not_there_leaves_all_unjudged(asking, engine):
     stored = engine.remember("peanuts")
     good = [stored.id, "01984c3e-5a60-7c1f-9d3b-2f7a41c08e55"]
 
-    problem(asking.post("/v1/judgements", json={"question": QUESTION, "good": good}), 404, "not_found")
+    problem(asking.post("/v1/judgements", json={"query": QUERY, "good": good}), 404, "not_found")
 
     assert engine.judgements() == []
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect.api.app import create_app
-from recollect.api.fields import EXAMPLE_ID, OTHER_ID
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.server.http.app import create_app
+from retentive.server.http.fields import EXAMPLE_ID, OTHER_ID
+from retentive.stores import open_store
 from tests.surfaces.serving import client
 
 
@@ -54,8 +54,8 @@ def test_every_example_works_as_it_is_shown(method, path, body):
     with Engine(open_store("memory://")) as engine:
         engine.remember("I am allergic to peanuts", id=EXAMPLE_ID, session="2026-05-08", speaker="Ana")
         engine.remember("Bo plays the cello", id=OTHER_ID)
-        for question in ("What can Ana not eat?", *(f"question {number}?" for number in range(9))):
-            engine.judge(question, good=[EXAMPLE_ID])
+        for query in ("What can Ana not eat?", *(f"query {number}?" for number in range(9))):
+            engine.judge(query, good=[EXAMPLE_ID])
         for weight in (1, 2, 3):
             engine.keep_tuning({"keyword_weight": weight})
         address = path.replace("{id}", EXAMPLE_ID).replace("{name}", "2026-05-08")

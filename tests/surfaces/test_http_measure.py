@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.stores import open_store
 from tests.surfaces.serving import client, problem, token
 
 PERFECT = {"nDCG@10": 1.0, "any@5": 1.0, "MRR": 1.0}
 
 
-def test_each_tuning_is_measured_for_each_question_and_in_the_mean(engine):
+def test_each_tuning_is_measured_for_each_query_and_in_the_mean(engine):
     allergy = engine.remember("I must not eat groundnuts").id
     cello = engine.remember("Bo plays the cello", project="band").id
     engine.remember("Bo likes soup")
@@ -21,17 +21,17 @@ def test_each_tuning_is_measured_for_each_question_and_in_the_mean(engine):
 
     answer = client(engine).post("/v1/measure", json={"b": "keyword-only"}).json()
 
-    assert (answer["n"], answer["sentence"]) == (2, "2 judged questions")
+    assert (answer["n"], answer["sentence"]) == (2, "2 judged queries")
     assert (answer["degraded"], answer["degradedReason"]) == (None, None)
-    first, second = answer["questions"]
-    assert first == {"question": "cello", "project": "band", "relevant": 1, "a": PERFECT, "b": PERFECT}
-    assert (second["question"], second["project"]) == ("Any allergies?", None)
+    first, second = answer["queries"]
+    assert first == {"query": "cello", "project": "band", "relevant": 1, "a": PERFECT, "b": PERFECT}
+    assert (second["query"], second["project"]) == ("Any allergies?", None)
     assert (second["a"], second["b"]) == (PERFECT, dict.fromkeys(PERFECT, 0.0))  # no word of it is in the memory
     assert (answer["a"], answer["b"]) == (PERFECT, dict.fromkeys(PERFECT, 0.5))
     assert {memory.access_count for memory in engine.list().memories} == {0}
 
 
-def test_the_questions_of_one_project_or_those_judged_last_are_asked_alone(engine):
+def test_the_queries_of_one_project_or_those_judged_last_are_asked_alone(engine):
     for name in ("garden", "band"):
         engine.judge(f"what of the {name}?", good=[engine.remember(name, project=name).id], project=name)
     asking = client(engine)
@@ -39,17 +39,17 @@ def test_the_questions_of_one_project_or_those_judged_last_are_asked_alone(engin
     band = asking.post("/v1/measure", json={"project": "band"}).json()
     last = asking.post("/v1/measure", json={"limit": 1}).json()
 
-    assert [one["question"] for one in band["questions"]] == ["what of the band?"]
-    assert [one["question"] for one in last["questions"]] == ["what of the band?"]
-    assert last["sentence"] == "the 1 judged question judged last, of 2"
+    assert [one["query"] for one in band["queries"]] == ["what of the band?"]
+    assert [one["query"] for one in last["queries"]] == ["what of the band?"]
+    assert last["sentence"] == "the 1 judged query judged last, of 2"
 
 
-def test_without_a_judged_question_there_is_a_sentence_and_no_figure(engine):
+def test_without_a_judged_query_there_is_a_sentence_and_no_figure(engine):
     engine.judge("hello?", bad=[engine.remember("hello").id])
 
     answer = client(engine).post("/v1/measure", json={}).json()
 
-    assert (answer["n"], answer["a"], answer["b"], answer["questions"]) == (0, None, None, [])
+    assert (answer["n"], answer["a"], answer["b"], answer["queries"]) == (0, None, None, [])
     assert "judge some" in answer["sentence"]
 
 
@@ -61,7 +61,7 @@ def test_a_profile_is_measured_by_its_own_memories_and_judgements(engine):
 
     answer = client(engine, token=token(engine, "me", "read")).post("/v1/measure", json={}).json()
 
-    assert [one["question"] for one in answer["questions"]] == ["where is the key?"]
+    assert [one["query"] for one in answer["queries"]] == ["where is the key?"]
     assert answer["a"] == PERFECT
 
 
@@ -80,4 +80,4 @@ def test_without_the_library_of_metrics_the_answer_is_the_line_to_type(engine, m
 
     refused = client(engine).post("/v1/measure", json={})
 
-    assert "pip install 'recollect[eval]'" in problem(refused, 501, "missing_extra")["detail"]
+    assert "pip install 'retentive[eval]'" in problem(refused, 501, "missing_extra")["detail"]

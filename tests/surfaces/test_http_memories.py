@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.stores import open_store
 from tests.surfaces.serving import client, problem, wrong_fields
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from recollect.api.app import create_app
-from recollect.api.playground_page import FOLDER, HEADERS, TYPES
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.server.http.app import create_app
+from retentive.server.http.playground_page import FOLDER, HEADERS, TYPES
+from retentive.stores import open_store
 from tests.surfaces.serving import client, listening, problem
 
 FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file())

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.errors import Unavailable
-from recollect.stores import open_store
-from recollect.stores.in_memory import InMemoryStore
+from retentive.engine import Engine
+from retentive.errors import Unavailable
+from retentive.stores import open_store
+from retentive.stores.in_memory import InMemoryStore
 from tests.surfaces.serving import client, problem, wrong_fields
 
 JSON = {"Content-Type": "application/json"}

@@ -1,12 +1,12 @@
-"""Questions over HTTP."""
+"""Queries over HTTP."""
 
 from __future__ import annotations
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.errors import Unavailable
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.errors import Unavailable
+from retentive.stores import open_store
 from tests.surfaces.serving import client, wrong_fields
 
 
@@ -27,8 +27,8 @@ def test_a_recall_finds_by_meaning_and_explains_each_score(engine):
     assert best["memory"]["text"] == "I am allergic to peanuts"
     assert best["memory"]["metadata"] == {"someKey": 1}
     assert best["score"] == pytest.approx(sum(reason["change"] for reason in best["why"]))
-    assert (found["degraded"], found["question"]) == (None, "What food makes me ill?")
-    assert [leg["name"] for leg in found["legs"]] == ["semantic", "keyword"]
+    assert (found["degraded"], found["query"]) == (None, "What food makes me ill?")
+    assert [retriever["name"] for retriever in found["retrievers"]] == ["semantic", "keyword"]
     assert "dropped" not in found
 
 
@@ -49,8 +49,8 @@ def test_a_tuning_is_for_one_recall_alone(words):
     asking = client(words)
 
     def weight(**body):
-        legs = asking.post("/v1/recall", json={"query": "tea", **body}).json()["legs"]
-        return next(leg["weight"] for leg in legs if leg["name"] == "keyword")
+        retrievers = asking.post("/v1/recall", json={"query": "tea", **body}).json()["retrievers"]
+        return next(retriever["weight"] for retriever in retrievers if retriever["name"] == "keyword")
 
     assert weight(tuning={"keywordWeight": 5, "rrfK": None}) == 5
     assert weight(tuning={"keyword_weight": 4}) == 4
@@ -79,7 +79,7 @@ def test_a_tuning_is_for_one_recall_alone(words):
         ({"profile": "other"}, "profile"),
     ],
 )
-def test_what_is_wrong_with_a_question_is_named(words, body, field):
+def test_what_is_wrong_with_a_query_is_named(words, body, field):
     assert wrong_fields(client(words).post("/v1/recall", json={"query": "tea", **body})) == [field]
 
 
@@ -121,9 +121,9 @@ def test_a_comparison_shows_both_lists_and_what_moved(words):
     low, high = words.remember_many(
         [{"text": "tea tea", "importance": 0.0, "source": "a"}, {"text": "tea and milk and sugar", "source": "b"}]
     )
-    question = {"query": "tea", "a": {"sourceWeights": {"b": 0.01}}, "b": {"sourceWeights": {"a": 0.01}}}
+    query = {"query": "tea", "a": {"sourceWeights": {"b": 0.01}}, "b": {"sourceWeights": {"a": 0.01}}}
 
-    compared = client(words).post("/v1/recall/compare", json=question).json()
+    compared = client(words).post("/v1/recall/compare", json=query).json()
 
     assert [hit["id"] for hit in compared["a"]["hits"]] == [low.id, high.id]
     assert [hit["id"] for hit in compared["b"]["hits"]] == [high.id, low.id]
@@ -145,14 +145,14 @@ def test_a_memory_in_one_list_only_has_no_rank_in_the_other(words):
 def test_comparing_tells_what_was_dropped_if_that_is_wished(words):
     words.remember("tea")
     words.remember("tea again")
-    question = {"query": "tea", "limit": 1}
+    query = {"query": "tea", "limit": 1}
     asking = client(words)
 
-    compared = asking.post("/v1/recall/compare", json={**question, "dropped": True}).json()
+    compared = asking.post("/v1/recall/compare", json={**query, "dropped": True}).json()
 
     assert [len(compared[side]["dropped"]) for side in ("a", "b")] == [1, 1]
     assert compared["b"]["dropped"][0]["rank"] == 2
-    assert "dropped" not in asking.post("/v1/recall/compare", json=question).json()["a"]
+    assert "dropped" not in asking.post("/v1/recall/compare", json=query).json()["a"]
 
 
 def test_comparing_leaves_no_trace_and_recalling_does(open_engine):

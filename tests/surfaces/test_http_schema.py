@@ -5,10 +5,10 @@ from __future__ import annotations
 import schemathesis
 from schemathesis import Case
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.settings import ServerSettings, Settings
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.server.http.app import create_app
+from retentive.settings import ServerSettings, Settings
+from retentive.stores import open_store
 
 CONFIG = {"seed": 1, "generation": {"max-examples": 5, "deterministic": True, "no-shrink": True}}
 

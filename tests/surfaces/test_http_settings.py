@@ -9,11 +9,11 @@ import subprocess
 
 import pytest
 
-from recollect.api.app import create_app
-from recollect.engine import Engine
-from recollect.ranking import Tuning
-from recollect.settings import Settings
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.ranking import Tuning
+from retentive.server.http.app import create_app
+from retentive.settings import Settings
+from retentive.stores import open_store
 from tests.surfaces.serving import client, listening, problem, token, wrong_fields
 
 CURL = 'curl -X PATCH http://localhost:4000/settings -H "Content-Type: application/json" -d '
@@ -44,7 +44,7 @@ def test_both_curl_calls_work_as_they_are_written_on_a_real_server(engine):
             assert engine.tuned().keyword_weight == expected["keywordWeight"]
 
 
-def test_settings_are_every_knob_in_camel_case(engine):
+def test_settings_are_every_parameter_in_camel_case(engine):
     settings = client(engine).get("/settings").json()
 
     assert settings == Tuning().model_dump(by_alias=True)
@@ -57,8 +57,8 @@ def test_a_change_holds_for_the_very_next_recall(engine):
 
     asking.patch("/settings", json={"keyword_weight": 3.5})
 
-    legs = asking.post("/v1/recall", json={"query": "hello"}).json()["legs"]
-    assert {leg["name"]: leg["weight"] for leg in legs}["keyword"] == 3.5
+    retrievers = asking.post("/v1/recall", json={"query": "hello"}).json()["retrievers"]
+    assert {retriever["name"]: retriever["weight"] for retriever in retrievers}["keyword"] == 3.5
 
 
 def test_a_change_is_seen_by_other_processes_on_the_store_and_survives_a_restart(open_engine):
@@ -71,7 +71,7 @@ def test_a_change_is_seen_by_other_processes_on_the_store_and_survives_a_restart
     assert client(open_engine()).get("/settings").json()["rrfK"] == 7
 
 
-def test_null_takes_a_knob_back_to_its_default(engine):
+def test_null_takes_a_parameter_back_to_its_default(engine):
     asking = client(engine)
     asking.patch("/settings", json={"keywordWeight": 5, "rrfK": 9})
 
@@ -98,7 +98,7 @@ def test_null_takes_a_knob_back_to_its_default(engine):
         ([], "body"),
     ],
 )
-def test_a_wrong_knob_is_named_and_nothing_is_changed(engine, body, field):
+def test_a_wrong_parameter_is_named_and_nothing_is_changed(engine, body, field):
     asking = client(engine)
     good = {"rrfK": 9, **body} if isinstance(body, dict) else body
 
@@ -127,7 +127,7 @@ def test_the_block_of_older_configurations_is_understood(engine, block, expected
     assert (found["fusion"], found["semanticWeight"], found["keywordWeight"], found["rrfK"]) == expected
 
 
-def test_a_knob_that_the_configuration_sets_cannot_be_turned_and_the_answer_says_so():
+def test_a_parameter_that_the_configuration_sets_cannot_be_turned_and_the_answer_says_so():
     settings = Settings(store="memory://", tuning={"keywordWeight": 0.5})
     with Engine(open_store("memory://"), settings=settings) as engine:
         asking = client(engine)
@@ -137,18 +137,18 @@ def test_a_knob_that_the_configuration_sets_cannot_be_turned_and_the_answer_says
         assert refused["detail"].startswith("keywordWeight: set by this service's configuration")
         assert engine.kept_tuning() == {}
         assert asking.get("/settings").json()["keywordWeight"] == 0.5
-        knobs = asking.get("/settings/schema").json()["properties"]
-        assert [name for name, knob in knobs.items() if knob.get("readOnly")] == ["keywordWeight"]
+        parameters = asking.get("/settings/schema").json()["properties"]
+        assert [name for name, parameter in parameters.items() if parameter.get("readOnly")] == ["keywordWeight"]
         assert asking.patch("/settings", json={"rrfK": 9}).json()["rrfK"] == 9
 
 
-def test_the_schema_gives_every_knob_its_range_default_and_meaning(engine):
-    knobs = client(engine).get("/settings/schema").json()["properties"]
+def test_the_schema_gives_every_parameter_its_range_default_and_meaning(engine):
+    parameters = client(engine).get("/settings/schema").json()["properties"]
 
-    assert set(knobs) == set(client(engine).get("/settings").json())
-    weight = knobs["semanticWeight"]
+    assert set(parameters) == set(client(engine).get("/settings").json())
+    weight = parameters["semanticWeight"]
     assert (weight["minimum"], weight["maximum"], weight["default"]) == (0, 5, 1.0)
-    assert all(knob["description"] for knob in knobs.values())
+    assert all(parameter["description"] for parameter in parameters.values())
 
 
 def test_changes_are_remembered_with_who_made_them_and_any_can_be_undone(engine):
@@ -181,7 +181,7 @@ def test_presets_are_whole_tunings_by_name(engine):
 
 
 @pytest.mark.parametrize("access", ["read", "write"])
-def test_only_an_administrator_may_turn_knobs(engine, access):
+def test_only_an_administrator_may_turn_parameters(engine, access):
     asking = client(engine, token=token(engine, access=access))
 
     assert asking.get("/settings").status_code == 200

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-import recollect
-from recollect.api.lately import KEPT, Lately
-from recollect.engine import Engine
-from recollect.models import Recall
-from recollect.settings import Settings
-from recollect.stores import open_store
+import retentive
+from retentive.engine import Engine
+from retentive.models import Recall
+from retentive.server.http.recent_stats import KEPT, Lately
+from retentive.settings import Settings
+from retentive.stores import open_store
 from tests.surfaces.serving import client, token
 
 
@@ -19,13 +19,13 @@ def test_it_says_what_recalls_took_by_stage_and_what_they_lacked(engine):
     engine.remember("the cat eats at eight")
     asking = client(engine)
     before = asking.get("/v1/status").json()
-    for question in ("cat", "eight"):
-        asking.post("/v1/recall", json={"query": question})
+    for query in ("cat", "eight"):
+        asking.post("/v1/recall", json={"query": query})
 
     status = asking.get("/v1/status").json()
 
     assert before["latency"] == {"recalls": 0, "whole": None, "stages": {}}
-    assert (status["version"], status["memories"], status["unembedded"]) == (recollect.__version__, 1, 0)
+    assert (status["version"], status["memories"], status["unembedded"]) == (retentive.__version__, 1, 0)
     assert (status["degraded"], status["degradedReason"], status["degradedRecalls"]) == (False, None, {})
     assert (status["recalls"], status["errors"]) == (2, 0)
     assert status["model"]["dimension"] == 384

@@ -7,8 +7,8 @@ from time import monotonic
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.stores import open_store
 from tests.surfaces.service import until
 from tests.surfaces.serving import client, problem, token
 
@@ -39,7 +39,7 @@ def test_a_tuning_runs_in_the_background_and_gives_its_result_without_keeping_it
     assert (done["state"], done["detail"]) == ("done", None)
     assert done["done"] == done["total"] == len(THINGS)
     result = done["result"]
-    assert (result["metric"], result["n"], result["folds"], result["foldsBy"]) == ("MRR", len(THINGS), 5, "question")
+    assert (result["metric"], result["n"], result["folds"], result["foldsBy"]) == ("MRR", len(THINGS), 5, "query")
     assert result["verdict"] == "stands"  # everything is found as it is
     figures = result["heldOut"]["MRR"]
     assert (figures["before"], figures["after"], figures["gain"]) == (1.0, 1.0, 0.0)
@@ -89,13 +89,13 @@ def test_each_profile_is_told_of_its_own_tuning_alone_and_stops_no_other(engine)
         assert owner.get("/v1/tune", headers=mine).json()["state"] == "running"
 
 
-def test_with_too_few_judged_questions_nothing_begins(engine):
+def test_with_too_few_judged_queries_nothing_begins(engine):
     engine.judge("hello?", good=[engine.remember("hello").id])
     asking = client(engine)
 
     refused = asking.post("/v1/tune", json={})
 
-    assert "at least 10 questions" in problem(refused, 409, "conflict")["detail"]
+    assert "at least 10 queries" in problem(refused, 409, "conflict")["detail"]
     assert asking.get("/v1/tune").json() == IDLE
 
 
@@ -122,4 +122,4 @@ def test_without_the_library_of_metrics_the_answer_is_the_line_to_type(engine, m
 
     refused = client(engine).post("/v1/tune", json={})
 
-    assert "pip install 'recollect[eval]'" in problem(refused, 501, "missing_extra")["detail"]
+    assert "pip install 'retentive[eval]'" in problem(refused, 501, "missing_extra")["detail"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recollect.embedders import Embedder
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.inference.embedders import Embedder
+from retentive.stores import open_store
 from tests.conftest import NOW
 from tests.surfaces.serving import client, problem
 
@@ -90,7 +90,7 @@ def test_many_come_back_at_once_a_whole_session_too(engine, asking):
 
 def test_what_was_judged_of_it_is_gone_and_the_document_says_so(engine, asking):
     turns = converse(engine)
-    asking.post("/v1/judgements", json={"question": "any allergies?", "good": turns})
+    asking.post("/v1/judgements", json={"query": "any allergies?", "good": turns})
     before = asking.get(f"/v1/memories/{turns[1]}").json()
 
     asking.delete(f"/v1/memories/{turns[1]}")

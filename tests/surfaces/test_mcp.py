@@ -13,11 +13,11 @@ import pytest
 from mcp import Client, MCPError
 from mcp.server import MCPServer
 
-from recollect import Conflict, Engine, Invalid, NotFound, Unavailable
-from recollect.confined import Confined
-from recollect.mcp_server import Place, build_server
-from recollect.mcp_server.place import settle
-from recollect.mcp_server.server import UNFORESEEN
+from retentive import Conflict, Engine, Invalid, NotFound, Unavailable
+from retentive.server.mcp import Place, build_server
+from retentive.server.mcp.server import UNFORESEEN
+from retentive.server.mcp.tool_scope import open_scope
+from retentive.tenancy import ProfileView
 
 READING = {"memory_recall", "memory_get", "memory_explain", "memory_status"}
 WRITING = {"memory_remember", "memory_update", "memory_forget"}
@@ -40,7 +40,7 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture
 def server(engine: Engine) -> MCPServer:
-    return build_server(lambda _: settle(engine, project="home", session="talk"))
+    return build_server(lambda _: open_scope(engine, project="home", session="talk"))
 
 
 def talk(server: MCPServer, say: Callable[[Client], Awaitable[Any]], *, mode: str = "auto") -> Any:
@@ -143,13 +143,13 @@ def test_a_memory_is_read_corrected_and_forgotten(server: MCPServer, engine: Eng
 
 
 def test_explain_tells_a_model_why_a_memory_did_not_come_up(engine: Engine):
-    server = build_server(lambda _: settle(engine))  # without a session, where neighbours would lift it
+    server = build_server(lambda _: open_scope(engine))  # without a session, where neighbours would lift it
     key, attic = call(server, "memory_remember", texts=["The spare key is here", "The attic is dusty"])["ids"]
 
     missed = call(server, "memory_explain", query="spare key", id=attic)
     hit = call(server, "memory_explain", query="spare key", id=key)
 
-    assert (missed["outcome"], "no word of the question occurs in it" in missed["sentence"]) == ("not_found", True)
+    assert (missed["outcome"], "no word of the query occurs in it" in missed["sentence"]) == ("not_found", True)
     assert (hit["outcome"], hit["rank"]) == ("hit", 1)
     assert {one["search"] for one in hit["searches"]} == {"semantic", "keyword"}
 
@@ -224,7 +224,7 @@ def test_wrong_arguments_are_named_without_repeating_them(server: MCPServer):
 
 def test_a_server_that_only_reads_has_no_writing_tools_and_leaves_no_trace(engine: Engine):
     id = engine.remember("The spare key is here").id
-    server = build_server(lambda _: settle(engine, read_only=True), read_only=True)
+    server = build_server(lambda _: open_scope(engine, read_only=True), read_only=True)
 
     assert {tool.name for tool in talk(server, lambda client: client.list_tools()).tools} == READING
     for tool in WRITING:
@@ -248,7 +248,7 @@ def test_a_project_is_a_wall_for_every_tool_resource_and_prompt(engine: Engine, 
         refused = refusal(server, lambda client, at=id: client.read_resource(f"memory://{at}"))
         assert refused == f"there is no memory {id}"
     assert json.loads(talk(server, lambda client: client.read_resource("memory://recent")).contents[0].text) == []
-    prompt = talk(server, lambda client: client.get_prompt("recall", {"question": "secret"}))
+    prompt = talk(server, lambda client: client.get_prompt("recall", {"query": "secret"}))
     assert "Nothing that bears on this is remembered" in prompt.messages[0].content.text
     assert engine.stats().memories == 2
 
@@ -256,8 +256,8 @@ def test_a_project_is_a_wall_for_every_tool_resource_and_prompt(engine: Engine, 
 def test_a_session_without_a_project_is_a_wall_and_one_with_a_project_opens_it(engine: Engine):
     outside = engine.remember("the key outside").id
     engine.remember("the key of home", project="home", session="known")
-    alone = build_server(lambda _: settle(engine, session="new"))
-    known = build_server(lambda _: settle(engine, session="known"))
+    alone = build_server(lambda _: open_scope(engine, session="new"))
+    known = build_server(lambda _: open_scope(engine, session="known"))
 
     assert call(alone, "memory_recall", query="key")["hits"] == []
     (id,) = call(alone, "memory_remember", text="the key inside")["ids"]
@@ -280,7 +280,7 @@ def test_memory_text_stays_inside_its_json_wherever_it_goes(server: MCPServer):
             (await client.call_tool("memory_get", {"id": id})).content[0].text,
             (await client.read_resource("memory://recent")).contents[0].text,
             (await client.read_resource(f"memory://{id}")).contents[0].text,
-            (await client.get_prompt("recall", {"question": "key"})).messages[0].content.text,
+            (await client.get_prompt("recall", {"query": "key"})).messages[0].content.text,
         ]
 
     *plain, prompt = talk(server, everywhere)
@@ -316,7 +316,7 @@ def test_resources_and_the_prompt_are_listed_with_what_they_are(server: MCPServe
     assert [(one.uri, one.mime_type) for one in resources.resources] == [("memory://recent", "application/json")]
     assert [one.uri_template for one in templates.resource_templates] == ["memory://{id}"]
     (prompt,) = prompts.prompts
-    assert (prompt.name, [argument.name for argument in prompt.arguments]) == ("recall", ["question"])
+    assert (prompt.name, [argument.name for argument in prompt.arguments]) == ("recall", ["query"])
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -327,7 +327,7 @@ def test_resources_and_the_prompt_are_listed_with_what_they_are(server: MCPServe
 def test_errors_of_resources_and_the_prompt_are_sentences_too(mode: str, raised: Exception, said: str | None):
     server = build_server(lambda _: Place(Raising(raised)))
 
-    of_prompt = refusal(server, lambda client: client.get_prompt("recall", {"question": "q"}), mode=mode)
+    of_prompt = refusal(server, lambda client: client.get_prompt("recall", {"query": "q"}), mode=mode)
     of_resource = refusal(server, lambda client: client.read_resource("memory://recent"), mode=mode)
 
     assert of_prompt == (said or UNFORESEEN)
@@ -337,7 +337,7 @@ def test_errors_of_resources_and_the_prompt_are_sentences_too(mode: str, raised:
 def test_calls_run_at_the_same_time(engine: Engine):
     together = threading.Barrier(4, timeout=20)
 
-    class Meeting(Confined):
+    class Meeting(ProfileView):
         def recall(self, *args: Any, **options: Any) -> Any:
             together.wait()
             return super().recall(*args, **options)
@@ -365,7 +365,7 @@ def test_building_a_server_leaves_the_logging_of_the_process_alone(engine: Engin
     root = logging.getLogger()
     kept, root.handlers = root.handlers, []
     try:
-        build_server(lambda _: settle(engine))
+        build_server(lambda _: open_scope(engine))
         assert root.handlers == []
     finally:
         root.handlers = kept

@@ -16,9 +16,9 @@ from fastapi.testclient import TestClient
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from recollect import Engine
-from recollect.api.app import create_app
-from recollect.settings import ServerSettings, Settings
+from retentive import Engine
+from retentive.server.http.app import create_app
+from retentive.settings import ServerSettings, Settings
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 HEADERS = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2025-06-18"}
@@ -67,7 +67,7 @@ def test_over_real_http_what_is_remembered_is_recalled_in_both_protocols(engine:
 
     async def recall(client: Client) -> Any:
         recent = await client.read_resource("memory://recent")
-        prompt = await client.get_prompt("recall", {"question": "spare key?"})
+        prompt = await client.get_prompt("recall", {"query": "spare key?"})
         return await client.call_tool("memory_recall", {"query": "spare key"}), recent, prompt
 
     with listening(engine) as url:
@@ -94,7 +94,7 @@ def test_two_tokens_at_the_same_time_never_see_each_other(engine: Engine):
             assert gone.is_error
             recent = await client.read_resource("memory://recent")
             assert f"the key of {other[name]}" not in recent.contents[0].text
-            prompt = await client.get_prompt("recall", {"question": "key"})
+            prompt = await client.get_prompt("recall", {"query": "key"})
             assert f"the key of {other[name]}" not in prompt.messages[0].content.text
             assert (await client.call_tool("memory_status", {})).structured_content["profile"] == name
 
@@ -172,7 +172,7 @@ def test_without_the_token_that_is_needed_or_with_a_wrong_one_nobody_comes_in(en
         revoked = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}"})
 
     assert [one.status_code for one in (none, wrong, right, other, revoked)] == [401, 401, 200, 403, 401]
-    assert "recollect token create" in none.json()["detail"]
+    assert "retentive token create" in none.json()["detail"]
 
 
 def test_whoever_runs_the_service_may_name_a_profile_and_a_project_in_the_clients_settings(engine: Engine):

@@ -1,4 +1,4 @@
-"""`recollect mcp` as clients start it: a real process, the SDK's client over real pipes."""
+"""`retentive mcp` as clients start it: a real process, the SDK's client over real pipes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from typer.testing import CliRunner
 
-from recollect import Engine
-from recollect.cli.app import app
-from recollect.cli.mcp_clients import program
+from retentive import Engine
+from retentive.cli.app import app
+from retentive.cli.mcp_clients import program
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
@@ -44,7 +44,7 @@ def config(*words: str, code: int = 0) -> Any:
 
 def entry(settings: dict[str, Any]) -> dict[str, Any]:
     (servers,) = settings.values()
-    return servers["recollect"]
+    return servers["retentive"]
 
 
 def started(settings: dict[str, Any]) -> list[str]:
@@ -95,7 +95,7 @@ NOISY = """
 import logging, os, sys
 print("noise before anything")
 logging.basicConfig(stream=sys.stdout, level=logging.DEBUG)
-from recollect.engine import Engine
+from retentive.engine import Engine
 quiet = Engine.recall
 def noisy(self, *args, **options):
     print("noise by print", flush=True)
@@ -104,7 +104,7 @@ def noisy(self, *args, **options):
     os.system("echo noise by a child")
     return quiet(self, *args, **options)
 Engine.recall = noisy
-from recollect.cli import main
+from retentive.cli import main
 main()
 """
 
@@ -177,7 +177,7 @@ def test_it_ends_at_an_interrupt_while_it_waits_for_its_client(tmp_path: Path):
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_config_prints_starts_a_working_server(client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RECOLLECT_STORE")
+    monkeypatch.delenv("RETENTIVE_STORE")
     with Engine.open("here.db", embedder="none", profile="ana") as engine:
         engine.remember("The spare key is here", project="home")
     words = ("--client", client, "--store", "here.db", "--profile", "ana", "--embedder", "none", "--project", "home")
@@ -197,7 +197,7 @@ def test_for_claude_code_the_command_line_is_printed_and_says_the_same_as_the_js
 
     line = shlex.split(config(*words).stdout)
 
-    assert line[:5] == ["claude", "mcp", "add", "recollect", "--"]
+    assert line[:5] == ["claude", "mcp", "add", "retentive", "--"]
     assert line[5:] == started(json.loads(config(*words, "--json").stdout))
 
 
@@ -221,33 +221,33 @@ def test_over_http_the_address_is_printed_and_a_place_for_the_token_where_one_is
     here = entry(json.loads(config("--client", "cursor", "--http", "--project", "home").stdout))
     assert here == {"url": "http://127.0.0.1:4000/mcp", "headers": {"X-Project": "home"}}
 
-    monkeypatch.setenv("RECOLLECT_SERVER_HOST", "memory.example")
-    monkeypatch.setenv("RECOLLECT_SERVER_PORT", "4100")
+    monkeypatch.setenv("RETENTIVE_SERVER_HOST", "memory.example")
+    monkeypatch.setenv("RETENTIVE_SERVER_PORT", "4100")
     result = config("--client", "vscode", "--http")
     there = entry(json.loads(result.stdout))
     assert there["type"] == "http"
     assert there["url"] == "http://memory.example:4100/mcp"
     assert there["headers"] == {"Authorization": "Bearer YOUR-TOKEN"}
-    assert "recollect token create" in result.stderr
+    assert "retentive token create" in result.stderr
     line = shlex.split(config("--client", "claude-code", "--http").stdout)
     assert line[-2:] == ["--header", "Authorization: Bearer YOUR-TOKEN"]
     assert "takes no address" in config("--client", "claude-desktop", "--http", code=2).stderr
 
 
 def test_settings_that_a_client_does_not_hand_on_are_named_without_their_values(monkeypatch):
-    monkeypatch.setenv("RECOLLECT_EMBEDDER_API_KEY", "sk-secret")
+    monkeypatch.setenv("RETENTIVE_EMBEDDER_API_KEY", "sk-secret")
 
     result = config("--client", "cursor")
 
-    assert "RECOLLECT_EMBEDDER_API_KEY" in result.stderr
+    assert "RETENTIVE_EMBEDDER_API_KEY" in result.stderr
     assert "sk-secret" not in result.output
 
 
 def test_a_config_file_in_this_folder_is_handed_on_by_its_full_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "recollect.toml").write_text("[tuning]\nkeyword_weight = 2.0\n")
+    (tmp_path / "retentive.toml").write_text("[tuning]\nkeyword_weight = 2.0\n")
 
-    assert f"--config={tmp_path / 'recollect.toml'}" in started(json.loads(config("--client", "cursor").stdout))
+    assert f"--config={tmp_path / 'retentive.toml'}" in started(json.loads(config("--client", "cursor").stdout))
 
 
 def test_places_given_before_config_are_refused_instead_of_forgotten():

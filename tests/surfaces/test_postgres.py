@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.engine import Engine
-from recollect.stores import open_store
+from retentive.engine import Engine
+from retentive.stores import open_store
 from tests.stores import postgres_server
 from tests.surfaces.service import run, served
 
@@ -48,7 +48,7 @@ def test_the_service_serves_it_and_two_services_share_it(address: str):
         status = two.ask("GET", "/v1/status")
 
         assert [hit["memory"]["text"] for hit in answer.body["hits"]] == ["green tea with lemon"]
-        assert status.body["store"].startswith("postgresql://recollect_")
+        assert status.body["store"].startswith("postgresql://retentive_")
         assert two.ask("GET", "/readyz").status == 200
         for service in (one, two):
             assert service.end() == 0
@@ -68,7 +68,7 @@ def test_what_the_page_on_postgresql_shows_works(address: str, capsys: pytest.Ca
     page = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text(encoding="utf-8")
     shown = "postgresql://ana:secret@db.example/memories"
     [program] = re.findall(r"```py\n(.*?)```", page, flags=re.DOTALL)
-    lines = [line for line in re.findall(r"^recollect (.*)$", page, flags=re.MULTILINE) if line != "serve"]
+    lines = [line for line in re.findall(r"^retentive (.*)$", page, flags=re.MULTILINE) if line != "serve"]
 
     exec(compile(program.replace(shown, address), "a block of docs/postgres.md", "exec"), {})
     done = [run(*shlex.split(line), store=address) for line in lines]

@@ -1,4 +1,4 @@
-"""`recollect serve` as a process: how it starts, whom it lets in, and what is left when it ends, however it ends."""
+"""`retentive serve` as a process: how it starts, whom it lets in, and what is left when it ends, however it ends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
-from recollect.engine import Engine
+from retentive.cli.app import app
+from retentive.engine import Engine
 from tests.surfaces.service import Service, ask, run, served, until
 
 
@@ -33,7 +33,7 @@ def test_it_says_what_is_served_where_and_ends_cleanly(store):
     assert (code, again) == (0, 0)
     address = f"http://127.0.0.1:{service.port}"
     for said in (
-        f"Recollect serves {address}", f"{address}/docs", f"{address}/mcp", f"{store}, 42 memories (42 samples loaded)",
+        f"Retentive serves {address}", f"{address}/docs", f"{address}/mcp", f"{store}, 42 memories (42 samples loaded)",
         "none", f"curl {address}/v1/recall", f"curl -X PATCH {address}/settings", "mcp config",
     ):  # fmt: skip
         assert said in service.said
@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(store):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--host", "0.0.0.0"], 2, "make one first: recollect token create --scope write"),
+        (["--host", "0.0.0.0"], 2, "make one first: retentive token create --scope write"),
         (["--host", "1:2"], 2, "'1:2' is no address to listen on"),
         (["--host", "192.0.2.1"], 5, "choose another --host or --port"),
         (["--port", "70000"], 2, "--port"),
@@ -112,7 +112,7 @@ def test_off_loopback_it_starts_with_a_token_and_answers_nobody_without(store):
         figures = service.ask("GET", "/metrics", Authorization=f"Bearer {secret}")
 
     assert "Every request needs a token" in service.said
-    assert "RECOLLECT_SERVER_HOSTS" in service.said
+    assert "RETENTIVE_SERVER_HOSTS" in service.said
     assert (without.status, within.status) == (401, 201)
     assert figures.status == 403
     assert secret not in service.said
@@ -205,6 +205,6 @@ def test_tokens_are_shown_once_listed_without_secrets_and_taken_back(store):
     assert listed[0]["id"] in token("list").stdout
 
     token("revoke", listed[0]["id"])
-    assert "recollect token list" in token("revoke", listed[0]["id"], code=3).stderr
+    assert "retentive token list" in token("revoke", listed[0]["id"], code=3).stderr
     assert "no tokens" in token("list").stdout
     assert "read, write, admin" in token("create", "--scope", "everything", code=2).stderr

@@ -14,13 +14,13 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from recollect.api import logs
-from recollect.api.app import create_app
-from recollect.api.telemetry import Telemetry
-from recollect.engine import Engine
-from recollect.errors import Unavailable
-from recollect.models import Recall
-from recollect.settings import ServerSettings, Settings
+from retentive.engine import Engine
+from retentive.errors import Unavailable
+from retentive.models import Recall
+from retentive.server.http import logs
+from retentive.server.http.app import create_app
+from retentive.server.http.telemetry import Telemetry
+from retentive.settings import ServerSettings, Settings
 
 SECRET = "Zanzibar"
 
@@ -55,7 +55,7 @@ def test_a_watcher_hears_of_every_recall_and_its_failure_is_not_the_callers(engi
     engine.watch(heard.append)
     engine.remember("apples are red")
 
-    answer = engine.recall("apples", note_use=False)
+    answer = engine.recall("apples", record_use=False)
 
     assert len(answer.hits) == 1
     assert heard == [answer]
@@ -76,21 +76,21 @@ def test_recalls_requests_errors_and_memories_are_counted(engine):
     text = asked.get("/metrics").text
 
     for name, value in {
-        "recollect_recall_seconds_count": 3,
-        'recollect_recall_stage_seconds_count{stage="keyword"}': 3,
-        'recollect_recall_candidates_sum{leg="keyword"}': 3,
-        'recollect_recalls_degraded_total{kind="keyword-only"}': 3,
-        'recollect_memories{kind="episodic"}': 1,
-        'recollect_memories{kind="identity"}': 1,
-        'recollect_requests_total{method="POST",route="/v1/memories",status="201"}': 2,
-        'recollect_requests_total{method="GET",route="/v1/memories/{id}",status="404"}': 2,
-        'recollect_requests_total{method="GET",route="(none)",status="404"}': 1,
-        'recollect_request_seconds_count{route="/v1/recall"}': 4,
-        'recollect_errors_total{code="not_found"}': 3,
-        'recollect_errors_total{code="invalid"}': 1,
+        "retentive_recall_seconds_count": 3,
+        'retentive_recall_stage_seconds_count{stage="keyword"}': 3,
+        'retentive_recall_candidates_sum{retriever="keyword"}': 3,
+        'retentive_recalls_degraded_total{kind="keyword-only"}': 3,
+        'retentive_memories{kind="episodic"}': 1,
+        'retentive_memories{kind="identity"}': 1,
+        'retentive_requests_total{method="POST",route="/v1/memories",status="201"}': 2,
+        'retentive_requests_total{method="GET",route="/v1/memories/{id}",status="404"}': 2,
+        'retentive_requests_total{method="GET",route="(none)",status="404"}': 1,
+        'retentive_request_seconds_count{route="/v1/recall"}': 4,
+        'retentive_errors_total{code="not_found"}': 3,
+        'retentive_errors_total{code="invalid"}': 1,
     }.items():
         assert figure(text, name) == value, name
-    assert 'leg="semantic"' not in text
+    assert 'retriever="semantic"' not in text
     assert figure(text, "process_resident_memory_bytes") > 10_000_000
 
 
@@ -105,9 +105,9 @@ def test_what_a_door_refuses_and_what_breaks_is_counted_too(engine, monkeypatch)
 
     assert (refused.status_code, broken.status_code) == (421, 500)
     assert broken.headers["X-Request-Id"] == "mine-1"
-    assert figure(text, 'recollect_errors_total{code="unknown_host"}') == 1
-    assert figure(text, 'recollect_errors_total{code="error"}') == 1
-    assert figure(text, 'recollect_requests_total{method="POST",route="/v1/recall",status="500"}') == 1
+    assert figure(text, 'retentive_errors_total{code="unknown_host"}') == 1
+    assert figure(text, 'retentive_errors_total{code="error"}') == 1
+    assert figure(text, 'retentive_requests_total{method="POST",route="/v1/recall",status="500"}') == 1
 
 
 def test_two_services_in_a_process_count_apart(engine):
@@ -127,7 +127,7 @@ def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_h
     before = telemetry.exposition().decode()
     engine.remember("two")
     at_once = telemetry.exposition().decode()
-    monkeypatch.setattr("recollect.api.telemetry.COUNTED_SECONDS", 0.0)
+    monkeypatch.setattr("retentive.server.http.telemetry.COUNTED_SECONDS", 0.0)
     later = telemetry.exposition().decode()
 
     def fail(_: Engine) -> None:
@@ -136,9 +136,9 @@ def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_h
     monkeypatch.setattr(Engine, "stats", fail)
     without = telemetry.exposition().decode()
 
-    counted = [figure(text, 'recollect_memories{kind="episodic"}') for text in (before, at_once, later)]
+    counted = [figure(text, 'retentive_memories{kind="episodic"}') for text in (before, at_once, later)]
     assert counted == [1, 1, 2]
-    assert "recollect_memories{" not in without
+    assert "retentive_memories{" not in without
     assert "process_resident_memory_bytes" in without
 
 
@@ -192,7 +192,7 @@ def _ask_about_a_secret(engine: Engine, app: FastAPI) -> str:
     return token
 
 
-def test_a_request_is_a_line_of_json_without_text_questions_or_tokens(engine, capsys):
+def test_a_request_is_a_line_of_json_without_text_queries_or_tokens(engine, capsys):
     token = _ask_about_a_secret(engine, service(engine, log="json"))
 
     written = capsys.readouterr().err
@@ -231,7 +231,7 @@ def test_neither_the_figures_nor_the_warnings_tell_what_was_asked(engine, caplog
     with caplog.at_level(logging.DEBUG):
         token = _ask_about_a_secret(engine, app)
 
-    warnings = "".join(record.getMessage() for record in caplog.records if record.name.startswith("recollect"))
+    warnings = "".join(record.getMessage() for record in caplog.records if record.name.startswith("retentive"))
     assert "keyword-only" in warnings
     for told in (client(app).get("/metrics").text, warnings):
         assert SECRET not in told
@@ -276,9 +276,9 @@ def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
     client(service(engine)).post("/v1/recall", json={"query": "apples"}, headers={"traceparent": caller})
 
     found: dict[str, ReadableSpan] = {span.name: span for span in spans.get_finished_spans()}
-    whole = found["recollect.recall"]
-    stages = {name: span for name, span in found.items() if name.startswith("recollect.recall.")}
-    assert stages.keys() == {f"recollect.recall.{stage}" for stage in ("keyword", "fetch", "score", "rank")}
+    whole = found["retentive.pipeline.recall"]
+    stages = {name: span for name, span in found.items() if name.startswith("retentive.pipeline.recall.")}
+    assert stages.keys() == {f"retentive.pipeline.recall.{stage}" for stage in ("keyword", "fetch", "score", "rank")}
     request = found["POST /v1/recall"]
     assert format(request.context.trace_id, "032x") in caller
     assert whole.parent
@@ -286,21 +286,21 @@ def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
     assert request.attributes
     assert request.attributes["http.response.status_code"] == 200
     assert whole.attributes == {
-        "recollect.hits": 1, "recollect.candidates.semantic": 0, "recollect.candidates.keyword": 1,
-        "recollect.degraded": "keyword-only",
+        "retentive.hits": 1, "retentive.candidates.semantic": 0, "retentive.candidates.keyword": 1,
+        "retentive.degraded": "keyword-only",
     }  # fmt: skip
     for stage in stages.values():
         assert stage.parent
         assert stage.parent.span_id == whole.context.span_id
         assert whole.start_time <= stage.start_time <= stage.end_time
-    assert stages["recollect.recall.keyword"].end_time <= stages["recollect.recall.fetch"].start_time
+    assert stages["retentive.pipeline.recall.keyword"].end_time <= stages["retentive.pipeline.recall.fetch"].start_time
 
 
 def test_no_span_carries_what_was_asked(engine, spans):
     token = _ask_about_a_secret(engine, service(engine))
 
     told = "".join(span.to_json() for span in spans.get_finished_spans())
-    assert "recollect.recall.keyword" in told
+    assert "retentive.pipeline.recall.keyword" in told
     assert "PATCH /v1/sessions/{name}" in told
     assert SECRET not in told
     assert token not in told

@@ -1,4 +1,4 @@
-"""`recollect watch` as a real process, on a real folder in which real things happen."""
+"""`retentive watch` as a real process, on a real folder in which real things happen."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
-from recollect.engine import Engine
+from retentive.cli.app import app
+from retentive.engine import Engine
 from tests.surfaces.service import PROGRAM, run, until
 from tests.surfaces.test_failures import Embedder
-from tests.watching.build import write
+from tests.transfer.watching.build import write
 
 TWO = "# House\n\nBuilt 1932.\n\n# Garden\n\nPears.\n"
 
@@ -35,14 +35,14 @@ def store(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "none")
+    monkeypatch.setenv("RETENTIVE_EMBEDDER", "none")
     made = tmp_path / "notes"
     made.mkdir()
     return made
 
 
 class Watcher:
-    """A running `recollect watch`, and what it has told so far."""
+    """A running `retentive watch`, and what it has told so far."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -80,7 +80,7 @@ class Watcher:
 def watching(
     store: Path, folder: Path, *options: str, before: Callable[[], None] | None = None, **env: str
 ) -> Iterator[Watcher]:
-    named = {f"RECOLLECT_{name.upper()}": value for name, value in env.items()}
+    named = {f"RETENTIVE_{name.upper()}": value for name, value in env.items()}
     words = ["--store", str(store), "--json", "watch", str(folder), "--debounce", "0.05", *options]
     process = subprocess.Popen(
         [*PROGRAM, *words], text=True, env={**os.environ, **named}, preexec_fn=before,
@@ -195,8 +195,8 @@ def test_with_the_real_model_a_passage_is_found_by_the_heading_above_it_and_its_
     done = run("--store", str(store), "watch", str(folder), "--once", embedder="bge-small")
     assert done.returncode == 0, done.stderr
 
-    for question, place in (("what does parking cost?", f"{folder}/car.md:5"), ("price of the gym", "gym.md:5")):
-        answer = run("--store", str(store), "recall", question, embedder="bge-small").stdout
+    for query, place in (("what does parking cost?", f"{folder}/car.md:5"), ("price of the gym", "gym.md:5")):
+        answer = run("--store", str(store), "recall", query, embedder="bge-small").stdout
         assert plain[:20] in answer.splitlines()[0]
         assert place in answer.splitlines()[1]
 

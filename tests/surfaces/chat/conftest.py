@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from recollect.engine import Engine
+from retentive.engine import Engine
 from tests.surfaces.model_server import ModelServer, model_server
 
 

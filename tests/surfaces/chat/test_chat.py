@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, PermissionDeniedError
 
-from recollect.engine import Engine
+from retentive.engine import Engine
 from tests.surfaces.chatting import NO_TOKEN, ask, chat_service, client, context_of, marks, said
 from tests.surfaces.model_server import DONE, ModelServer, answers, event, hangs, stream_of, streams
 
@@ -109,7 +109,7 @@ def test_every_field_of_a_request_is_passed_on_except_our_own(url: str, model: M
             tools=tools,
             seed=7,
             user="ada",
-            extra_body={"recollect": {"session": "s"}, "top_k": 40},
+            extra_body={"retentive": {"session": "s"}, "top_k": 40},
             extra_headers={"OpenAI-Organization": "org"},
         )
     call = model.calls[-1]
@@ -170,9 +170,9 @@ def test_the_context_goes_behind_the_clients_own_instructions_and_before_the_con
     assert model.prompt[2] == {"role": "user", "content": "Who am I?"}
 
 
-def test_a_later_question_gets_what_was_said_before_once(url: str, model: ModelServer) -> None:
-    ask(url, "My sister Berta breeds llamas.", recollect={"session": "s"})
-    ask(url, "Which animals does my sister breed?", recollect={"session": "s"})
+def test_a_later_query_gets_what_was_said_before_once(url: str, model: ModelServer) -> None:
+    ask(url, "My sister Berta breeds llamas.", retentive={"session": "s"})
+    ask(url, "Which animals does my sister breed?", retentive={"session": "s"})
     lines = _notes(model.context)
     assert [(line["note"], line["text"]) for line in lines] == [
         ("recent", "My sister Berta breeds llamas."),
@@ -190,7 +190,7 @@ def test_a_stream_that_has_just_ended_is_in_the_next_context(url: str, model: Mo
     assert texts[-2:] == ["word8", "You said: word8"]
 
 
-def test_the_next_question_waits_for_a_slow_store_also_where_the_stream_is_still_open(
+def test_the_next_query_waits_for_a_slow_store_also_where_the_stream_is_still_open(
     url: str, engine: Engine, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add = engine._store.add
@@ -214,9 +214,9 @@ def test_a_client_that_sends_its_whole_history_does_not_get_it_twice(
 ) -> None:
     engine.remember("Llamas hum when they are content.", session="s", speaker="zoo")
     history = []
-    for question in ("Tell me of llamas", "What do llamas eat?", "And where do llamas live?"):
-        history.append({"role": "user", "content": question})
-        answer = ask(url, *history, recollect={"session": "s"}).json()
+    for query in ("Tell me of llamas", "What do llamas eat?", "And where do llamas live?"):
+        history.append({"role": "user", "content": query})
+        answer = ask(url, *history, retentive={"session": "s"}).json()
         history.append(answer["choices"][0]["message"])
     assert [line["text"] for line in _notes(model.context)] == ["Llamas hum when they are content."]
 
@@ -224,7 +224,7 @@ def test_a_client_that_sends_its_whole_history_does_not_get_it_twice(
 def test_recent_episodes_stand_last_and_are_not_recalled_again(url: str, engine: Engine, model: ModelServer) -> None:
     for number in range(4):
         engine.remember(f"llama fact {number}", session="s", project="p")
-    ask(url, "llama facts?", recollect={"session": "s", "recent": 2})
+    ask(url, "llama facts?", retentive={"session": "s", "recent": 2})
     found = [(line["note"], line["text"]) for line in _notes(model.context)]
     assert sorted(found[:2]) == [("recalled", "llama fact 0"), ("recalled", "llama fact 1")]
     assert found[2:] == [("recent", "llama fact 2"), ("recent", "llama fact 3")]
@@ -234,9 +234,9 @@ def test_a_session_without_a_project_recalls_from_itself_and_from_everywhere_if_
     url: str, engine: Engine, model: ModelServer
 ) -> None:
     engine.remember("The llama is called Kuzco.", session="elsewhere")
-    ask(url, "What is the llama called?", recollect={"session": "here"})
+    ask(url, "What is the llama called?", retentive={"session": "here"})
     assert model.context == ""
-    ask(url, "What is the llama called, I wonder?", recollect={"session": "here", "everywhere": True})
+    ask(url, "What is the llama called, I wonder?", retentive={"session": "here", "everywhere": True})
     assert "Kuzco" in model.context
 
 
@@ -248,7 +248,7 @@ def test_without_a_session_a_chat_recalls_from_the_whole_profile(url: str, engin
 
 def test_the_session_comes_from_the_body_then_the_header_then_the_user(engine: Engine, model: ModelServer) -> None:
     with chat_service(engine, model.url) as url:
-        ask(url, "a", recollect={"session": "body"}, user="ada", headers={"X-Session": "header"})
+        ask(url, "a", retentive={"session": "body"}, user="ada", headers={"X-Session": "header"})
         ask(url, "b", user="ada", headers={"X-Session": "header", "X-Project": "p"})
         ask(url, "c", user="ada")
         ask(url, "d")
@@ -274,15 +274,15 @@ def test_the_example_of_the_document_works_as_it_is_shown(url: str, model: Model
 
 def test_what_is_not_to_be_stored_is_not(engine: Engine, model: ModelServer) -> None:
     with chat_service(engine, model.url) as url:
-        ask(url, "a secret", recollect={"store": False})
-        ask(url, "another secret", recollect={"store": False}, stream=True)
+        ask(url, "a secret", retentive={"store": False})
+        ask(url, "another secret", retentive={"store": False}, stream=True)
     assert len(model.calls) == 2
     assert engine.list().memories == ()
 
 
 def test_what_is_not_to_be_recalled_stays_out_of_the_prompt(url: str, engine: Engine, model: ModelServer) -> None:
     engine.remember("The user's name is Ada.", kind="identity")
-    ask(url, "Who am I?", recollect={"recall": False})
+    ask(url, "Who am I?", retentive={"recall": False})
     assert model.prompt == [{"role": "user", "content": "Who am I?"}]
 
 
@@ -317,7 +317,7 @@ def test_a_token_never_gets_memories_of_another_profile_into_a_prompt(engine: En
     with chat_service(engine, model.url, server={"require_token": True}) as url, client(url, key=ada) as openai:
         for wishes in ({"session": "s"}, {"everywhere": True}, {"session": "s", "everywhere": True}):
             message = {"role": "user", "content": f"What is the llama called? {wishes}"}
-            openai.chat.completions.create(model="m", messages=[message], extra_body={"recollect": wishes})
+            openai.chat.completions.create(model="m", messages=[message], extra_body={"retentive": wishes})
             assert "Lama" in model.context
             assert "Kuzco" not in json.dumps(model.prompt)
             assert "Berta" not in json.dumps(model.prompt)

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from openai import APIError, APIStatusError, APITimeoutError, InternalServerError, RateLimitError
 
-from recollect.engine import Engine
-from recollect.errors import Unavailable
+from retentive.engine import Engine
+from retentive.errors import Unavailable
 from tests.surfaces.chatting import ask, chat_service, client, context_of, marks, said, until
 from tests.surfaces.model_server import (
     ModelServer,
@@ -30,9 +30,9 @@ HELLO = [{"role": "user", "content": "hello"}]
 
 def test_without_a_model_the_error_says_which_setting_is_missing_and_is_not_tried_again(engine: Engine) -> None:
     with chat_service(engine, None) as url, client(url, retries=2) as openai:
-        with pytest.raises(APIStatusError, match="RECOLLECT_UPSTREAM_URL") as raised:
+        with pytest.raises(APIStatusError, match="RETENTIVE_UPSTREAM_URL") as raised:
             openai.chat.completions.create(model="m", messages=HELLO)
-        with pytest.raises(APIStatusError, match="RECOLLECT_UPSTREAM_URL"):
+        with pytest.raises(APIStatusError, match="RETENTIVE_UPSTREAM_URL"):
             openai.models.list()
     assert raised.value.status_code == 501
     assert raised.value.code == "upstream_not_configured"
@@ -191,7 +191,7 @@ def test_when_the_client_goes_in_mid_stream_the_model_is_let_go_and_what_came_is
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_when_the_client_goes_before_the_answer_the_model_is_let_go_and_the_question_kept(
+def test_when_the_client_goes_before_the_answer_the_model_is_let_go_and_the_query_kept(
     engine: Engine, model: ModelServer, stream: bool
 ) -> None:
     model.script = [hangs()]
@@ -245,7 +245,7 @@ def test_a_service_that_ends_keeps_what_was_said_and_what_came(
 def test_a_session_of_another_project_is_refused_before_the_model_is_asked(engine: Engine, model: ModelServer) -> None:
     engine.remember("x", session="s", project="p")
     with chat_service(engine, model.url) as url:
-        response = ask(url, "hello", recollect={"session": "s", "project": "other"})
+        response = ask(url, "hello", retentive={"session": "s", "project": "other"})
     assert response.status_code == 409
     assert "belongs to project 'p'" in response.json()["error"]["message"]
     assert model.calls == []
@@ -257,9 +257,9 @@ def test_a_session_of_another_project_is_refused_before_the_model_is_asked(engin
         ({}, "messages"),
         ({"messages": []}, "messages"),
         ({"messages": "hello"}, "messages"),
-        ({"messages": HELLO, "recollect": {"sesion": "s"}}, "recollect.sesion"),
-        ({"messages": HELLO, "recollect": {"budget": -1}}, "recollect.budget"),
-        ({"messages": HELLO, "recollect": {"session": " "}}, "recollect.session"),
+        ({"messages": HELLO, "retentive": {"sesion": "s"}}, "retentive.sesion"),
+        ({"messages": HELLO, "retentive": {"budget": -1}}, "retentive.budget"),
+        ({"messages": HELLO, "retentive": {"session": " "}}, "retentive.session"),
     ],
 )
 def test_a_request_that_is_not_valid_names_the_field_in_openais_shape(
@@ -314,6 +314,6 @@ def test_text_that_no_store_can_hold_is_kept_as_far_as_it_can_be(engine: Engine,
 def test_the_turn_before_is_awaited_by_the_context(engine: Engine, model: ModelServer) -> None:
     model.script = [streams(stream_of("Kuzco"))]
     with chat_service(engine, model.url) as url:
-        ask(url, "Who is it?", stream=True, recollect={"session": "s"})
+        ask(url, "Who is it?", stream=True, retentive={"session": "s"})
         found = context_of(url, query="And now?", session="s")
     assert [item["text"] for item in found["items"]] == ["Who is it?", "Kuzco"]

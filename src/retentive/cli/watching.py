@@ -1,0 +1,127 @@
+"""The command that keeps a folder of notes in step."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from retentive.cli.memories import Project, ask
+from retentive.cli.options import common
+from retentive.engine import Engine
+from retentive.errors import Conflict, Invalid, Unavailable
+from retentive.pipeline.remember import check_name
+
+if TYPE_CHECKING:
+    from retentive.transfer.formats.passages import Fits
+    from retentive.transfer.watching import Change, FolderSync
+
+GRACE = 2.0
+"""Seconds for which a file may be gone before what it held is forgotten."""
+
+_TROUBLE = ("unreadable", "skipped", "noted", "held", "waiting")
+
+
+def watch(
+    ctx: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="The folder of Markdown and text files.", metavar="DIR")],
+    project: Project = None,
+    idempotency_key: Annotated[bool, typer.Option("--once", help="Bring it into step, and end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing, and end.")] = False,
+    debounce: Annotated[
+        float, typer.Option(help="Seconds without a change before changes are followed.", min=0.01, max=60)
+    ] = 0.5,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Forget the memories of files that are gone, however many.")
+    ] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Forget what came from the folder, and end.")] = False,
+) -> None:
+    """Keep a folder of notes in step: edits, renames and deletes are followed, until Ctrl-C."""
+    from retentive.transfer.watching import FolderSync, alone, open_notes
+
+    check_name("project", project)
+    if not folder.is_dir():
+        raise Invalid(f"{folder} is not a folder")
+    here = folder.resolve()
+    ends = idempotency_key or dry_run
+    with common(ctx).engine() as engine, nullcontext() if dry_run else alone(engine.address, here):
+        notes = open_notes(engine.notes, here, profile=engine.settings.profile, project=project)
+        sync = FolderSync(
+            engine, notes, here, fits=_fits(engine), sure=yes, dry_run=dry_run, grace=0 if ends else GRACE
+        )
+        tell = _teller(as_json=common(ctx).json)
+        if forget:
+            _forget(sync, here, tell, yes=yes)
+        elif ends:
+            _once(sync, tell, dry_run=dry_run)
+        else:
+            _keep(sync, engine, tell, debounce=debounce)
+
+
+def _fits(engine: Engine) -> Fits:
+    from retentive.transfer.formats.passages import fitting
+
+    try:
+        return fitting(engine.embedder())
+    except Unavailable:
+        return fitting()
+
+
+def _forget(sync: FolderSync, folder: Path, tell: Callable[[Change], None], *, yes: bool) -> None:
+    from retentive.cli.show import safe
+    from retentive.transfer.watching import Change
+
+    ask(f"Forget what came from {safe(str(folder))}? Its files stay.", yes=yes)
+    tell(Change("forgotten", "", forgotten=sync.forget_all()))
+
+
+def _once(sync: FolderSync, tell: Callable[[Change], None], *, dry_run: bool) -> None:
+    changes = 0
+    for change in sync.sync():
+        tell(change)
+        changes += 1
+    if not (dry_run and changes):  # what would be is not in step yet
+        tell(sync.ready())
+    if sync.held:
+        raise Conflict("too many files are gone: if that is meant, say it again with --yes")
+    if sync.troubles:
+        raise Unavailable(f"{len(sync.troubles)} files could not be read; what was known of them stays remembered")
+
+
+def _keep(sync: FolderSync, engine: Engine, tell: Callable[[Change], None], *, debounce: float) -> None:
+    from retentive.transfer.watching import Stop, keep_in_step
+
+    stop = Stop()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        keep_in_step(sync, engine, tell=tell, stop=stop, debounce=debounce)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _teller(*, as_json: bool) -> Callable[[Change], None]:
+    def tell(change: Change) -> None:
+        if as_json:
+            typer.echo(json.dumps(change.to_dict(), ensure_ascii=False))
+        elif change.change not in _TROUBLE:
+            typer.echo(_line(change))
+        if change.change in _TROUBLE:
+            typer.secho(_line(change), fg="yellow", err=True)
+
+    return tell
+
+
+def _line(change: Change) -> str:
+    from retentive.cli.show import safe
+
+    counts = {"added": change.added, "updated": change.updated, "forgotten": change.forgotten}
+    parts = [f"{count} {name}" for name, count in counts.items() if count]
+    before = f"{change.before} → " if change.before else ""
+    told = change.reason or ", ".join(parts)
+    return safe(f"{change.change} {before}{change.file}".rstrip() + (f": {told}" if told else "")).replace("\n", "·")

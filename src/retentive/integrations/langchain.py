@@ -1,0 +1,67 @@
+"""A retriever for LangChain: memories as documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from pydantic import ConfigDict, Field
+
+from retentive.engine import Asked, Engine
+from retentive.errors import MissingExtra
+from retentive.integrations.documents import check_asked, confined, facts
+from retentive.models import Kind
+from retentive.tenancy import ProfileView
+
+try:
+    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+except ImportError as error:
+    raise MissingExtra("retentive.integrations.langchain", "langchain") from error
+
+
+class RetentiveRetriever(BaseRetriever):
+    """Retrieves what a profile remembers. What a recall takes beside its query may also be given to `invoke`."""
+
+    # LangChain would pass over a name that it does not know, and a misspelt project is then the whole profile.
+    model_config = ConfigDict(extra="forbid")
+
+    memory: Engine | ProfileView = Field(exclude=True, repr=False)
+    k: int = 10
+    project: str | None = None
+    session: str | list[str] | None = None
+    only_session: bool = False
+    kinds: Sequence[Kind] | None = None
+    tuning: Mapping[str, Any] | str | None = None
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun | None = None,
+        k: int | None = None,
+        **asked: Unpack[Asked],
+    ) -> list[Document]:
+        asking = Asked(
+            limit=self.k if k is None else k,
+            project=self.project,
+            session=self.session,
+            only_session=self.only_session,
+            kinds=self.kinds,
+            tuning=self.tuning,
+        )
+        asking.update(check_asked(asked))
+        found = confined(self.memory).recall(query, **asking)
+        return [Document(id=hit.id, page_content=hit.memory.text, metadata=facts(hit)) for hit in found.hits]
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun | None = None,
+        k: int | None = None,
+        **asked: Unpack[Asked],
+    ) -> list[Document]:
+        return await asyncio.to_thread(self._get_relevant_documents, query, k=k, **asked)

@@ -1,0 +1,403 @@
+"""The nouns that every room speaks: memories, scopes, candidates, reasons, hits, recalls.
+
+They are frozen values without behaviour beyond describing themselves. Nothing here reads a clock, a disk or a
+network, so every other room may import this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Kind = Literal["episodic", "semantic", "identity"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+DEFAULT_PROFILE = "default"
+
+Key = Hashable
+"""How a store names a memory to itself: a row number, a UUID. Opaque to everybody else."""
+
+
+_new = tuple.__new__
+"""Makes a named tuple in half the time that its own constructor takes, for what a recall makes hundreds of."""
+
+
+class Serializable:
+    """A value that can be written as JSON, field by field."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """This value as plain dicts, lists and ISO 8601 times."""
+        return {item.name: _plain(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str | float | int | None):
+        return value
+    if isinstance(value, date):  # or a time, which is one too
+        return value.isoformat()
+    if isinstance(value, Serializable | Memory | Hit):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value]
+
+
+class Memory(NamedTuple):
+    """One stored thing: something that happened, something known, or who somebody is.
+
+    A named tuple, as are `Reason` and `Hit`: a recall makes hundreds of them, and a frozen dataclass costs six times as
+    much. `memory._replace(...)` gives one with some fields changed.
+    """
+
+    id: str
+    text: str
+    created: datetime
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    session: str | None = None
+    position: int | None = None
+    kind: Kind = "episodic"
+    speaker: str | None = None
+    importance: float = 0.5
+    metadata: Mapping[str, Any] = MappingProxyType({})
+    source: str | None = None
+    occurred: datetime | None = None
+    accessed: datetime | None = None
+    access_count: int = 0
+    evergreen: bool = False
+    content_hash: str = ""
+
+    @property
+    def when(self) -> datetime:
+        """The time it happened, or else the time it was stored."""
+        return self.occurred or self.created
+
+    @property
+    def indexed_text(self) -> str:
+        """What is searched: the text, led by who said it.
+
+        Without the speaker the vector retriever loses a quarter of its recall on conversations (measured on LoCoMo).
+        """
+        if not self.speaker or self.text.startswith(f"{self.speaker}:"):
+            return self.text
+        return f"{self.speaker}: {self.text}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """This memory as plain values, with ISO 8601 times."""
+        return {name: _plain(value) for name, value in zip(self._fields, self, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which memories a recall may see.
+
+    The profile is the wall between people and is always there. A session that belongs to a project stands for the
+    whole project, unless ``only_sessions`` says otherwise. A name that does not exist matches nothing: a scope never
+    widens by mistake.
+    """
+
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    sessions: tuple[str, ...] | None = None
+    kinds: tuple[Kind, ...] | None = None
+    only_sessions: bool = False
+
+
+class Candidate(NamedTuple):
+    """A memory that one retriever found, with that retriever's own score (larger is better)."""
+
+    memory: Memory
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """What one search brought, best first.
+
+    ``depth_scores`` are the retriever's best scores, perhaps deeper than its candidates: they tell how far the best stand
+    out from the crowd. ``elsewhere`` holds this retriever's true score of memories that only other retrievers returned.
+    """
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    weight: float = 1.0
+    depth_scores: tuple[float, ...] = ()
+    elsewhere: Mapping[str, float] = field(default_factory=dict)
+
+
+class Context(NamedTuple):
+    """What stands around the candidates in their sessions.
+
+    `memories` are neighbours that no retriever returned; they may enter the result. `neighbours` gives, for each memory that
+    has a session, the ids of the one before it and the one behind it.
+    """
+
+    memories: tuple[Memory, ...] = ()
+    neighbours: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({})
+
+
+class Period(NamedTuple):
+    """A stretch of time that a query is about, in the query's words.
+
+    `blur` is how far outside of it a memory is still near: hours for "yesterday", days for "three weeks ago".
+    """
+
+    start: datetime
+    end: datetime
+    text: str
+    blur: timedelta
+
+
+class Reason(NamedTuple):
+    """What one step did to one hit. The changes of a hit's reasons add up to its score.
+
+    `rank` is the hit's place in a retriever, `value` what the step looked at: a retriever's own score, an age, a quality.
+    """
+
+    step: str
+    change: float
+    score: float
+    rank: int | None
+    value: float | None
+    template: str
+    figures: tuple[float | str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """The arithmetic in words, put together only when somebody reads it."""
+        return self.template.format(*self.figures)
+
+    def to_dict(self) -> dict[str, Any]:
+        """This reason as plain values."""
+        return {
+            "step": self.step,
+            "change": self.change,
+            "score": self.score,
+            "rank": self.rank,
+            "value": self.value,
+            "note": self.note,
+        }
+
+
+class Hit(NamedTuple):
+    """A memory in the result, with its score and every step that led to it."""
+
+    memory: Memory
+    score: float
+    why: tuple[Reason, ...] = ()
+    rank: int = 0
+
+    @property
+    def id(self) -> str:
+        """The memory's id."""
+        return self.memory.id
+
+    def after(self, step: str, score: float, value: float | None, template: str, *figures: float | str) -> Hit:
+        """This hit with the score that a step gave it, and the reason."""
+        memory, before, why, rank = self
+        reason = _new(Reason, (step, score - before, score, None, value, template, figures))
+        return _new(Hit, (memory, score, (*why, reason), rank))
+
+    def at(self, rank: int) -> Hit:
+        """This hit at its place in the result."""
+        return Hit(self.memory, self.score, self.why, rank)
+
+    def to_dict(self) -> dict[str, Any]:
+        """This hit as plain values, its memory's id beside its place."""
+        why = [reason.to_dict() for reason in self.why]
+        return {"rank": self.rank, "id": self.id, "score": self.score, "memory": self.memory.to_dict(), "why": why}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Hits best first, and what fell out: behind the limit with its rank, else with the reason as its last."""
+
+    hits: tuple[Hit, ...]
+    dropped: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieverReport(Serializable):
+    """How one retriever of a recall went."""
+
+    name: str
+    weight: float
+    ran: bool
+    found: int = 0
+    elapsed_ms: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Serializable):
+    """The answer to a query: hits, how each retriever went, and whether anything was missing."""
+
+    query: str
+    hits: tuple[Hit, ...]
+    retrievers: tuple[RetrieverReport, ...]
+    degraded: str | None = None
+    degraded_reason: str | None = None
+    elapsed_ms: float = 0.0
+    stages: Mapping[str, float] = field(default_factory=dict)
+    dropped: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(Serializable):
+    """How one retriever of a recall sees a memory, whether it brought it or not.
+
+    `score` is the retriever's own score of it and `rank` its place among all memories asked of, None where the retriever cannot
+    find it at all; `found` is how many candidates the retriever brought, and `last` what the last of them scored.
+    """
+
+    retriever: str
+    ran: bool
+    score: float | None = None
+    rank: int | None = None
+    found: int = 0
+    last: float | None = None
+    note: str = ""
+
+
+Outcome = Literal["hit", "behind", "diversity", "duplicate", "floor", "recent", "outside", "not_found"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Serializable):
+    """Why a memory ranked where it did for a query, or why it did not appear.
+
+    `hit` is the memory as it was ranked, where it was; `above` and `below` stand just before and behind it. `part` is
+    what of the scope it is outside of, and `same_as` the id of the hit that says the same.
+    """
+
+    query: str
+    memory: Memory
+    outcome: Outcome
+    sentence: str
+    standings: tuple[Standing, ...] = ()
+    hit: Hit | None = None
+    above: Hit | None = None
+    below: Hit | None = None
+    part: str | None = None
+    same_as: str | None = None
+    degraded: str | None = None
+    degraded_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Model(Serializable):
+    """Which embedding model made a vector. Vectors of different models are never compared."""
+
+    name: str
+    revision: str
+    dimension: int
+    fingerprint: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.dimension} d, {self.fingerprint[:8]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Serializable):
+    """A conversation or run, in at most one project."""
+
+    name: str
+    profile: str
+    project: str | None
+    memories: int
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Serializable):
+    """A set of sessions, and memories that belong to no session."""
+
+    name: str
+    profile: str
+    sessions: int
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(Serializable):
+    """Whose memories: the wall that no recall sees across."""
+
+    name: str
+    projects: int
+    sessions: int
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day(Serializable):
+    """How many memories of each kind there are of one day of UTC; kinds of which there are none may be left out."""
+
+    day: date
+    by_kind: Mapping[Kind, int]
+
+
+TimelineBy = Literal["day", "month", "year"]
+BUCKETS: tuple[TimelineBy, ...] = get_args(TimelineBy)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Serializable):
+    """How many memories there are of a day, a month or a year, by its first day."""
+
+    start: date
+    memories: int
+    by_kind: Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Serializable):
+    """Memories by kind over time, oldest first; a bucket with nothing in it is left out."""
+
+    by: TimelineBy
+    first: date | None
+    last: date | None
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Serializable):
+    """How relevant somebody found a memory, by its id, to a query: 0 is not, 1 to 3 more and more."""
+
+    query: str
+    memory: str
+    relevance: int
+    created: datetime
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    asked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Serializable):
+    """Some memories, newest first, and where to go on."""
+
+    memories: tuple[Memory, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Serializable):
+    """What a store holds."""
+
+    memories: int
+    by_kind: Mapping[str, int]
+    profiles: int
+    projects: int
+    sessions: int
+    vectors: int
+    unembedded: int
+    model: Model | None
+    bytes: int

@@ -1,0 +1,212 @@
+"""The write path: what a caller says becomes a memory, checked, embedded and stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import uuid_utils
+
+from retentive.errors import Invalid, Unavailable
+from retentive.inference.embedders import Embedder
+from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory
+from retentive.ranking.duplicates import normalised
+from retentive.stores import IdempotencyKey, Record, Store
+
+MAX_TEXT = 1_000_000
+MAX_NAME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Something to remember. Only the text is needed."""
+
+    text: str
+    id: str | None = None
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    session: str | None = None
+    position: int | None = None
+    kind: Kind = "episodic"
+    speaker: str | None = None
+    importance: float = 0.5
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: str | None = None
+    created: datetime | str | None = None
+    occurred: datetime | str | None = None
+    evergreen: bool = False
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], **defaults: Any) -> Draft:
+        """A draft from plain values, as a line of JSONL has them; an unknown field is an error."""
+        if not isinstance(values, Mapping):
+            raise Invalid(f"a memory is an object with a text, not {type(values).__name__}")
+        known = {item.name for item in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise Invalid(f"there is no field '{unknown[0]}'; the fields are {', '.join(sorted(known))}")
+        if "text" not in values:
+            raise Invalid("a memory needs a text")
+        return cls(**{**defaults, **{name: value for name, value in values.items() if value is not None}})
+
+
+def to_memory(draft: Draft, *, now: datetime) -> Memory:
+    """The memory that a draft describes, with an id and a time; what is wrong with it is named."""
+    _check(draft)
+    return Memory(
+        id=_id(draft.id),
+        text=draft.text,
+        created=to_time(draft.created, "created") or now,
+        profile=draft.profile,
+        project=draft.project,
+        session=draft.session,
+        position=draft.position,
+        kind=draft.kind,
+        speaker=draft.speaker,
+        importance=float(draft.importance),
+        metadata=dict(draft.metadata),
+        source=draft.source,
+        occurred=to_time(draft.occurred, "occurred"),
+        evergreen=draft.evergreen,
+        content_hash=content_hash(draft.text),
+    )
+
+
+def content_hash(text: str) -> str:
+    """The same for texts that say the same thing, whatever their case, spacing and punctuation."""
+    return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
+
+
+def fingerprint(request: Any) -> str:
+    """The same for requests that say the same, so that one that is sent again can be told from another one."""
+    written = json.dumps(request, sort_keys=True, default=str)
+    return hashlib.sha256(written.encode(errors="replace")).hexdigest()
+
+
+def store_memories(
+    store: Store,
+    embedder: Embedder | None,
+    memories: Sequence[Memory],
+    *,
+    idempotency_key: IdempotencyKey | None = None,
+) -> list[Memory]:
+    """The memories as stored, all or none. Without a usable embedder they are stored all the same, for later."""
+    usable = usable_embedder(store, embedder)
+    vectors = embed_memories(usable, memories) if usable else None
+    if vectors is None or usable is None:
+        return store.add([Record(memory) for memory in memories], model=None, idempotency_key=idempotency_key)
+    records = [Record(memory, rows) for memory, rows in zip(memories, vectors, strict=True)]
+    return store.add(records, model=usable.model, idempotency_key=idempotency_key)
+
+
+def usable_embedder(store: Store, embedder: Embedder | None) -> Embedder | None:
+    """The embedder, if there is one and its vectors may stand beside those in the store."""
+    if embedder is None:
+        return None
+    try:
+        model = store.model()
+        return embedder if model is None or model.fingerprint == embedder.model.fingerprint else None
+    except Unavailable:
+        return None
+
+
+def embed_memories(embedder: Embedder, memories: Sequence[Memory]) -> list[Any] | None:
+    """For each memory a row for each of its parts; None if the embedder cannot be reached."""
+    parts = [embedder.split(memory.indexed_text) for memory in memories]
+    try:
+        rows = embedder.embed([part for of_memory in parts for part in of_memory])
+    except Unavailable:
+        return None
+    found, at = [], 0
+    for of_memory in parts:
+        found.append(rows[at : at + len(of_memory)])
+        at += len(of_memory)
+    return found
+
+
+def to_time(value: datetime | str | None, name: str) -> datetime | None:
+    """A time with a zone from a time or ISO 8601 text; one without a zone is taken as UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise Invalid(
+                f"{name}: '{value}' is not a time; write it as 2026-05-08 or 2026-05-08T13:56:00+02:00"
+            ) from None
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else _storable(value, name)
+    raise Invalid(f"{name}: a time is text in ISO 8601, not {type(value).__name__}")
+
+
+def _storable(time: datetime, name: str) -> datetime:
+    try:
+        time.astimezone(UTC)
+    except OverflowError:
+        raise Invalid(f"{name}: a time between the years 1 and 9999 in UTC, not {time}") from None
+    return time
+
+
+def _check(draft: Draft) -> None:
+    _check_text(draft.text)
+    for name in ("profile", "project", "session", "speaker", "source"):
+        check_name(name, getattr(draft, name))
+    if draft.kind not in KINDS:
+        raise Invalid(f"kind: '{draft.kind}' is not one of {', '.join(KINDS)}")
+    importance: Any = draft.importance
+    if isinstance(importance, bool) or not isinstance(importance, int | float) or not 0 <= importance <= 1:
+        raise Invalid(f"importance: a number from 0 to 1, not {importance!r}")
+    if not isinstance(draft.evergreen, bool):
+        raise Invalid(f"evergreen: true or false, not {draft.evergreen!r}")
+    if draft.position is not None and (type(draft.position) is not int or not 0 <= draft.position < 2**53):
+        raise Invalid(f"position: a whole number from 0, not {draft.position!r}")
+    if draft.metadata:
+        _check_metadata(draft.metadata)
+
+
+def _check_text(text: Any) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise Invalid("text: a memory needs some text")
+    if len(text) > MAX_TEXT:
+        raise Invalid(f"text: {len(text):,} characters are too many for one memory, the most is {MAX_TEXT:,}; split it")
+    _check_encodable("text", text)
+
+
+def check_name(name: str, value: Any) -> None:
+    """`Invalid` if this cannot be a name; a project, session, speaker or source may be left out."""
+    if value is None and name != "profile":
+        return
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
+        raise Invalid(f"{name}: a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
+    _check_encodable(name, value)
+
+
+def _check_encodable(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair and cannot be stored") from None
+
+
+def _check_metadata(metadata: Any) -> None:
+    if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
+        raise Invalid("metadata: an object with text keys")
+    try:
+        json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"metadata: cannot be written as JSON ({error})") from None
+
+
+def _id(given: Any) -> str:
+    if given is None:
+        return str(uuid_utils.uuid7())
+    try:
+        return str(UUID(given))
+    except (ValueError, AttributeError, TypeError):
+        raise Invalid(f"id: {given!r:.80} is not a UUID; leave it out to have one made") from None

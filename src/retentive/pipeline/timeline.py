@@ -1,0 +1,42 @@
+"""Memories by kind over time: days, months or years, whichever a reader can take in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+from retentive.errors import Invalid
+from retentive.models import BUCKETS, KINDS, Bucket, Day, Timeline, TimelineBy
+
+MOST_DAYS = timedelta(days=92)
+MOST_MONTHS = timedelta(days=5 * 366)
+"""A longer span is told in larger steps."""
+
+
+def timeline(days: Sequence[Day], *, by: TimelineBy | None = None) -> Timeline:
+    """The days, oldest first, put together by what was asked for, or by what fits their span."""
+    if by is not None and by not in BUCKETS:
+        raise Invalid(f"by: one of {', '.join(BUCKETS)}, not '{by}'")
+    if not days:
+        return Timeline(by or "day", None, None, ())
+    first, last = days[0].day, days[-1].day
+    chosen = by or fitting(last - first)
+    counts: dict[date, Counter[str]] = {}
+    for day in days:
+        counts.setdefault(_start(day.day, chosen), Counter()).update(day.by_kind)
+    buckets = (
+        Bucket(start, sum(kinds.values()), {kind: kinds[kind] for kind in KINDS}) for start, kinds in counts.items()
+    )
+    return Timeline(chosen, first, last, tuple(buckets))
+
+
+def fitting(span: timedelta) -> TimelineBy:
+    """The steps in which to tell of so long a time."""
+    return "day" if span <= MOST_DAYS else "month" if span <= MOST_MONTHS else "year"
+
+
+def _start(day: date, by: TimelineBy) -> date:
+    if by == "year":
+        return day.replace(month=1, day=1)
+    return day.replace(day=1) if by == "month" else day

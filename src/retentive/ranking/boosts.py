@@ -1,0 +1,125 @@
+"""Steps that adjust fused scores by what is known of a memory: its source, its time, its age, its quality."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from retentive.models import Hit, Period
+from retentive.ranking.tuning import Tuning
+
+_DAY = 86400.0
+_FAR = 0.01
+
+
+def by_source(hits: Sequence[Hit], weights: dict[str, float]) -> list[Hit]:
+    """Scores times the weight of the first pattern that a memory's source matches."""
+    if not weights:
+        return list(hits)
+    return [_weigh(hit, weights) for hit in hits]
+
+
+def _weigh(hit: Hit, weights: dict[str, float]) -> Hit:
+    source = hit.memory.source or ""
+    for pattern, weight in weights.items():
+        if fnmatchcase(source, pattern):
+            return hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern)
+    return hit
+
+
+def by_time(hits: Sequence[Hit], period: Period | None, tuning: Tuning) -> list[Hit]:
+    """Scores lifted by up to the time weight for memories that happened when the query asks about; none falls."""
+    if period is None or not tuning.time_weight:
+        return list(hits)
+    return [_lift(hit, period, tuning.time_weight) for hit in hits]
+
+
+def _lift(hit: Hit, period: Period, weight: float) -> Hit:
+    near = closeness(hit.memory.when, period)
+    if near < _FAR:
+        return hit
+    factor = 1.0 + weight * near
+    return hit.after("time", _times(hit.score, factor), near, "× {:.3f} for “{}”", factor, period.text)
+
+
+def closeness(when: datetime, period: Period) -> float:
+    """1 for a time within the period, falling smoothly to 0 outside of it: 0.61 at its blur, 0.14 at twice that."""
+    outside = max(period.start - when, when - period.end).total_seconds()
+    if outside <= 0:
+        return 1.0
+    blur = period.blur.total_seconds()
+    return math.exp(-0.5 * (outside / blur) ** 2) if blur > 0 else 0.0
+
+
+def by_age(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
+    """Scores halved for every half-life of age. Identity memories and evergreen ones do not fade."""
+    if not tuning.decay:
+        return list(hits)
+    return [_fade(hit, tuning, now) for hit in hits]
+
+
+def _fade(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
+    memory = hit.memory
+    if memory.evergreen or memory.kind == "identity":
+        return hit
+    half_life = tuning.half_life_days * (1.0 + tuning.importance_slows_decay * memory.importance)
+    age = days_between(memory.when, now)
+    factor = 0.5 ** (age / half_life)
+    return hit.after("decay", _times(hit.score, factor), age, "× {:.3f} at {:.1f} days", factor, age)
+
+
+def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
+    """Scores adjusted by importance and recent use.
+
+    The additive form divides relevance by the best in the set first, or the terms would outweigh all of RRF's range.
+    The multiplicative form keeps the scale: an irrelevant memory stays irrelevant however important it is.
+    """
+    best = max((hit.score for hit in hits), default=0.0)
+    if tuning.quality == "off" or best <= 0:
+        return list(hits)
+    adjust = _adding(best, tuning) if tuning.quality == "add" else _multiplying(tuning)
+    # Written out, because this runs for every candidate of every recall.
+    recency_share, importance_share = tuning.recency_share, tuning.importance_share
+    half_life = tuning.access_half_life_days * _DAY
+    adjusted = []
+    for hit in hits:
+        memory = hit.memory
+        idle = (now - (memory.accessed or memory.created)).total_seconds()
+        recency = 0.5 ** (idle / half_life) if idle > 0 else 1.0
+        adjusted.append(adjust(hit, recency_share * recency + importance_share * memory.importance))
+    return adjusted
+
+
+def _adding(best: float, tuning: Tuning) -> Callable[[Hit, float], Hit]:
+    share = tuning.relevance_share / max(best, 1e-100)  # a best that is all but 0 must not make the others infinite
+
+    def adjust(hit: Hit, extra: float) -> Hit:
+        relevance = share * hit.score
+        return hit.after("quality", relevance + extra, extra, "{:.3f} + {:.3f}", relevance, extra)
+
+    return adjust
+
+
+def _multiplying(tuning: Tuning) -> Callable[[Hit, float], Hit]:
+    base = tuning.relevance_share
+    shares = tuning.recency_share + tuning.importance_share
+
+    def adjust(hit: Hit, extra: float) -> Hit:
+        quality = extra / shares if shares > 0 else 1.0
+        factor = base + (1.0 - base) * quality
+        score = _times(hit.score, factor)
+        return hit.after("quality", score, quality, "× {:.3f} for quality {:.2f}", factor, quality)
+
+    return adjust
+
+
+def _times(score: float, factor: float) -> float:
+    """The score times a factor. A negative score (z-score scaling has them) is divided: less is never more."""
+    return score * factor if score >= 0 else score / max(factor, 1e-3)
+
+
+def days_between(earlier: datetime, later: datetime) -> float:
+    """Days from one time to another, 0 if it lies ahead."""
+    return max((later - earlier).total_seconds() / _DAY, 0.0)

@@ -1,0 +1,47 @@
+"""A memory of a conversation is judged with its neighbours and with the best of its session.
+
+A turn is short and leans on what was said around it: the answer to "which one?" holds none of the query's words. So
+a memory gains a share of its better neighbour's score, and a share of its session's best. Where memories are long
+they stand on their own: the neighbour's share falls with the square of their length, and long ones among them, which
+match a little of everything, gain less from their session. One that stands alone keeps its score, and so does a
+memory without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from retentive.models import Context, Hit
+from retentive.ranking.tuning import Tuning
+
+
+def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hit]:
+    """Scores with what neighbours and session add to them."""
+    if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
+        return list(hits)
+    placed = [hit for hit in hits if hit.memory.id in context.neighbours]
+    words = {hit.memory.id: hit.memory.text.count(" ") + 1 for hit in placed}
+    typical = median(words.values()) if words else 1.0
+    shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
+    scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}
+    best: dict[str | None, float] = {}
+    for hit in placed:
+        best[hit.memory.session] = max(hit.score, best.get(hit.memory.session, 0.0))
+    weight = tuning.neighbour_weight * shortness
+    whole = 1.0 + tuning.session_weight
+    note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
+    judged = []
+    for hit in hits:
+        pair = context.neighbours.get(hit.memory.id)
+        if pair is None:
+            judged.append(hit)
+            continue
+        beside = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
+        share = tuning.session_weight
+        if shortness < 1.0:  # only where memories are long: among short ones, length says nothing
+            share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
+        session = best[hit.memory.session]
+        score = (hit.score + weight * beside + share * session) / whole
+        judged.append(hit.after("context", score, beside, note, hit.score, weight, beside, share, session, whole))
+    return judged

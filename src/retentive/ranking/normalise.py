@@ -1,0 +1,120 @@
+"""Scales that bring the scores of different retrievers onto common ground.
+
+A scale is fitted to the scores of one retriever and then applied to any score of that retriever, also to one it did not return
+itself. Whatever comes in, NaN and infinity never come out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from math import isfinite
+from statistics import fmean, pstdev
+
+from retentive.errors import Invalid
+
+Scale = Callable[[float], float]
+
+
+def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, spread_least: float = 0.0) -> Scale:
+    """A scale of the given name, fitted to a retriever's scores; without scores everything is 0."""
+    if scaling not in _FITS:
+        raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
+    known = sorted((score for score in scores if math.isfinite(score)), reverse=True)
+    if not known:
+        return lambda _: 0.0
+    scale = _spread(known, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](known)
+    lowest, highest = known[-1], known[0]
+
+    def finite(score: float) -> float:
+        if not isfinite(score):
+            score = highest if score > 0 else lowest
+        scaled = scale(score)
+        return scaled if isfinite(scaled) else 0.0
+
+    return finite
+
+
+def scale_all(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> list[float]:
+    """Every score on the scale fitted to all of them."""
+    scale = fit(scaling, scores, spread_depth=spread_depth)
+    return [scale(score) for score in scores]
+
+
+def saturate(score: float) -> float:
+    """BM25 mapped to 0..1, whichever sign its source gives it: |r| / (1 + |r|)."""
+    size = abs(score)
+    return size / (1.0 + size) if isfinite(size) else float(size > 0)
+
+
+def _between(low: float, high: float) -> Scale:
+    """0 at and below low, 1 at and above high. Where they are one, whatever reaches them is 1."""
+    width = high - low
+    if not (width > 0 and math.isfinite(width)):
+        return lambda score: 1.0 if score >= high else 0.0
+    return lambda score: min(max((score - low) / width, 0.0), 1.0)
+
+
+def _divide(divisor: float, *, minus: float = 0.0) -> Scale:
+    if not (divisor > 0 and math.isfinite(divisor)):
+        return lambda score: 1.0 if score >= minus else 0.0
+    return lambda score: (score - minus) / divisor
+
+
+def _moments(known: list[float]) -> tuple[float, float, float]:
+    """Mean and deviation of the scores over their peak, which keeps large ones from overflowing; 0 if all are equal."""
+    peak = max(abs(known[0]), abs(known[-1]))
+    if known[0] == known[-1]:
+        return 1.0, 0.0, peak
+    parts = [score / peak for score in known]
+    return fmean(parts), pstdev(parts), peak
+
+
+def _min_max(known: list[float]) -> Scale:
+    return _between(known[-1], known[0])
+
+
+def _z_score(known: list[float]) -> Scale:
+    mean, deviation, peak = _moments(known)
+    if deviation <= 0:
+        return lambda score: 0.0
+    return lambda score: (score / peak - mean) / deviation
+
+
+def _sum(known: list[float]) -> Scale:
+    return _divide(math.fsum(score - known[-1] for score in known), minus=known[-1])
+
+
+def _max(known: list[float]) -> Scale:
+    return _divide(max(abs(known[0]), abs(known[-1])))
+
+
+def _l2(known: list[float]) -> Scale:
+    return _divide(math.hypot(*known))
+
+
+def _distribution(known: list[float]) -> Scale:
+    mean, deviation, peak = _moments(known)
+    if deviation <= 0:
+        return _between(known[-1], known[0])
+    within = _between(mean - 3 * deviation, mean + 3 * deviation)
+    return lambda score: within(score / peak)
+
+
+def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Scale:
+    """From the score at some depth to the best. Where the best hardly stand out, they do not count as much."""
+    low = known[min(depth, len(known)) - 1]
+    return _between(low, max(known[0], low + least))
+
+
+_FITS: dict[str, Callable[[list[float]], Scale]] = {
+    "min-max": _min_max,
+    "z-score": _z_score,
+    "sum": _sum,
+    "max": _max,
+    "l2": _l2,
+    "distribution": _distribution,
+    "spread": _spread,
+    "saturate": lambda known: saturate,
+    "none": lambda known: lambda score: score,
+}

@@ -1,0 +1,196 @@
+"""Where the store is, which embedder, which tuning: arguments, then environment, then the config file, then defaults.
+
+The environment spells a setting `RETENTIVE_STORE`, `RETENTIVE_EMBEDDER`, `RETENTIVE_EMBEDDER_MODEL`,
+`RETENTIVE_TUNING_KEYWORD_WEIGHT`; the config file (`retentive.toml` here, or in the user's config folder) as
+
+    store = "memories.db"
+    [embedder]
+    name = "bge-small"
+    [tuning]
+    keyword_weight = 1.0
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from platformdirs import user_config_path, user_data_path
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from retentive.errors import Invalid
+from retentive.ranking.tuning import Hybrid, Tuning, parse_tuning
+
+PREFIX = "RETENTIVE_"
+
+
+class EmbedderSettings(BaseModel):
+    """Which model turns text into vectors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(
+        "bge-small", description="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."
+    )
+    model: str | None = Field(None, description="The model's name at an http(s) address.")
+    api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
+    path: str | None = Field(None, description="Where a fastembed model lies, if it is not to be fetched.")
+    pooling: Literal["cls", "mean"] = Field("cls", description="How a local model's token vectors become one.")
+    timeout: float = Field(10.0, gt=0, le=600, description="Seconds for one request to an http(s) address.")
+    retries: int = Field(3, ge=0, le=10, description="How often a failed request is tried again.")
+
+
+class UpstreamSettings(BaseModel):
+    """The model that chat is passed on to: any server that speaks OpenAI's chat completions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str | None = Field(
+        None, description="Such as http://127.0.0.1:11434/v1 (Ollama) or https://api.openai.com/v1."
+    )
+    model: str | None = Field(None, description="The model asked for where a request names none.")
+    api_key: SecretStr | None = Field(None, description="The key, if it wants one.")
+    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds without a word before a request is given up.")
+    context_tokens: int = Field(2000, ge=0, le=200_000, description="How many tokens of a prompt memories may take.")
+    recent: int = Field(10, ge=0, le=1000, description="How many of the session's latest episodes go into a prompt.")
+
+
+class ServerSettings(BaseModel):
+    """Where the service listens, and whom it lets in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = Field("127.0.0.1", description="The address to listen on; off loopback every request needs a token.")
+    port: int = Field(4000, ge=0, le=65535, description="The port; 0 takes a free one.")
+    require_token: bool = Field(False, description="Whether requests from this machine need a token too.")
+    hosts: tuple[str, ...] = Field((), description="Further host names by which the service may be asked for.")
+    origins: tuple[str, ...] = Field((), description="Web origins whose pages may call the service (CORS).")
+    max_body: int = Field(16_000_000, ge=1000, description="The largest request, in bytes.")
+    max_batch: int = Field(1000, ge=1, description="The most memories in one request.")
+    log: Literal["text", "json", "off"] = Field("text", description="How requests are logged, to stderr.")
+
+
+class Settings(BaseModel):
+    """Everything that is chosen before a store is opened."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    store: str = Field(
+        default_factory=lambda: str(user_data_path("retentive") / "memories.db"),
+        description="Where the memories are: a file, made if it is not there.",
+    )
+    profile: str = Field("default", description="Whose memories, where nobody is named.")
+    busy_seconds: float = Field(
+        60.0, gt=0, le=3600, description="How long a write waits for other processes that write to the store."
+    )
+    embedder: EmbedderSettings = EmbedderSettings()
+    server: ServerSettings = ServerSettings()
+    upstream: UpstreamSettings = UpstreamSettings()
+    tuning: dict[str, Any] = Field(default_factory=dict, description="Parameters that differ from the store's tuning.")
+
+    def tuned(self, kept: Mapping[str, Any]) -> Tuning:
+        """The tuning in force: the parameters kept in the store, over which those set here go."""
+        return parse_tuning({**kept, **self.tuning})
+
+
+def load_settings(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> Settings:
+    """The settings in force. What is wrong is named with the place it comes from."""
+    environment = os.environ if environment is None else environment
+    file = find_config(environment, config)
+    layers = [_from_file(file) if file else {}, _from_environment(environment), _nested(arguments or {})]
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = _merge(merged, layer)
+    try:
+        settings = Settings.model_validate(merged)
+    except ValidationError as error:
+        where = f" (from {file}, the environment or arguments)" if file else ""
+        raise Invalid(f"the settings are not valid{where}: {_problems(error)}") from None
+    parse_tuning(settings.tuning)
+    return settings
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
+
+
+def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:
+    """The config file in force: the one named, or `retentive.toml` here, or the user's own."""
+    named = config or environment.get(f"{PREFIX}CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise Invalid(f"there is no config file {named}")
+        return Path(named)
+    places = (Path("retentive.toml"), user_config_path("retentive") / "config.toml")
+    return next((place for place in places if place.is_file()), None)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not valid TOML: {error}") from None
+    if "hybrid" in read:  # the block of older configurations
+        try:
+            block = Hybrid.model_validate(read.pop("hybrid"))
+        except ValidationError as error:
+            raise Invalid(f"hybrid in {path}: {_problems(error)}") from None
+        read["tuning"] = {**block.parameters(), **read.get("tuning", {})}
+    return read
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or not value:
+            continue
+        setting = name.removeprefix(PREFIX).lower()
+        if setting in ("store", "profile", "busy_seconds"):
+            found[setting] = value
+        elif setting == "embedder":
+            found.setdefault("embedder", {})["name"] = value
+        elif setting.startswith("embedder_"):
+            found.setdefault("embedder", {})[setting.removeprefix("embedder_")] = value
+        elif setting.startswith(("server_", "upstream_")):
+            room, _, field = setting.partition("_")
+            found.setdefault(room, {})[field] = _listed(value) if field in ("hosts", "origins") else value
+        elif setting.startswith("tuning_"):
+            found.setdefault("tuning", {})[setting.removeprefix("tuning_")] = parameter_value(value)
+    return found
+
+
+def _listed(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def parameter_value(text: str) -> Any:
+    """A parameter's value as typed: JSON where it is JSON (numbers, true, {"notes/*": 2}), else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _nested(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that were given; an embedder may be named by its name alone."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(given.get("embedder"), str):
+        given["embedder"] = {"name": given["embedder"]}
+    return given
+
+
+def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged

@@ -1,0 +1,59 @@
+"""What stores with rows share: kinds, times and places as numbers, and a row as the memory that it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from retentive.models import KINDS, Kind, Memory
+
+SCOPE_TOKENS = 4
+"""How many tokens the scope adds to a memory's length in the index of words, so to its BM25, on every store."""
+
+KIND_NUMBERS: dict[Kind, int] = {kind: number for number, kind in enumerate(KINDS, 1)}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FLOAT_IS_EXACT = 4_000_000_000_000_000
+"""Up to here, the year 2096, a float of seconds rounds to the right microsecond, in half the time."""
+
+
+def to_micros(time: datetime | None) -> int | None:
+    """A time as a whole number, exactly."""
+    return None if time is None else (time - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int | None) -> datetime | None:
+    """A whole number as a time."""
+    if micros is None:
+        return None
+    if 0 <= micros < _FLOAT_IS_EXACT:
+        return datetime.fromtimestamp(micros / 1e6, UTC)
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def to_memory(row: Sequence[Any]) -> Memory:
+    """The memory of a row, its names in place of numbers."""
+    return Memory(
+        row[1], row[2], from_micros(row[3]) or _EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
+        row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
+        row[15], bool(row[16]), row[17],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeIds:
+    """Where a memory stands, in numbers; 0 stands for none."""
+
+    profile: int
+    project: int
+    session: int
+    kind: int
+
+    @property
+    def tokens(self) -> str:
+        """The scope column of the word index."""
+        return f"p{self.profile} r{self.project} s{self.session} k{self.kind}"

@@ -1,0 +1,148 @@
+"""Sessions, projects and totals of a SQLite store."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date
+
+import apsw
+
+from retentive.errors import NotFound
+from retentive.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
+from retentive.stores.sql_codec import ScopeIds, from_micros
+from retentive.stores.sqlite import vector_blocks, word_index
+from retentive.stores.sqlite.scopes import NameRegistry, resolve
+
+_SESSIONS = """
+    SELECT s.name, p.name, r.name, count(m.key),
+           min(coalesce(m.occurred, m.created)), max(coalesce(m.occurred, m.created))
+    FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
+    LEFT JOIN projects AS r ON r.id = s.project LEFT JOIN memories AS m ON m.session = s.id
+    WHERE p.name = :profile AND (:project IS NULL OR r.name = :project) AND (:session IS NULL OR s.name = :session)
+    GROUP BY s.id ORDER BY s.name
+"""
+
+
+# Days since 1970, rounded down also before it.
+_DAYS = """
+    SELECT (time - CASE WHEN time < 0 THEN 86399999999 ELSE 0 END) / 86400000000 AS day, kind, count(*)
+    FROM (
+        SELECT coalesce(occurred, created) AS time, kind FROM memories
+        WHERE profile = :profile AND (:project IS NULL OR project = :project)
+    )
+    GROUP BY day, kind ORDER BY day, kind
+"""
+
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+
+_KEYS_OF_SESSION = "SELECT key FROM memories WHERE session = ?"
+
+
+def sessions(
+    connection: apsw.Connection, profile: str, project: str | None = None, session: str | None = None
+) -> list[Session]:
+    """The sessions of a profile, of a project, or the one of that name."""
+    rows = connection.execute(_SESSIONS, {"profile": profile, "project": project, "session": session})
+    return [
+        Session(name, owner, home, memories, from_micros(first), from_micros(last))
+        for name, owner, home, memories, first, last in rows
+    ]
+
+
+def projects(connection: apsw.Connection, profile: str) -> list[Project]:
+    """The projects of a profile."""
+    rows = connection.execute(
+        """
+        SELECT r.name, p.name, (SELECT count(*) FROM sessions AS s WHERE s.project = r.id),
+               (SELECT count(*) FROM memories AS m WHERE m.profile = p.id AND m.project = r.id)
+        FROM projects AS r JOIN profiles AS p ON p.id = r.profile WHERE p.name = ? ORDER BY r.name
+        """,
+        (profile,),
+    )
+    return [Project(*row) for row in rows]
+
+
+def profiles(connection: apsw.Connection) -> list[Profile]:
+    """Everybody who has memories here."""
+    rows = connection.execute(
+        """
+        SELECT p.name, (SELECT count(*) FROM projects AS r WHERE r.profile = p.id),
+               (SELECT count(*) FROM sessions AS s WHERE s.profile = p.id),
+               (SELECT count(*) FROM memories AS m WHERE m.profile = p.id) AS memories
+        FROM profiles AS p WHERE memories > 0 ORDER BY p.name
+        """
+    )
+    return [Profile(*row) for row in rows]
+
+
+def days(connection: apsw.Connection, profile: str, project: str | None) -> list[Day]:
+    """How much a profile or one of its projects has of each day."""
+    reach = resolve(connection, Scope(profile, project))
+    if reach is None:
+        return []
+    home = reach.homes.projects[0] if reach.homes else None
+    found: dict[date, dict[Kind, int]] = {}
+    for day, kind, count in connection.execute(_DAYS, {"profile": reach.profile, "project": home}):
+        found.setdefault(date.fromordinal(_FIRST_DAY + day), {})[KINDS[kind - 1]] = count
+    return [Day(day, by_kind) for day, by_kind in found.items()]
+
+
+def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:
+    """Put a session and all its memories into another project, in every index."""
+    row = connection.execute(
+        "SELECT s.id, p.id FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
+        (profile, session),
+    ).get
+    if row is None:
+        raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
+    number, owner = row
+    home = NameRegistry(connection).project(owner, project) if project is not None else None
+    entries = indexed(connection, [key for (key,) in connection.execute(_KEYS_OF_SESSION, (number,))])
+    word_index.remove_words(connection, entries)
+    connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (home, number))
+    connection.execute("UPDATE memories SET project = ? WHERE session = ?", (home, number))
+    moved = [(key, terms, replace(old, project=home or 0)) for key, terms, old in entries]
+    word_index.add_words(connection, moved)
+    vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
+    return sessions(connection, profile, session=session)[0]
+
+
+def indexed(connection: apsw.Connection, keys: Iterable[int]) -> list[word_index.Entry]:
+    """These memories as the word index has them: key, terms, and scope in numbers."""
+    wanted = array("q", keys)
+    if not wanted:
+        return []
+    rows = connection.execute(
+        "SELECT m.key, m.terms, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind "
+        "FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
+        (apsw.carray(wanted),),
+    )
+    return [(key, terms.split(), ScopeIds(*scope)) for key, terms, *scope in rows]
+
+
+def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:
+    """What the store holds."""
+    kinds = dict(connection.execute("SELECT kind, count(*) FROM memories GROUP BY kind"))
+    embedded: int = connection.execute(
+        """
+        SELECT count(DISTINCT v.memory) FROM vectors AS v, state
+        WHERE v.slot >= state.active_model << 40 AND v.slot < (state.active_model + 1) << 40
+        """
+    ).get
+    vectors: int = connection.execute(
+        "SELECT count(*) FROM vectors, state WHERE slot >= active_model << 40 AND slot < (active_model + 1) << 40"
+    ).get
+    memories = sum(kinds.values())
+    return Stats(
+        memories=memories,
+        by_kind={kind: kinds.get(number, 0) for number, kind in enumerate(KINDS, 1)},
+        profiles=connection.execute("SELECT count(*) FROM profiles").get,
+        projects=connection.execute("SELECT count(*) FROM projects").get,
+        sessions=connection.execute("SELECT count(*) FROM sessions").get,
+        vectors=vectors,
+        unembedded=memories - embedded,
+        model=model,
+        bytes=size,
+    )

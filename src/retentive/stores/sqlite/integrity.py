@@ -1,0 +1,86 @@
+"""Whether text, words and vectors of a SQLite store agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import apsw
+import numpy as np
+
+from retentive.stores.sqlite.vector_blocks import record_type, signs
+
+
+def problems(connection: apsw.Connection) -> list[str]:
+    """What is wrong, one sentence each."""
+    # FTS5 checks by the structure it read last, and only a search makes it look whether that is still the present one:
+    # without this, a second check on a connection would call what was written in between damage.
+    connection.execute("SELECT rowid FROM words WHERE words MATCH 'x' LIMIT 1").fetchall()
+    found = [f"SQLite: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+    if not found:
+        connection.execute("BEGIN")  # one picture of the store for all checks
+        try:
+            found = [*_words(connection), *_totals(connection), *_vectors(connection), *_blocks(connection)]
+        finally:
+            connection.execute("ROLLBACK")
+    return found
+
+
+def _words(connection: apsw.Connection) -> list[str]:
+    missing = connection.execute(
+        "SELECT count(*) FROM memories AS m LEFT JOIN words_docsize AS d ON d.id = m.key WHERE d.id IS NULL"
+    ).get
+    stray = connection.execute(
+        "SELECT count(*) FROM words_docsize AS d LEFT JOIN memories AS m ON m.key = d.id WHERE m.key IS NULL"
+    ).get
+    lines = [f"{missing} memories are missing from the word index"] if missing else []
+    return [*lines, f"{stray} entries of the word index belong to no memory"] if stray else lines
+
+
+def _totals(connection: apsw.Connection) -> list[str]:
+    counted: Counter[str] = Counter()
+    memories = 0
+    for (terms,) in connection.execute("SELECT terms FROM memories"):
+        counted.update(set(terms.split()))
+        memories += 1
+    lines = []
+    if dict(connection.execute("SELECT term, memories FROM term_counts")) != counted:
+        lines.append("the counts of terms differ from the memories'")
+    if connection.execute("SELECT memories FROM state").get != memories:
+        lines.append("the count of memories is wrong")
+    return lines
+
+
+def _vectors(connection: apsw.Connection) -> list[str]:
+    stray = connection.execute(
+        "SELECT count(*) FROM vectors AS v LEFT JOIN memories AS m ON m.key = v.memory WHERE m.key IS NULL"
+    ).get
+    return [f"{stray} vectors belong to no memory"] if stray else []
+
+
+def _blocks(connection: apsw.Connection) -> list[str]:
+    """Every slot of the blocks against the vector and the memory it stands for."""
+    wrong = 0
+    models: list[Any] = connection.execute("SELECT id, dimension FROM models").fetchall()
+    for model, dimension in models:
+        expected = {
+            slot: (memory, profile, project, session, kind, half)
+            for slot, half, memory, profile, project, session, kind in connection.execute(
+                """
+                SELECT v.slot, v.embedding, m.key, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind
+                FROM vectors AS v JOIN memories AS m ON m.key = v.memory WHERE v.slot >> 40 = ?
+                """,
+                (model,),
+            )
+        }
+        blocks = connection.execute("SELECT id * 1024, slots FROM blocks WHERE model = ?", (model,))
+        for first, data in blocks:
+            records = np.frombuffer(data, record_type(dimension))
+            for at in np.flatnonzero(records["memory"]):
+                record = records[at]
+                *scope, half = expected.pop(first + int(at), (0, 0, 0, 0, 0, b""))
+                stored = [int(record[name]) for name in ("memory", "profile", "project", "session", "kind")]
+                vector = np.frombuffer(half, "<f2").astype(np.float32)
+                wrong += stored != scope or not np.array_equal(signs(vector[None, :])[0], record["code"])
+        wrong += len(expected)
+    return [f"{wrong} entries of the vector index do not match their vectors"] if wrong else []

@@ -1,0 +1,187 @@
+"""Vectors on disk: a row each as float16, and the little a search needs of all of them in blocks of 1024.
+
+A block is an array of fixed records. Adding a vector writes its record in place, in the same transaction as the text;
+taking it out writes zeros. So a process that opens a store of 100,000 memories reads a hundred rows and not 100,000.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any
+
+import apsw
+import numpy as np
+import numpy.typing as npt
+
+from retentive.errors import Invalid
+from retentive.stores import Vector
+from retentive.stores.sql_codec import ScopeIds
+from retentive.stores.sqlite.rows import in_one
+from retentive.stores.sqlite.state import raise_sequence
+
+BLOCK = 1024
+MODEL_SHIFT = 40
+"""Slots of model m begin at m << 40, blocks at m << 30: models never share a block."""
+
+Records = npt.NDArray[np.void]
+Slots = npt.NDArray[np.int64]
+
+
+def record_type(dimension: int) -> np.dtype[np.void]:
+    """One slot: whose it is (0 if nobody's), its scope, and the signs of its vector."""
+    words = -(-dimension // 64)
+    numbers = [(name, "<i4") for name in ("profile", "project", "session", "kind")]
+    return np.dtype([("memory", "<i8"), *numbers, ("code", "<u8", (words,))])
+
+
+def signs(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
+    """The signs of each vector's numbers as bits, 64 to a word."""
+    bits = np.packbits(vectors > 0, axis=1)
+    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    return np.ascontiguousarray(padded).view("<u8")
+
+
+def add_vectors(
+    connection: apsw.Connection, entries: Sequence[tuple[int, ScopeIds, Vector]], *, model: int, dimension: int
+) -> None:
+    """Store the vectors of these memories: key, scope, and a row for each part."""
+    if not entries:
+        return
+    if any(vectors.ndim != 2 or vectors.shape[1] != dimension for _, _, vectors in entries):
+        # Stored all the same, one of them would fail every search from then on.
+        raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
+    vectors = np.concatenate([vectors for _, _, vectors in entries])
+    owners = np.repeat([key for key, _, _ in entries], [len(vectors) for _, _, vectors in entries])
+    first = _next_slots(connection, model, len(vectors))
+    rounded = vectors.astype("<f2")
+    halves, size = rounded.tobytes(), 2 * dimension
+    connection.executemany(
+        "INSERT INTO vectors (slot, memory, embedding) VALUES (?, ?, ?)",
+        ((first + at, int(owner), halves[at * size : (at + 1) * size]) for at, owner in enumerate(owners)),
+    )
+    records = np.zeros(len(vectors), record_type(dimension))
+    records["memory"] = owners
+    for name in ("profile", "project", "session", "kind"):
+        numbers = [getattr(numbers, name) for _, numbers, vectors in entries for _ in range(len(vectors))]
+        records[name] = numbers
+    records["code"] = signs(rounded)
+    write_records(connection, model, np.arange(first, first + len(vectors)), records)
+
+
+def _next_slots(connection: apsw.Connection, model: int, count: int) -> int:
+    statement = "UPDATE models SET next_slot = next_slot + ? WHERE id = ? RETURNING next_slot - ?"
+    first: int = connection.execute(statement, (count, model, count)).get
+    return (model << MODEL_SHIFT) + first
+
+
+def slots_of(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, list[int]]:
+    """The slots of these memories, of every model."""
+    wanted = array("q", keys)
+    found: dict[int, list[int]] = {key: [] for key in wanted}
+    if wanted:
+        rows = in_one(
+            connection,
+            "SELECT json_group_array(json_array(v.memory, v.slot)) "
+            "FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value",
+            (apsw.carray(wanted),),
+        )
+        for key, slot in rows:
+            found[key].append(slot)
+    return found
+
+
+def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int) -> dict[int, Vector]:
+    """Every part's vector of these memories, for one model; a memory that has none is not in it."""
+    wanted = array("q", keys)
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        "SELECT v.memory, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value "
+        "WHERE v.slot >= ? << 40 AND v.slot < ? << 40 ORDER BY v.memory, v.slot",
+        (apsw.carray(wanted), model, model + 1),
+    )
+    return {
+        key: np.stack([np.frombuffer(embedding, "<f2") for _, embedding in parts]).astype(np.float32)
+        for key, parts in groupby(rows, key=lambda row: row[0])
+    }
+
+
+def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
+    """Take the vectors of these memories out, of every model."""
+    slots = [slot for of_memory in slots_of(connection, keys).values() for slot in of_memory]
+    _rewrite(connection, dict.fromkeys(slots))
+    connection.executemany("DELETE FROM vectors WHERE slot = ?", ((slot,) for slot in slots))
+
+
+def move_vectors(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -> None:
+    """Put the vectors of these memories into their new scope."""
+    found = slots_of(connection, scopes)
+    _rewrite(connection, {slot: scopes[key] for key, slots in found.items() for slot in slots})
+
+
+def _rewrite(connection: apsw.Connection, changes: Mapping[int, ScopeIds | None]) -> None:
+    """Give slots a new scope, or to nobody (None)."""
+    for model, group in groupby(sorted(changes), key=lambda slot: slot >> MODEL_SHIFT):
+        dimension = connection.execute("SELECT dimension FROM models WHERE id = ?", (model,)).get
+        slots = np.fromiter(group, np.int64)
+        records = read_records(connection, slots, dimension)
+        for at, slot in enumerate(slots):
+            numbers = changes[int(slot)]
+            if numbers is None:
+                records[at] = np.zeros((), records.dtype)
+            else:
+                for name in ("profile", "project", "session", "kind"):
+                    records[name][at] = getattr(numbers, name)
+        write_records(connection, model, slots, records)
+
+
+def write_records(connection: apsw.Connection, model: int, slots: Slots, records: Records) -> None:
+    """Write records into their blocks, in place, and mark the blocks as changed."""
+    sequence = raise_sequence(connection)
+    size = records.dtype.itemsize
+    for block, run in _runs(slots):
+        connection.execute(
+            "INSERT INTO blocks (id, model, sequence, slots) VALUES (?, ?, ?, zeroblob(?)) "
+            "ON CONFLICT (id) DO UPDATE SET sequence = excluded.sequence",
+            (block, model, sequence, BLOCK * size),
+        )
+        with connection.blob_open("main", "blocks", "slots", block, True) as blob:
+            blob.seek(int(slots[run.start] % BLOCK) * size)
+            blob.write(np.ascontiguousarray(records[run]).tobytes())
+
+
+def read_records(connection: apsw.Connection, slots: Slots, dimension: int) -> Records:
+    """The records of these slots."""
+    kind = record_type(dimension)
+    records = np.zeros(len(slots), kind)
+    for block, run in _runs(slots):
+        with connection.blob_open("main", "blocks", "slots", block, False) as blob:
+            blob.seek(int(slots[run.start] % BLOCK) * kind.itemsize)
+            records[run] = np.frombuffer(blob.read((run.stop - run.start) * kind.itemsize), kind)
+    return records
+
+
+def _runs(slots: Slots) -> list[tuple[int, slice]]:
+    """The blocks of ascending slots, with the stretches that lie side by side in one block."""
+    breaks = np.flatnonzero((np.diff(slots) != 1) | (np.diff(slots // BLOCK) != 0)) + 1
+    edges = [0, *breaks.tolist(), len(slots)]
+    return [(int(slots[a] // BLOCK), slice(a, b)) for a, b in pairwise(edges) if b > a]
+
+
+def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
+    """Blocks of a model written after a sequence number: first slot and bytes."""
+    rows = connection.execute("SELECT id * 1024, slots FROM blocks WHERE model = ? AND sequence > ?", (model, since))
+    return list(rows)
+
+
+def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:
+    """The vectors of these slots that are still there, with their slots."""
+    rows: list[Any] = connection.execute(
+        "SELECT v.slot, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.slot = wanted.value",
+        (apsw.carray(slots),),
+    ).fetchall()
+    there = np.fromiter((slot for slot, _ in rows), np.int64, len(rows))
+    halves = np.frombuffer(b"".join(half for _, half in rows), "<f2").reshape(len(rows), dimension)
+    return there, halves.astype(np.float32)

@@ -1,0 +1,212 @@
+"""Text into search terms, the same for every store, and BM25 over them.
+
+Case and diacritics are folded and English words stemmed. An identifier (`ERR_CONN_42`, `v2.13.0`, `auth-service/login`)
+is one term as typed, beside its pieces. Runs of CJK give single characters and pairs, an emoji is a term of its own.
+A term contains no white space and no quote, so it can be handed to any full-text engine as one token.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import Stemmer
+
+K1, B = 0.6, 0.75
+"""BM25's saturation and length normalisation. A word said twice hardly tells more than once (see docs/ranking.md)."""
+
+MAX_TERM = 100
+MAX_QUERY_TERMS = 64
+MAX_QUERY_LENGTH = 20_000
+
+_JOINERS = r"\-_./:@#+"
+_CJK = (
+    "\u1100-\u11ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Hangul letters; Thai, Lao, Burmese, Khmer: no spaces
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003134f"
+)
+_SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
+_ASCII_CHUNK = re.compile(rf"[a-z0-9]+(?:['{_JOINERS}][a-z0-9]+)*(?:\+\+|#)?")
+_CHUNK = re.compile(
+    rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
+    rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
+)
+_DIACRITICS = re.compile("[\u0300-\u036f]")
+_SPLIT = re.compile(rf"[{_JOINERS}]+")
+_ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
+
+_STOP_WORDS = """
+    a about after again all also am an and any are as at be because been before being but by can could did do does
+    doing done dont down during each few for from further get gets got had has have having he her here hers
+    herself him himself his how i if in into is it its itself just let like me more most much my myself no nor not
+    now of off on once one only or other our ours out over own same she should so some such than that the their
+    theirs them themselves then there these they this those through to too under until up us very was we were what
+    when where which while who whom whose why will with would you your yours yourself yourselves didnt doesnt isnt
+    wasnt arent werent cant couldnt wouldnt shouldnt wont havent hasnt hadnt tell know remember recall please
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English words that say nothing of what a query is about."""
+
+
+class _Stems:
+    """English stems, kept; the stemmer itself must not be used by two threads at once."""
+
+    def __init__(self) -> None:
+        self._stemmer = Stemmer.Stemmer("english", 0)
+        self._lock = threading.Lock()
+        self._known: dict[str, str] = {}
+
+    def __call__(self, word: str) -> str:
+        stem = self._known.get(word)
+        if stem is None:
+            with self._lock:
+                stem = self._stemmer.stemWord(word)
+            if len(self._known) > 200_000:
+                self._known.clear()
+            self._known[word] = stem
+        return stem
+
+
+_stem = _Stems()
+
+
+def index_terms(text: str) -> list[str]:
+    """Every term of a text in order, as a store indexes it."""
+    terms: list[str] = []
+    if text.isascii():
+        for chunk in _ASCII_CHUNK.findall(text.lower()):
+            if chunk.isalpha():
+                terms.append(_stem(chunk[:MAX_TERM]))
+            else:
+                _add_chunk(chunk, terms)
+        return terms
+    for match in _CHUNK.finditer(_folded(text)):
+        if match.lastgroup == "cjk":
+            run = match[0]
+            terms.extend(run)
+            terms.extend(run[at : at + 2] for at in range(len(run) - 1))
+        elif match.lastgroup == "symbol":
+            terms.append(match[0])
+        else:
+            _add_chunk(match[0], terms)
+    return terms
+
+
+@lru_cache(maxsize=512)
+def query_terms(text: str) -> tuple[str, ...]:
+    """The distinct terms worth searching for, in order: without stop words, unless there is nothing else."""
+    found: dict[str, bool] = {}
+    text = text[:MAX_QUERY_LENGTH]
+    folded = text.lower() if text.isascii() else _folded(text)
+    for match in _CHUNK.finditer(folded):
+        chunk = match[0]
+        if match.lastgroup == "cjk" and len(chunk) > 1:
+            found.update((chunk[at : at + 2], True) for at in range(len(chunk) - 1))
+        elif match.lastgroup in ("cjk", "symbol"):
+            found[chunk] = True
+        else:
+            terms: list[str] = []
+            _add_chunk(chunk, terms)
+            telling = any(piece not in STOP_WORDS for piece in _without_apostrophes(chunk))
+            found.update((term, telling or found.get(term, False)) for term in terms)
+        if len(found) >= 8 * MAX_QUERY_TERMS:
+            break
+    return tuple(term for term, telling in found.items() if telling) or tuple(found)
+
+
+def _folded(text: str) -> str:
+    """Text in one case and Unicode form, without diacritics."""
+    decomposed = unicodedata.normalize("NFKD", text).casefold().replace("\u2019", "'")
+    return unicodedata.normalize("NFC", _DIACRITICS.sub("", decomposed))
+
+
+def _add_chunk(chunk: str, terms: list[str]) -> None:
+    """The terms of one run of letters, digits and joiners: itself, and its pieces if it has any."""
+    if "'" in chunk:
+        for piece in _without_apostrophes(chunk):
+            _add_chunk(piece, terms)
+        return
+    if chunk.isalpha():
+        terms.append(_stem(chunk[:MAX_TERM]))
+        return
+    terms.append(chunk[:MAX_TERM])
+    pieces = [piece for piece in _SPLIT.split(chunk) if piece]
+    if len(pieces) > 1 or pieces[0] != chunk:
+        terms.extend(_stem(piece[:MAX_TERM]) if piece.isalpha() else piece[:MAX_TERM] for piece in pieces)
+
+
+def _without_apostrophes(chunk: str) -> list[str]:
+    """`caroline's` is caroline, `don't` is dont, `l'amour` is two words."""
+    head, *tails = chunk.split("'")
+    pieces = [head]
+    for tail in tails:
+        if tail == "t":
+            pieces[-1] += tail
+        elif tail not in _ENDINGS:
+            pieces.append(tail)
+    return [piece for piece in pieces if piece]
+
+
+def rare_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, common: float) -> list[str]:
+    """The known terms, rarest first, without those in more than a share of all memories.
+
+    Common words cost most of the time of a search and find little. The rarest known term always stays.
+    """
+    known = sorted((term for term in terms if found_in.get(term, 0) > 0), key=lambda term: (found_in[term], term))
+    most = max(common * memories, 10)
+    return [term for at, term in enumerate(known) if at == 0 or found_in[term] <= most][:MAX_QUERY_TERMS]
+
+
+ENTRIES = 3_000
+"""How many entries of an index a query may search, at the least; a 50th of the memories if that is more."""
+
+
+def searching_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, common: float) -> list[str]:
+    """The rare terms, rarest first, as long as all the entries of an index that they have are not too many to read."""
+    chosen: list[str] = []
+    entries, most = 0, max(ENTRIES, memories // 50)
+    for term in rare_terms(terms, found_in, memories=memories, common=common):
+        entries += found_in[term]
+        if not chosen or entries <= most:
+            chosen.append(term)
+    return chosen
+
+
+class BM25:
+    """BM25 of documents for the terms of one query, larger is better; with k1 = 1.2 the formula of SQLite's FTS5."""
+
+    def __init__(
+        self,
+        terms: Iterable[str],
+        found_in: Mapping[str, int],
+        *,
+        memories: int,
+        mean_length: float,
+        k1: float = K1,
+        b: float = B,
+    ) -> None:
+        self._k1, self._b = k1, b
+        self._rarities = [(term, self._rarity(found_in.get(term, 0), memories)) for term in terms]
+        self._terms = frozenset(term for term, _ in self._rarities)
+        self._mean_length = max(mean_length, 1e-9)
+
+    @staticmethod
+    def _rarity(having: int, memories: int) -> float:
+        return max(math.log((memories - having + 0.5) / (having + 0.5)), 1e-6) if having <= memories else 1e-6
+
+    def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
+        """The score of a document's terms, 0 where none of the query's occurs."""
+        there = self._terms.intersection(document)
+        if not there:
+            return 0.0
+        damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
+        score = 0.0
+        for term, rarity in self._rarities:
+            if term in there:
+                count = document.count(term)
+                score += rarity * count * (self._k1 + 1) / (count + damping)
+        return score

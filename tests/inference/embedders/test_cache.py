@@ -1,0 +1,133 @@
+"""The cache asks for each text once, keeps the order, and remembers no failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from retentive.errors import Invalid, Unavailable
+from retentive.inference.embedders import Matrix
+from retentive.inference.embedders.cache import CachedEmbedder
+from retentive.models import Model
+
+
+class Counting:
+    """An embedder that writes down what it is asked for."""
+
+    model = Model(name="counting", revision="", dimension=2, fingerprint="c0")
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.down = False
+        self.closed = False
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        self.calls.append(list(texts))
+        if self.down:
+            raise Unavailable("down")
+        return np.array([vector(text) for text in texts], dtype=np.float32).reshape(len(texts), 2)
+
+    def split(self, text: str) -> list[str]:
+        return text.split("|")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def vector(text: str) -> list[float]:
+    angle = float(sum(text.encode()))
+    return [float(np.cos(angle)), float(np.sin(angle))]
+
+
+@pytest.fixture
+def inner() -> Counting:
+    return Counting()
+
+
+def test_a_text_seen_before_is_not_embedded_again(inner: Counting) -> None:
+    cached = CachedEmbedder(inner)
+    first = cached.embed(["tea"])
+    assert np.array_equal(cached.embed(["tea"]), first)
+    assert inner.calls == [["tea"]]
+
+
+def test_only_distinct_missing_texts_are_asked_for_in_one_call_and_rows_keep_their_order(inner: Counting) -> None:
+    cached = CachedEmbedder(inner)
+    cached.embed(["b"])
+    rows = cached.embed(["c", "b", "a", "c", "b"])
+    assert inner.calls == [["b"], ["c", "a"]]
+    assert np.allclose(rows, [vector(text) for text in "cbacb"])
+
+
+def test_the_text_used_longest_ago_is_forgotten_first(inner: Counting) -> None:
+    cached = CachedEmbedder(inner, size=2)
+    cached.embed(["a"])
+    cached.embed(["b"])
+    cached.embed(["a"])
+    cached.embed(["c"])
+    cached.embed(["a"])
+    cached.embed(["b"])
+    assert inner.calls == [["a"], ["b"], ["c"], ["b"]]
+
+
+def test_a_call_larger_than_the_cache_is_answered_whole(inner: Counting) -> None:
+    rows = CachedEmbedder(inner, size=1).embed(["a", "b", "c"])
+    assert np.allclose(rows, [vector(text) for text in "abc"])
+
+
+@pytest.mark.parametrize("texts", [["a"], ["a", "b"]])
+def test_what_is_given_cannot_be_written_to(inner: Counting, texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        CachedEmbedder(inner).embed(texts)[0, 0] = 9
+
+
+def test_a_remembered_row_is_given_without_copying_and_does_not_hold_on_to_its_batch(inner: Counting) -> None:
+    cached = CachedEmbedder(inner)
+    cached.embed(["a", "b"])
+    first, second = cached.embed(["a"]), cached.embed(["a"])
+    assert np.shares_memory(first, second)
+    assert first.base is not None
+    assert first.base.nbytes == first.nbytes
+
+
+def test_a_failure_is_passed_on_and_nothing_is_remembered(inner: Counting) -> None:
+    cached = CachedEmbedder(inner)
+    inner.down = True
+    with pytest.raises(Unavailable, match="down"):
+        cached.embed(["a"])
+    inner.down = False
+    assert np.allclose(cached.embed(["a"]), [vector("a")])
+
+
+def test_no_texts_give_no_rows(inner: Counting) -> None:
+    assert CachedEmbedder(inner).embed([]).shape == (0, 2)
+
+
+def test_model_split_and_close_are_those_of_the_embedder_behind(inner: Counting) -> None:
+    cached = CachedEmbedder(inner)
+    assert cached.model == inner.model
+    assert cached.split("a|b") == ["a", "b"]
+    cached.close()
+    assert inner.closed
+
+
+def test_threads_share_it_and_all_get_the_right_rows(inner: Counting) -> None:
+    cached = CachedEmbedder(inner, size=3)
+    together = threading.Barrier(4)
+
+    def work(offset: int) -> bool:
+        together.wait()
+        texts = [str((offset + step) % 7) for step in range(200)]
+        return all(np.allclose(cached.embed([text]), [vector(text)]) for text in texts)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))
+
+
+def test_a_cache_without_room_is_refused(inner: Counting) -> None:
+    with pytest.raises(Invalid, match="at least one text"):
+        CachedEmbedder(inner, size=0)

