@@ -6,7 +6,7 @@ network, so every other room may import this one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
 from types import MappingProxyType
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from numpy import float32
+    from numpy.typing import NDArray
+
+    from retentive.ranking import Tuning
 
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
-
-Key = Hashable
-"""How a store names a memory to itself: a row number, a UUID. Opaque to everybody else."""
-
 
 _new = tuple.__new__
 """Makes a named tuple in half the time that its own constructor takes, for what a recall makes hundreds of."""
@@ -108,6 +108,32 @@ class Scope:
     sessions: tuple[str, ...] | None = None
     kinds: tuple[Kind, ...] | None = None
     only_sessions: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """What a recall looks for, in which scope, and how it ranks. The same value goes from the surface to the store.
+
+    `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
+    """
+
+    text: str
+    scope: Scope
+    tuning: Tuning
+    now: datetime
+    limit: int = 10
+    exclude: tuple[str, ...] = ()
+    vector: NDArray[float32] | None = None
+
+    @property
+    def pool(self) -> int:
+        """How many candidates each retriever returns."""
+        return self.tuning.pool(self.limit)
+
+    @property
+    def depth(self) -> int:
+        """How far down the semantic retriever reports scores."""
+        return self.tuning.depth(self.limit)
 
 
 class Candidate(NamedTuple):
