@@ -88,8 +88,8 @@ class InMemoryStore:
 
     def _last_position(self, session: tuple[str, str]) -> int:
         memories = (entry.memory for entry in self._entries.values())
-        positions = (memory.position or 0 for memory in memories if (memory.profile, memory.session) == session)
-        return max(positions, default=-1)
+        positions = (memory.position for memory in memories if (memory.profile, memory.session) == session)
+        return max((position for position in positions if position is not None), default=-1)
 
     def _set_first_model(self, changed: Iterable[Entry], model: Model | None) -> None:
         """Search the vectors of the first model that has any."""
