@@ -71,6 +71,22 @@ def test_a_search_goes_on_with_the_scope_and_model_of_its_first_read(snapshot_st
         assert search.model == MODEL
 
 
+def test_a_search_keeps_its_snapshot_when_a_later_search_sees_the_writes(snapshot_store: Store):
+    store = snapshot_store
+    store.add([embedded(number, "tea") for number in (1, 2, 3)], model=MODEL)
+    assert len(nearest_ids(store, vector(1))) == 3
+
+    with store.open_search(make_query("tea")) as search:
+        first = set(ids_of(search.keyword(ALL).candidates))
+        store.add([embedded(4, "tea")], model=MODEL)
+        store.remove([id_of(2)])
+        later = [set(keyword_ids(store, "tea")), set(nearest_ids(store, vector(4)))]
+        found = [set(ids_of(one.candidates)) for one in (search.keyword(ALL), search.nearest(vector(4), ALL))]
+
+    assert later == [{id_of(1), id_of(3), id_of(4)}] * 2
+    assert found == [first] * 2 == [{id_of(1), id_of(2), id_of(3)}] * 2
+
+
 def test_the_next_search_sees_all_writes(store: Store):
     store.add([embedded(1, "tea"), embedded(2, "tea")], model=MODEL)
 
