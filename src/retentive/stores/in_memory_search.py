@@ -14,7 +14,8 @@ from retentive.errors import Invalid
 from retentive.models import Candidate, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import SCOPE_TOKENS
-from retentive.text.analysis import BM25, index_terms, query_terms, rare_terms
+from retentive.text.analysis import index_terms, query_terms
+from retentive.text.bm25 import BM25, rare_terms
 
 
 @dataclass(frozen=True, slots=True)
