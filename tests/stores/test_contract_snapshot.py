@@ -13,6 +13,7 @@ from tests.stores.build import (
     MODEL,
     axis,
     embedded,
+    find_nearest,
     first_vectors,
     id_of,
     ids_of,
@@ -85,6 +86,21 @@ def test_a_search_keeps_its_snapshot_when_a_later_search_sees_the_writes(snapsho
 
     assert later == [{id_of(1), id_of(3), id_of(4)}] * 2
     assert found == [first] * 2 == [{id_of(1), id_of(2), id_of(3)}] * 2
+
+
+def test_a_search_on_an_old_snapshot_hides_nothing_from_later_searches(snapshot_store: Store):
+    store = snapshot_store
+    store.add([embedded(1, "tea"), embedded(2, "tea", profile="elsewhere")], model=MODEL)
+
+    with store.open_search(make_query("tea")) as search:
+        search.keyword(ALL)
+        store.add([embedded(3, "tea")], model=MODEL)
+        assert nearest_ids(store, vector(2), Scope("elsewhere")) == [id_of(2)]
+        assert ids_of(search.nearest(vector(3), ALL).candidates) == [id_of(1)]
+
+    [nearest, other] = find_nearest(store, vector(3))
+    assert (nearest.memory.id, nearest.score) == (id_of(3), pytest.approx(1, abs=1e-3))
+    assert (other.memory.id, other.score) == (id_of(1), pytest.approx(float(vector(1) @ vector(3)), abs=2e-3))
 
 
 def test_the_next_search_sees_all_writes(store: Store):
