@@ -152,11 +152,11 @@ def test_a_full_disk_is_unavailable_and_nothing_is_half_written(path: str):
     [
         (
             "INSERT INTO words (rowid, terms, scope) VALUES (99, 'stray', 'p1')",
-            "1 entries of the word index belong to no",
+            "1 entries of the keyword index belong to no",
         ),
-        ("DELETE FROM words_docsize WHERE id = 1", "1 memories are missing from the word index"),
+        ("DELETE FROM words_docsize WHERE id = 1", "1 memories are missing from the keyword index"),
         ("DELETE FROM memories WHERE key = 1", "vectors belong to no memory"),
-        ("UPDATE memories SET terms = 'other' WHERE key = 1", "the counts of terms differ"),
+        ("UPDATE memories SET terms = 'other' WHERE key = 1", "the document frequencies differ"),
         ("UPDATE state SET memories = 7", "the count of memories is wrong"),
         (
             "UPDATE vectors SET embedding = zeroblob(32) WHERE slot = 1 << 40",

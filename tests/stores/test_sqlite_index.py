@@ -11,7 +11,8 @@ import pytest
 
 from retentive.models import Candidate, Model, Scope
 from retentive.stores.base import Vector
-from retentive.stores.sqlite import vector_index, word_index
+from retentive.stores.sqlite import search as sqlite_search
+from retentive.stores.sqlite import vector_index
 from tests.stores.build import (
     ALL,
     HERE,
@@ -152,7 +153,7 @@ def test_the_keyword_retriever_gives_the_same_whether_it_scores_few_memories_its
         store.add([record(at, texts[at % 6], **homes[at % 3 - at % 2]) for at in range(1, 60)], model=None)
 
         def results(few: int) -> tuple[Sequence[Candidate], Mapping[str, float]]:
-            monkeypatch.setattr(word_index, "FEW", few)
+            monkeypatch.setattr(sqlite_search, "MAX_MATCHES", few)
             query = make_query("tea with honey and a spoon", scope, exclude=[id_of(3)])
             with store.open_search(query) as search:
                 return search.keyword(limit).candidates, search.scores([id_of(at) for at in range(1, 60)]).keyword
