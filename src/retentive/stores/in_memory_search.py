@@ -41,7 +41,9 @@ def rounded(vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
     if vectors is None or model is None:
         return {}
     if vectors.ndim != 2 or vectors.shape[1] != model.dimension:
-        raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
+        raise Invalid(
+            f"every vector of {model} has {model.dimension} components, and one of these has not; nothing was stored"
+        )
     return {model.fingerprint: vectors.astype(np.float16).astype(np.float32)}
 
 

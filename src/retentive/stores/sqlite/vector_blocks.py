@@ -177,9 +177,16 @@ def _runs(slots: Slots) -> list[tuple[int, slice]]:
 
 
 def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
-    """The blocks of a model written after a sequence number: first slot and bytes."""
-    rows = connection.execute("SELECT id * 1024, slots FROM blocks WHERE model = ? AND sequence > ?", (model, since))
-    return list(rows)
+    """The blocks of a model written after a sequence number: first slot, sequence number and bytes."""
+    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ?"
+    return list(connection.execute(statement, (model, since)))
+
+
+def read_block(connection: apsw.Connection, first: int, dimension: int) -> Records:
+    """The records of a block, given its first slot; all zeros if it does not exist."""
+    data = connection.execute("SELECT slots FROM blocks WHERE id = ?", (first // BLOCK,)).get
+    kind = record_type(dimension)
+    return np.zeros(BLOCK, kind) if data is None else np.frombuffer(data, kind)
 
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:
