@@ -111,7 +111,7 @@ class QdrantMemories:
                 raise Conflict(
                     f"there is a memory with the id {memory.id} already; update it instead, nothing was stored"
                 )
-        following = {
+        following: dict[tuple[str, str | None], int] = {
             session: max((payload_of(point)["position"] + 1 for point in answer.points), default=0)
             for session, answer in zip(sessions, answers[len(known) :], strict=True)
         }

@@ -24,6 +24,9 @@ from retentive.text.analysis import query_terms
 SPARE = 16
 """How many more results than the limit are requested, so that ties at the end are resolved by the order of writing."""
 
+REACH = 3
+"""How many positions away a neighbour is at most; further away after more memories of a session were deleted."""
+
 Answers = Mapping[str, QueryResponse]
 
 
@@ -151,15 +154,15 @@ class QdrantSearch:
                 if pairs[memory.id][side] is None:
                     missing.append((memory, side))
         queries = [_neighbour_query(memory, side) for memory, side in missing]
-        # Positions are nearly always consecutive, so the scores of neighbours need not wait for their ids.
-        adjacent = _at_positions([(memory, (memory.position or 0) + side) for memory, side in missing])
+        # Neighbours are nearly always within REACH, so their scores need not wait for their ids.
+        adjacent = _around(missing)
 
         def requests(name: str | None) -> dict[str, q.QueryRequest]:
             found = {str(at): request for at, request in enumerate(queries)}
             if self._keyword_used and self._weights is not None:
-                found["keyword"] = _scoring_query(self._weights, len(queries), where=adjacent)
+                found["keyword"] = _scoring_query(self._weights, REACH * len(queries), where=adjacent)
             if self._vector is not None and name is not None:
-                found["semantic"] = _vector_query(self._vector, name, len(queries), adjacent)
+                found["semantic"] = _vector_query(self._vector, name, REACH * len(queries), adjacent)
             return found
 
         answers = self._run(requests) if queries else {}
@@ -168,7 +171,7 @@ class QdrantSearch:
             for point in answers[str(at)].points:
                 neighbour = memory_of(payload_of(point))
                 pairs[memory.id][side] = self._memories.setdefault(neighbour.id, neighbour)
-                if neighbour.position == (memory.position or 0) + side:
+                if abs((neighbour.position or 0) - (memory.position or 0)) <= REACH:
                     scored.append(neighbour.id)
         self._learn(answers, keyword=scored, semantic=scored)
         return {id: (pair[-1], pair[1]) for id, pair in pairs.items()}
@@ -324,14 +327,15 @@ def _neighbour_query(memory: Memory, side: int) -> q.QueryRequest:
     )
 
 
-def _at_positions(places: Sequence[tuple[Memory, int]]) -> q.Filter:
-    """Return a filter for memories at certain positions of the sessions of others."""
-    sessions: dict[tuple[str, str], list[int]] = {}
-    for memory, position in places:
-        sessions.setdefault((memory.profile, memory.session or ""), []).append(position)
+def _around(places: Sequence[tuple[Memory, int]]) -> q.Filter:
+    """Return a filter for the memories up to `REACH` positions before or after others in their sessions."""
+    sessions: dict[tuple[str, str], set[int]] = {}
+    for memory, side in places:
+        positions = sessions.setdefault((memory.profile, memory.session or ""), set())
+        positions.update((memory.position or 0) + side * step for step in range(1, REACH + 1))
     return q.Filter(
         should=[
-            q.Filter(must=[matching(profile=profile, session=session), any_of("position", positions)])
+            q.Filter(must=[matching(profile=profile, session=session), any_of("position", sorted(positions))])
             for (profile, session), positions in sessions.items()
         ]
     )

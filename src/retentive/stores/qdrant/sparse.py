@@ -18,7 +18,8 @@ from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
 from retentive.stores.sql_codec import SCOPE_TOKENS
-from retentive.text.analysis import K1, B, index_terms, query_terms, rare_terms
+from retentive.text.analysis import index_terms, query_terms
+from retentive.text.bm25 import K1, B, rare_terms
 
 WORDS = "words"
 """The name of the sparse vector."""
@@ -100,7 +101,7 @@ def _idf(terms: Sequence[str], lookups: Sequence[QueryResponse]) -> dict[str, fl
 
 
 def _bm25_idf(server_idf: float) -> float:
-    """Return the IDF as `retentive.text.analysis.BM25` defines it."""
+    """Return the IDF as `retentive.text.bm25.BM25` defines it."""
     ratio = math.expm1(server_idf)
     return max(math.log(ratio), 1e-6) if ratio > 1 else 1e-6
 
