@@ -16,10 +16,9 @@ from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
 from retentive.stores.qdrant.integrity import find_problems
-from retentive.stores.qdrant.judgements import QdrantJudgements
-from retentive.stores.qdrant.key_value import QdrantKeyValue
 from retentive.stores.qdrant.memories import QdrantMemories
 from retentive.stores.qdrant.model_collections import ModelCollections
+from retentive.stores.qdrant.notes import QdrantNotes
 from retentive.stores.qdrant.points import memory_of, points_of, to_rows
 from retentive.stores.qdrant.search import QdrantSearch
 from retentive.stores.qdrant.sessions import NameRegistry
@@ -40,7 +39,7 @@ def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
     )
 
 
-class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantKeyValue, QdrantJudgements):
+class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
     """See `retentive.stores.base.Store` for what each method does.
 
     `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
@@ -84,10 +83,8 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantKeyValue, QdrantJudgeme
         collection, where = self._without_vector(model)
         if limit < 1:
             return []
-        order = q.OrderBy(key="born")
-        records, _ = self._connection.call(
-            lambda client: client.scroll(collection, where, limit=limit, order_by=order, with_payload=True)
-        )
+        scroll, order = self._connection.client.scroll, q.OrderBy(key="born")
+        records, _ = self._connection.call(scroll, collection, where, limit=limit, order_by=order)
         return [memory_of(payload_of(record)) for record in records]
 
     def count_unembedded(self, model: Model) -> int:

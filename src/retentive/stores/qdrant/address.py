@@ -9,7 +9,8 @@ appears in a message or a repr.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -74,52 +75,34 @@ def parse_address(address: str, environment: Mapping[str, str]) -> Address:
 
 
 def _settings(pairs: list[tuple[str, str]]) -> CollectionSettings:
-    known = {item.name for item in fields(CollectionSettings)}
+    known = sorted(item.name for item in fields(CollectionSettings))
     values: dict[str, Any] = {}
     for name, text in pairs:
         if name not in known:
-            raise Invalid(f"a Qdrant address has no setting '{name:.40}'; valid settings: {', '.join(sorted(known))}")
-        values[name] = _PARSERS[name](name, text)
+            raise Invalid(f"a Qdrant address has no setting '{name:.40}'; valid settings: {', '.join(known)}")
+        values[name] = _value(name, text)
     settings = CollectionSettings(**values)
     if settings.write_consistency > settings.replicas:
         raise Invalid(f"consistency: at most the number of replicas ({settings.replicas})")
     return settings
 
 
-def _integer(name: str, text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,3}", text):
-        raise Invalid(f"{name}: a whole number from 1 to 9999, not '{text:.40}'")
-    return int(text)
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 600:
-        raise Invalid(f"{name}: seconds from 0 to 600, not '{text:.40}'")
-    return seconds
-
-
-def _boolean(name: str, text: str) -> bool:
-    if text not in ("true", "false"):
-        raise Invalid(f"{name}: true or false, not '{text:.40}'")
-    return text == "true"
-
-
-def _quantization(name: str, text: str) -> str:
-    if text not in get_args(Quantization):
-        raise Invalid(f"{name}: one of {', '.join(get_args(Quantization))}, not '{text:.40}'")
-    return text
-
-
-_PARSERS: dict[str, Callable[[str, str], Any]] = {
-    "shards": _integer,
-    "replicas": _integer,
-    "consistency": _integer,
-    "quantization": _quantization,
-    "on_disk": _boolean,
-    "ef": _integer,
-    "timeout": _seconds,
-}
+def _value(name: str, text: str) -> Any:
+    if name == "quantization":
+        expected = f"one of {', '.join(get_args(Quantization))}"
+        if text in get_args(Quantization):
+            return text
+    elif name == "on_disk":
+        expected = "true or false"
+        if text in ("true", "false"):
+            return text == "true"
+    elif name == "timeout":
+        expected = "seconds from 0 to 600"
+        with suppress(ValueError):
+            if 0 < float(text) <= 600:
+                return float(text)
+    else:
+        expected = "a whole number from 1 to 9999"
+        if re.fullmatch(r"[1-9]\d{0,3}", text):
+            return int(text)
+    raise Invalid(f"{name}: {expected}, not '{text:.40}'")

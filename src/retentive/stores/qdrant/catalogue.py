@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from uuid import UUID
 
 from qdrant_client import models as q
 
 from retentive.models import KINDS, Day, Kind, Profile, Project, Session, Stats
-from retentive.stores.qdrant.connection import Connection, matching, payload_of
+from retentive.stores.qdrant.connection import Connection, first_by, matching, payload_of
 from retentive.stores.qdrant.model_collections import ModelCollections
-from retentive.stores.qdrant.points import encodable, from_micros
+from retentive.stores.qdrant.points import encodable
 from retentive.stores.qdrant.sessions import NameRegistry
+from retentive.stores.sql_codec import from_micros
 
 SESSION_BATCH = 250
 """For how many sessions one request finds the first and the last time."""
@@ -47,26 +49,18 @@ class QdrantCatalogue:
             for name in sorted(projects)
         ]
 
-    def _times(self, profile: str, sessions: list[str]) -> dict[str, tuple[datetime, datetime]]:
+    def _times(self, profile: str, sessions: list[str]) -> dict[str, list[datetime | None]]:
         """Find the first and the last time of each session."""
-        found: dict[str, tuple[datetime, datetime]] = {}
-        first, last = (
-            q.OrderByQuery(order_by=q.OrderBy(key="when", direction=direction))
-            for direction in (q.Direction.ASC, q.Direction.DESC)
-        )
+        found: dict[str, list[datetime | None]] = {}
         for at in range(0, len(sessions), SESSION_BATCH):
             batch = sessions[at : at + SESSION_BATCH]
+            scopes = [matching(profile=profile, session=name) for name in batch]
+            orders = [q.OrderBy(key="when", direction=one) for one in (q.Direction.ASC, q.Direction.DESC)]
             answers = self._connection.query(
-                [
-                    q.QueryRequest(
-                        query=query, filter=matching(profile=profile, session=name), limit=1, with_payload=["when"]
-                    )
-                    for name in batch
-                    for query in (first, last)
-                ]
+                [first_by(order, scope, fields=["when"]) for scope in scopes for order in orders]
             )
             times = [from_micros(payload_of(point)["when"]) for answer in answers for point in answer.points]
-            found |= {name: (times[2 * at], times[2 * at + 1]) for at, name in enumerate(batch)}
+            found |= {name: times[2 * at : 2 * at + 2] for at, name in enumerate(batch)}
         return found
 
     def projects(self, profile: str) -> list[Project]:
@@ -120,7 +114,6 @@ class QdrantCatalogue:
 
 
 def _usual_spelling(name: str) -> str:
-    try:
+    with suppress(ValueError):
         return str(UUID(name))
-    except ValueError:
-        return name
+    return name

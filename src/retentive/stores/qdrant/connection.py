@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID, uuid5
 
 from qdrant_client import QdrantClient
@@ -23,6 +23,7 @@ from qdrant_client.http.models import QueryResponse
 from retentive.errors import Invalid, Unavailable
 from retentive.stores.qdrant.address import API_KEY, Address, CollectionSettings
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PAGE = 1000
@@ -87,7 +88,7 @@ class Connection:
     """The collections of one store on a server. `memories` is an alias for the collection that is searched."""
 
     def __init__(self, client: QdrantClient, *, prefix: str | None, settings: CollectionSettings, place: str) -> None:
-        self._client = client
+        self.client = client
         self._place = place
         self.settings = settings
         self.clock = Clock()
@@ -96,21 +97,21 @@ class Connection:
         self.notes = f"{prefix}_notes"
 
     def _default_prefix(self) -> str:
-        names = {one.name for one in self.call(lambda client: client.get_collections()).collections}
+        names = {one.name for one in self.call(self.client.get_collections).collections}
         former = f"{FORMER_PREFIX}_notes" in names and f"{DEFAULT_PREFIX}_notes" not in names
         return FORMER_PREFIX if former else DEFAULT_PREFIX
 
     def close(self) -> None:
         """Close the client."""
-        self._client.close()
+        self.client.close()
 
-    def call(self, request: Callable[[QdrantClient], T]) -> T:
-        """Send a request, and again after a temporary error. It must be a read or an idempotent write."""
+    def call(self, method: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a method of the client, and again after a temporary error: a read, or an idempotent write."""
         deadline = time.monotonic() + self.settings.timeout
         pause = FIRST_PAUSE
         while True:
             try:
-                return request(self._client)
+                return method(*args, **options)
             except (ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse) as error:
                 if not _is_temporary(error) or time.monotonic() + pause > deadline:
                     raise self._readable(error) from error
@@ -132,19 +133,14 @@ class Connection:
     # Reads
 
     def retrieve(
-        self, collection: str, points: Iterable[str], *, fields: Sequence[str] | bool = True, vectors: Any = False
+        self, collection: str, points: Iterable[str], *, fields: list[str] | bool = True, vectors: Any = False
     ) -> dict[str, q.Record]:
         """Return the points with these ids that exist, by id."""
         wanted = list(dict.fromkeys(points))
-        payload = fields if isinstance(fields, bool) else list(fields)
         found: dict[str, q.Record] = {}
         for at in range(0, len(wanted), PAGE):
             page = wanted[at : at + PAGE]
-            records = self.call(
-                lambda client, page=page: client.retrieve(  # type: ignore[misc]
-                    collection, page, with_payload=payload, with_vectors=vectors
-                )
-            )
+            records = self.call(self.client.retrieve, collection, page, with_payload=fields, with_vectors=vectors)
             found |= {str(record.id): record for record in records}
         return found
 
@@ -152,7 +148,7 @@ class Connection:
         """Run several queries on the memories in one request."""
         if not requests:
             return []
-        return self.call(lambda client: client.query_batch_points(self.memories, list(requests)))
+        return self.call(self.client.query_batch_points, self.memories, list(requests))
 
     def scroll(
         self,
@@ -161,17 +157,20 @@ class Connection:
         *,
         start: str | None = None,
         limit: int | None = None,
-        fields: Sequence[str] | bool = True,
+        fields: list[str] | bool = True,
         vectors: Any = False,
     ) -> Iterator[q.Record]:
         """Yield points in the order of their ids."""
-        payload = fields if isinstance(fields, bool) else list(fields)
         while limit is None or limit > 0:
             size = PAGE if limit is None else min(PAGE, limit)
             found, following = self.call(
-                lambda client, size=size, start=start: client.scroll(  # type: ignore[misc]
-                    collection, where, limit=size, offset=start, with_payload=payload, with_vectors=vectors
-                )
+                self.client.scroll,
+                collection,
+                where,
+                limit=size,
+                offset=start,
+                with_payload=fields,
+                with_vectors=vectors,
             )
             yield from found
             if following is None:
@@ -181,11 +180,11 @@ class Connection:
 
     def count(self, collection: str, where: q.Filter | None = None) -> int:
         """Count points."""
-        return self.call(lambda client: client.count(collection, where, exact=True)).count
+        return self.call(self.client.count, collection, where, exact=True).count
 
     def facet(self, collection: str, key: str, where: q.Filter | None = None) -> dict[Any, int]:
         """Count points by the value of a field."""
-        found = self.call(lambda client: client.facet(collection, key, facet_filter=where, limit=1_000_000, exact=True))
+        found = self.call(self.client.facet, collection, key, facet_filter=where, limit=1_000_000, exact=True)
         return {hit.value: hit.count for hit in found.hits}
 
     # Writes: each returns after the server has applied it
@@ -193,23 +192,23 @@ class Connection:
     def upsert(self, collection: str, points: Sequence[q.PointStruct], *, mode: q.UpdateMode | None = None) -> None:
         """Write whole points."""
         if points:
-            self.call(lambda client: client.upsert(collection, list(points), wait=True, update_mode=mode))
+            self.call(self.client.upsert, collection, list(points), wait=True, update_mode=mode)
 
     def update(self, collection: str, operations: Sequence[Any]) -> None:
         """Run operations in their order, in one request."""
         if operations:
-            self.call(lambda client: client.batch_update_points(collection, list(operations), wait=True))
+            self.call(self.client.batch_update_points, collection, list(operations), wait=True)
 
     def delete(self, collection: str, points: Iterable[str]) -> None:
         """Delete points by id."""
         wanted = list(points)
         for at in range(0, len(wanted), PAGE):
-            selector = q.PointIdsList(points=list(wanted[at : at + PAGE]))
-            self.call(lambda client, selector=selector: client.delete(collection, selector, wait=True))  # type: ignore[misc]
+            page = q.PointIdsList(points=list(wanted[at : at + PAGE]))
+            self.call(self.client.delete, collection, page, wait=True)
 
     def delete_where(self, collection: str, where: q.Filter) -> None:
         """Delete all points that a filter matches."""
-        self.call(lambda client: client.delete(collection, q.FilterSelector(filter=where), wait=True))
+        self.call(self.client.delete, collection, q.FilterSelector(filter=where), wait=True)
 
     def write_notes(self, writes: Sequence[NoteWrite], *, operations: Sequence[Any] = ()) -> bool:
         """Write notes over the versions they replace; return whether all were written.
@@ -241,6 +240,11 @@ def matching(**values: str | int) -> q.Filter:
     return q.Filter(
         must=[q.FieldCondition(key=name, match=q.MatchValue(value=value)) for name, value in values.items()]
     )
+
+
+def first_by(order: q.OrderBy, where: q.Filter, *, fields: list[str] | bool = True) -> q.QueryRequest:
+    """Return a query for the first point in an order."""
+    return q.QueryRequest(query=q.OrderByQuery(order_by=order), filter=where, limit=1, with_payload=fields)
 
 
 def any_of(field: str, values: Iterable[str] | Iterable[int]) -> q.FieldCondition:

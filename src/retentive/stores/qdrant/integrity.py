@@ -25,7 +25,7 @@ def find_problems(connection: Connection, names: NameRegistry, state: Collection
     if len(set(counts.values())) > 1:
         found.append(f"the collections hold different numbers of memories ({counts}); run: retentive reembed")
     known = {connection.memories, *counts}
-    for one in connection.call(lambda client: client.get_collections()).collections:
+    for one in connection.call(connection.client.get_collections).collections:
         if one.name.startswith(f"{connection.memories}_") and one.name not in known:
             found.append(f"the collection {one.name} is not in use; delete it if no re-embedding is running")
     return found
@@ -42,11 +42,12 @@ def _check_collection(
     }
     for record in connection.scroll(collection.name, vectors=True):
         memory = memory_of(payload_of(record))
+        vectors: Any = record.vector or {}
         project = projects.get((memory.profile, memory.session or ""))
         checked = (
             point_of(memory.id) == record.id,
-            _same_terms(record, memory.indexed_text),
-            _parts(record, collection) == payload_of(record)["parts"],
+            _same_terms(vectors.get(WORDS), weights(memory.indexed_text)),
+            len(vectors.get(collection.vector) or ()) == payload_of(record)["parts"],
             memory.session is None or project == memory.project,
         )
         for sentence, right in zip(wrong, checked, strict=True):
@@ -54,18 +55,8 @@ def _check_collection(
     return [f"{count} {sentence}" for sentence, count in wrong.items() if count]
 
 
-def _same_terms(record: q.Record, text: str) -> bool:
-    vector: Any = record.vector or {}
-    expected, stored = weights(text), vector.get(WORDS)
-    if expected is None or stored is None:
-        return expected is None and (stored is None or not stored.indices)
-    values = dict(zip(stored.indices, stored.values, strict=True))
-    return set(values) == set(expected.indices) and all(
-        math.isclose(values[index], value, rel_tol=1e-5)
-        for index, value in zip(expected.indices, expected.values, strict=True)
+def _same_terms(stored: q.SparseVector | None, expected: q.SparseVector | None) -> bool:
+    found, wanted = (dict(zip(one.indices, one.values, strict=True)) if one else {} for one in (stored, expected))
+    return found.keys() == wanted.keys() and all(
+        math.isclose(found[index], value, rel_tol=1e-5) for index, value in wanted.items()
     )
-
-
-def _parts(record: q.Record, collection: ModelCollection) -> int:
-    vector: Any = record.vector or {}
-    return len(vector.get(collection.vector) or ()) if collection.vector else 0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
+from typing import Any
 
-from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
 from retentive.errors import Invalid, Unavailable
+from retentive.stores.qdrant.address import CollectionSettings
 from retentive.stores.qdrant.connection import Connection
 from retentive.stores.qdrant.sparse import WORDS
 
@@ -27,7 +27,9 @@ _KEYWORD = q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD)
 _UNLINKED = q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, enable_hnsw=False)
 _NUMBER = q.IntegerIndexParams(type=q.IntegerIndexType.INTEGER, lookup=True, range=True, enable_hnsw=False)
 
-MEMORY_INDEXES: dict[str, q.KeywordIndexParams | q.IntegerIndexParams] = {
+Indexes = dict[str, q.KeywordIndexParams | q.IntegerIndexParams]
+
+MEMORY_INDEXES: Indexes = {
     # The points of a profile are stored together and have an HNSW graph of their own.
     "profile": q.KeywordIndexParams(type=q.KeywordIndexType.KEYWORD, is_tenant=True),
     "project": _KEYWORD,
@@ -40,7 +42,7 @@ MEMORY_INDEXES: dict[str, q.KeywordIndexParams | q.IntegerIndexParams] = {
     "parts": _NUMBER,
 }
 
-NOTE_INDEXES: dict[str, q.KeywordIndexParams | q.IntegerIndexParams] = {
+NOTE_INDEXES: Indexes = {
     "type": _UNLINKED,
     "profile": _UNLINKED,
     "project": _UNLINKED,
@@ -52,7 +54,7 @@ NOTE_INDEXES: dict[str, q.KeywordIndexParams | q.IntegerIndexParams] = {
 
 def check_server_version(connection: Connection) -> None:
     """Raise `Unavailable` if the server is too old."""
-    version = connection.call(lambda client: client.info()).version
+    version = connection.call(connection.client.info).version
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST_VERSION:
         oldest = ".".join(map(str, OLDEST_VERSION))
@@ -74,68 +76,46 @@ def create_memories(connection: Connection, name: str, *, vector: str | None = N
             multivector_config=q.MultiVectorConfig(comparator=q.MultiVectorComparator.MAX_SIM),
         )
     index = q.SparseIndexParams(on_disk=settings.on_disk)
-    _create(
-        connection,
-        name,
-        lambda client: client.create_collection(
-            name,
-            vectors_config=vectors,
-            sparse_vectors_config={WORDS: q.SparseVectorParams(index=index, modifier=q.Modifier.IDF)},
-            shard_number=settings.shards,
-            replication_factor=settings.replicas,
-            write_consistency_factor=settings.write_consistency,
-            on_disk_payload=True,
-            # No graph over all profiles, because every search is within one profile.
-            hnsw_config=q.HnswConfigDiff(m=0, payload_m=16, on_disk=settings.on_disk),
-            quantization_config=_quantization(connection),
-        ),
-        MEMORY_INDEXES,
-    )
+    options = {
+        "vectors_config": vectors,
+        "sparse_vectors_config": {WORDS: q.SparseVectorParams(index=index, modifier=q.Modifier.IDF)},
+        "shard_number": settings.shards,
+        # No graph over all profiles, because every search is within one profile.
+        "hnsw_config": q.HnswConfigDiff(m=0, payload_m=16, on_disk=settings.on_disk),
+        "quantization_config": _quantization(settings),
+    }
+    _create(connection, name, options, MEMORY_INDEXES)
 
 
 def create_notes(connection: Connection) -> None:
     """Create the collection of notes unless it exists."""
-    name, settings = connection.notes, connection.settings
-    if connection.call(lambda client: client.collection_exists(name)):
-        return
-    _create(
-        connection,
-        name,
-        lambda client: client.create_collection(
+    if not connection.call(connection.client.collection_exists, connection.notes):
+        _create(connection, connection.notes, {"vectors_config": {}}, NOTE_INDEXES)
+
+
+def _create(connection: Connection, name: str, options: dict[str, Any], indexes: Indexes) -> None:
+    client, settings = connection.client, connection.settings
+    try:
+        connection.call(
+            client.create_collection,
             name,
-            vectors_config={},
             replication_factor=settings.replicas,
             write_consistency_factor=settings.write_consistency,
             on_disk_payload=True,
-        ),
-        NOTE_INDEXES,
-    )
-
-
-def _create(
-    connection: Connection,
-    name: str,
-    create: Callable[[QdrantClient], object],
-    indexes: dict[str, q.KeywordIndexParams | q.IntegerIndexParams],
-) -> None:
-    try:
-        connection.call(create)
+            **options,
+        )
     except (Invalid, ValueError):
         # Another process created it first, or a retry follows a request whose response was lost.
-        if not connection.call(lambda client: client.collection_exists(name)):
+        if not connection.call(client.collection_exists, name):
             raise
     for field, params in indexes.items():
-        connection.call(
-            lambda client, field=field, params=params: client.create_payload_index(  # type: ignore[misc]
-                name, field, field_schema=params, wait=True
-            )
-        )
+        connection.call(client.create_payload_index, name, field, field_schema=params, wait=True)
 
 
-def _quantization(connection: Connection) -> q.ScalarQuantization | q.BinaryQuantization | None:
-    if connection.settings.quantization == "int8":
+def _quantization(settings: CollectionSettings) -> q.ScalarQuantization | q.BinaryQuantization | None:
+    if settings.quantization == "int8":
         return q.ScalarQuantization(scalar=q.ScalarQuantizationConfig(type=q.ScalarType.INT8, always_ram=True))
-    if connection.settings.quantization == "binary":
+    if settings.quantization == "binary":
         return q.BinaryQuantization(binary=q.BinaryQuantizationConfig(always_ram=True))
     return None
 
@@ -144,7 +124,7 @@ def wait_until_indexed(connection: Connection, name: str, seconds: float) -> Non
     """Wait until a collection is indexed. After `seconds` it is used without: slower, with the same results."""
     deadline = time.monotonic() + seconds
     while True:
-        status = connection.call(lambda client: client.get_collection(name)).status
+        status = connection.call(connection.client.get_collection, name).status
         if status == q.CollectionStatus.RED:
             raise Unavailable(f"the collection {name} is damaged (its status is red); see the server's log")
         if status != q.CollectionStatus.YELLOW:

@@ -19,10 +19,9 @@ from qdrant_client import models as q
 from retentive.errors import Conflict, Invalid, NotFound, RetentiveError
 from retentive.models import Memory, Model, Page, Scope
 from retentive.stores.base import IdempotencyKey, Record, ScanPage, is_within, next_cursor
-from retentive.stores.qdrant.connection import PAGE, Connection, matching, payload_of, with_ids
-from retentive.stores.qdrant.judgements import remove_judgements
-from retentive.stores.qdrant.key_value import find_earlier, record_request, request_notes
+from retentive.stores.qdrant.connection import PAGE, Connection, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
+from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
 from retentive.stores.qdrant.points import (
     NewPoint,
     following_point,
@@ -39,8 +38,6 @@ MAX_POINTS = 500
 
 MAX_BYTES = 8_000_000
 """How large a request that writes memories becomes, roughly; the server accepts 32 MB."""
-
-_SCOPE_FIELDS = ("profile", "project", "session", "kind")
 
 
 class QdrantMemories:
@@ -90,37 +87,25 @@ class QdrantMemories:
         points = [new_point_of(memory.id) for memory in memories]
         sessions = list(dict.fromkeys((one.profile, one.session) for one in memories if one.session is not None))
         known = [with_ids(points[at : at + PAGE]) for at in range(0, len(points), PAGE)]
-        last = q.OrderByQuery(order_by=q.OrderBy(key="position", direction=q.Direction.DESC))
-        answers = self._connection.query(
-            [
-                *(q.QueryRequest(filter=some, limit=PAGE, with_payload=False) for some in known),
-                *(
-                    q.QueryRequest(
-                        query=last,
-                        filter=matching(profile=profile, session=session),
-                        limit=1,
-                        with_payload=["position"],
-                    )
-                    for profile, session in sessions
-                ),
-            ]
-        )
+        last = q.OrderBy(key="position", direction=q.Direction.DESC)
+        requests = [q.QueryRequest(filter=some, limit=PAGE, with_payload=False) for some in known]
+        for profile, session in sessions:
+            requests.append(first_by(last, matching(profile=profile, session=session), fields=["position"]))
+        answers = self._connection.query(requests)
         existing = {str(point.id) for answer in answers[: len(known)] for point in answer.points}
         for memory, point in zip(memories, points, strict=True):
             if point in existing:
-                raise Conflict(
-                    f"there is a memory with the id {memory.id} already; update it instead, nothing was stored"
-                )
+                raise Conflict(f"there is a memory with the id {memory.id} already; nothing was stored")
         following: dict[tuple[str, str | None], int] = {
             session: max((payload_of(point)["position"] + 1 for point in answer.points), default=0)
             for session, answer in zip(sessions, answers[len(known) :], strict=True)
         }
         positions: list[int | None] = []
         for memory in memories:
-            session = (memory.profile, memory.session)
-            position = memory.position if memory.position is not None else following.get(session)
+            place = (memory.profile, memory.session)
+            position = memory.position if memory.position is not None else following.get(place)
             if position is not None:
-                following[session] = max(following[session], position + 1)
+                following[place] = max(following[place], position + 1)
             positions.append(position)
         return [memory._replace(position=at) for memory, at in zip(memories, positions, strict=True)]
 
@@ -236,9 +221,12 @@ class QdrantMemories:
             if earlier is not None and earlier.done:
                 return earlier.ids
             points = points_of(ids)
-            fields = False if within is None else _SCOPE_FIELDS
-            found = self._connection.retrieve(self._connection.memories, points.values(), fields=fields)
-            existing = [id for id, point in points.items() if point in found and _in_scope(found[point], within)]
+            found = self._connection.retrieve(self._connection.memories, points.values(), fields=within is not None)
+            existing = [
+                id
+                for id, point in points.items()
+                if point in found and (within is None or is_within(memory_of(payload_of(found[point])), within))
+            ]
             if earlier is not None:
                 existing = earlier.ids  # the earlier request has deleted some of them
             key = idempotency_key if existing else None
@@ -309,15 +297,6 @@ def _moved(memory: Memory, projects: Mapping[SessionName, str | None]) -> Memory
     if memory.session is None:
         return memory
     return memory._replace(project=projects.get((memory.profile, memory.session), memory.project))
-
-
-def _in_scope(record: q.Record, scope: Scope | None) -> bool:
-    """Whether a point that was read with its scope fields is in a scope."""
-    if scope is None:
-        return True
-    payload = payload_of(record)
-    placed = {name: payload[name] for name in _SCOPE_FIELDS if payload.get(name) is not None}
-    return is_within(Memory("", "", datetime.min.replace(tzinfo=UTC), **placed), scope)
 
 
 def _portions(points: Sequence[NewPoint]) -> Iterator[list[NewPoint]]:

@@ -258,10 +258,10 @@ class ModelCollections:
             self._delete(one)
 
     def _delete(self, collection: ModelCollection) -> None:
-        self._connection.call(lambda client: client.delete_collection(collection.name))
+        self._connection.call(self._connection.client.delete_collection, collection.name)
 
     def _alias_target(self) -> str | None:
-        aliases = self._connection.call(lambda client: client.get_aliases()).aliases
+        aliases = self._connection.call(self._connection.client.get_aliases).aliases
         return next((one.collection_name for one in aliases if one.alias_name == self._connection.memories), None)
 
     def _move_alias(self, collection: str, *, exists: bool) -> None:
@@ -272,7 +272,7 @@ class ModelCollections:
         operations.append(
             q.CreateAliasOperation(create_alias=q.CreateAlias(collection_name=collection, alias_name=alias))
         )
-        self._connection.call(lambda client: client.update_collection_aliases(operations))
+        self._connection.call(self._connection.client.update_collection_aliases, operations)
 
     def _copy_missing(self, old: ModelCollection, new: ModelCollection) -> None:
         """Copy all memories to a new collection, without vectors; a memory that is already there is left as it is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from retentive.models import Memory, Model
 from retentive.stores.base import Vector
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.sparse import WORDS, weights
+from retentive.stores.sql_codec import to_micros
 
 MAX_NUMBERS = 1_048_575
 """How many numbers the server accepts in the vectors of one point."""
@@ -28,7 +29,6 @@ MAX_NUMBERS = 1_048_575
 Rows = list[list[float]]
 
 _ALL_BITS = (1 << 128) - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES = ("created", "occurred", "accessed")
 
 _log = logging.getLogger(__name__)
@@ -79,16 +79,6 @@ def encodable(*texts: str | None) -> bool:
 # Payloads
 
 
-def micros(time: datetime) -> int:
-    """Convert a time to microseconds since 1970."""
-    return (time - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_micros(number: int) -> datetime:
-    """Convert microseconds since 1970 to a time."""
-    return _EPOCH + timedelta(microseconds=number)
-
-
 def memory_of(payload: Mapping[str, Any]) -> Memory:
     """Decode the payload of a point."""
     given = {name: payload[name] for name in Memory._fields if payload.get(name) is not None}
@@ -107,7 +97,7 @@ def _payload(memory: Memory, *, born: int, written: int, parts: int) -> dict[str
             payload[name] = payload[name].isoformat()
     # As text, because the server changes numbers of more than 64 bits.
     payload["metadata"] = json.dumps(dict(memory.metadata), ensure_ascii=False)
-    payload["when"] = micros(memory.when)
+    payload["when"] = to_micros(memory.when)
     payload["day"] = memory.when.toordinal()
     return {**payload, "born": born, "written": written, "parts": parts}
 

@@ -1,8 +1,8 @@
-"""The reads of one recall. Each call of `QdrantSearch` is one request, and remembers everything that came with it."""
+"""The reads of one recall. The search keeps everything that a request returned, so that later calls need none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +14,7 @@ from qdrant_client.http.models import QueryResponse
 from retentive.errors import Invalid
 from retentive.models import Candidate, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
-from retentive.stores.qdrant.connection import Connection, any_of, matching, payload_of, with_ids
+from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
 from retentive.stores.qdrant.points import id_of_point, memory_of, points_of
 from retentive.stores.qdrant.sessions import NameRegistry
@@ -25,9 +25,9 @@ SPARE = 16
 """How many more results than the limit are requested, so that ties at the end are resolved by the order of writing."""
 
 REACH = 3
-"""How many positions away a neighbour is at most; further away after more memories of a session were deleted."""
+"""How many positions away a neighbour usually is at most; more only if several memories in a row were deleted."""
 
-Answers = Mapping[str, QueryResponse]
+Requests = dict[str, q.QueryRequest]
 
 
 class QdrantSearch:
@@ -55,16 +55,9 @@ class QdrantSearch:
     def model(self) -> Model | None:
         return self._collections.recent().active.model
 
-    def close(self) -> None:
-        """Do nothing: a search holds no connection of its own."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    @cached_property
+    def _vector_name(self) -> str | None:
+        return self._collections.recent().active.vector
 
     @cached_property
     def _scope(self) -> q.Filter | None:
@@ -85,45 +78,42 @@ class QdrantSearch:
 
     def keyword(self, limit: int) -> Retrieved:
         self._keyword_used = True
-        scope = self._scope
-        if scope is None or limit < 1 or self._weights is None:
+        scope, weights = self._scope, self._weights
+        if scope is None or limit < 1 or weights is None or not weights.retrieving.indices:
             return Retrieved()
-        [answer] = self._connection.query([_keyword_query(self._weights, self._without_excluded(scope), limit)])
-        candidates = self._candidates(answer)[:limit]
+        where = self._without_excluded(scope)
+        if len(weights.retrieving.indices) == len(weights.scoring.indices):
+            request = _nearest_query(weights.scoring, WORDS, limit, where=where, payload=True)
+        else:  # terms that do not retrieve score what the others have found
+            found = _prefetch(_nearest_query(weights.retrieving, WORDS, limit + limit // 2, where=where))
+            request = _nearest_query(weights.scoring, WORDS, limit, among=found, payload=True)
+        candidates = self._candidates(self._run({"keyword": request})["keyword"])[:limit]
         self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in candidates}
         return Retrieved(candidates, [candidate.score for candidate in candidates])
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         self._vector, self._semantic_scores = vector, {}
-        if self._scope is None or limit < 1:
+        name = self._vector_name
+        if self._scope is None or name is None or limit < 1:
             return Retrieved()
-        scope = self._without_excluded(self._scope)
+        numbers, scope, params = [vector.tolist()], self._without_excluded(self._scope), _ann_params(self._connection)
+        size = max(limit, depth)
+        requests = {"nearest": _nearest_query(numbers, name, size, where=scope, params=params, payload=True)}
+        if self._keyword_used and self._weights is not None:
+            best = _prefetch(_nearest_query(numbers, name, limit, where=scope, params=params))
+            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, limit, among=best)
         found_by_keyword = points_of(self._keyword_scores)
-        weights = self._weights if self._keyword_used else None
-
-        def requests(name: str | None) -> dict[str, q.QueryRequest]:
-            if name is None:
-                return {}
-            params = _ann_params(self._connection)
-            found = {"nearest": _vector_query(vector, name, max(limit, depth), scope, params=params, payload=True)}
-            if weights is not None:
-                best = _prefetch(_vector_query(vector, name, limit, scope, params=params))
-                found["keyword"] = _scoring_query(weights, limit, among=[best])
-            if found_by_keyword:
-                where = with_ids(found_by_keyword.values())
-                found["semantic"] = _vector_query(vector, name, len(found_by_keyword), where)
-            return found
-
+        if found_by_keyword:
+            where = with_ids(found_by_keyword.values())
+            requests["semantic"] = _nearest_query(numbers, name, len(found_by_keyword), where=where)
         answers = self._run(requests)
         if "nearest" not in answers:
-            self._vector = None
             return Retrieved()
         ranked = self._candidates(answers["nearest"])
-        scores = [candidate.score for candidate in ranked]
-        ids = [candidate.memory.id for candidate in ranked[:limit]]
-        self._learn(answers, keyword=ids, semantic=found_by_keyword)
+        candidates = ranked[:limit]
+        self._keep_scores(answers, keyword=[one.memory.id for one in candidates], semantic=found_by_keyword)
         self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
-        return Retrieved(ranked[:limit], scores[: max(limit, depth)])
+        return Retrieved(candidates, [candidate.score for candidate in ranked[:size]])
 
     def _without_excluded(self, scope: q.Filter) -> q.Filter:
         excluded = list(points_of(self._query.exclude).values())
@@ -132,48 +122,33 @@ class QdrantSearch:
     def _candidates(self, answer: QueryResponse) -> list[Candidate]:
         """Decode the points of a response, best first; equal scores in the order of writing."""
         points = sorted(answer.points, key=lambda point: (-point.score, payload_of(point)["born"]))
-        candidates = []
-        for point in points:
-            memory = memory_of(payload_of(point))
-            candidates.append(Candidate(self._memories.setdefault(memory.id, memory), point.score))
-        return candidates
+        return [Candidate(self._keep(point), point.score) for point in points]
 
     # Other reads
 
     def neighbours(self, ids: Sequence[str]) -> dict[str, tuple[Memory | None, Memory | None]]:
         self._fetch([id for id in ids if id not in self._memories])
-        memories = [self._memories[id] for id in dict.fromkeys(ids) if id in self._memories]
-        memories = [memory for memory in memories if memory.session is not None]
+        memories = [memory for id in ids if (memory := self._memories.get(id)) and memory.session is not None]
         known = {(one.profile, one.session, one.position): one for one in self._memories.values()}
         pairs: dict[str, dict[int, Memory | None]] = {memory.id: {-1: None, 1: None} for memory in memories}
-        missing = []
+        missing: list[tuple[Memory, int, int]] = []
         for memory in memories:
-            for side in (-1, 1) if memory.position is not None else ():
-                # A memory that was found already and is next by position needs no query.
-                pairs[memory.id][side] = known.get((memory.profile, memory.session, (memory.position or 0) + side))
-                if pairs[memory.id][side] is None:
-                    missing.append((memory, side))
-        queries = [_neighbour_query(memory, side) for memory, side in missing]
-        # Neighbours are nearly always within REACH, so their scores need not wait for their ids.
-        adjacent = _around(missing)
-
-        def requests(name: str | None) -> dict[str, q.QueryRequest]:
-            found = {str(at): request for at, request in enumerate(queries)}
-            if self._keyword_used and self._weights is not None:
-                found["keyword"] = _scoring_query(self._weights, REACH * len(queries), where=adjacent)
-            if self._vector is not None and name is not None:
-                found["semantic"] = _vector_query(self._vector, name, REACH * len(queries), adjacent)
-            return found
-
-        answers = self._run(requests) if queries else {}
-        scored = []
-        for at, (memory, side) in enumerate(missing):
-            for point in answers[str(at)].points:
-                neighbour = memory_of(payload_of(point))
-                pairs[memory.id][side] = self._memories.setdefault(neighbour.id, neighbour)
-                if abs((neighbour.position or 0) - (memory.position or 0)) <= REACH:
-                    scored.append(neighbour.id)
-        self._learn(answers, keyword=scored, semantic=scored)
+            for side in (-1, 1):
+                if memory.position is not None:
+                    # A memory that was found already and is next by position needs no query.
+                    next_one = known.get((memory.profile, memory.session, memory.position + side))
+                    pairs[memory.id][side] = next_one
+                    missing += [] if next_one else [(memory, memory.position, side)]
+        if missing:
+            requests = {str(at): _neighbour_query(*place) for at, place in enumerate(missing)}
+            # Nearly all neighbours are within REACH, so that their scores need not wait for their ids.
+            answers = self._run(requests | self._scoring(_around(missing), REACH * len(missing)))
+            scored = []
+            for at, (memory, position, side) in enumerate(missing):
+                for point in answers[str(at)].points:
+                    found = pairs[memory.id][side] = self._keep(point)
+                    scored += [found.id] if abs((found.position or 0) - position) <= REACH else []
+            self._keep_scores(answers, keyword=scored, semantic=scored)
         return {id: (pair[-1], pair[1]) for id, pair in pairs.items()}
 
     def scores(self, ids: Sequence[str]) -> Scores:
@@ -186,11 +161,9 @@ class QdrantSearch:
         )
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        points = points_of(ids)
-        name = self._collections.recent().active.vector
-        if name is None or not points:
+        points, name, connection = points_of(ids), self._vector_name, self._connection
+        if name is None:
             return {}
-        connection = self._connection
         try:
             found = connection.retrieve(connection.memories, points.values(), fields=False, vectors=[name])
         except (Invalid, ValueError):
@@ -204,106 +177,108 @@ class QdrantSearch:
                 rows[id] = np.asarray(vectors[name][0], np.float32)
         return rows
 
-    def _fetch(self, ids: Sequence[str]) -> None:
-        """Fetch what is not known of these memories: themselves and their scores."""
-        new = points_of(id for id in ids if id not in self._memories)
-        keyword = points_of(id for id in ids if self._keyword_used and id not in self._keyword_scores)
-        semantic = points_of(id for id in ids if self._vector is not None and id not in self._semantic_scores)
-        if not new and not keyword and not semantic:
-            return
-        weights = self._weights if keyword else None
+    def close(self) -> None:
+        """Do nothing: a search holds no connection of its own."""
 
-        def requests(name: str | None) -> dict[str, q.QueryRequest]:
-            found = {}
-            if new:
-                found["new"] = q.QueryRequest(filter=with_ids(new.values()), limit=len(new), with_payload=True)
-            if weights is not None:
-                found["keyword"] = _scoring_query(weights, len(keyword), where=with_ids(keyword.values()))
-            if self._vector is not None and name is not None and semantic:
-                found["semantic"] = _vector_query(self._vector, name, len(semantic), with_ids(semantic.values()))
-            return found
+    def __enter__(self) -> Self:
+        return self
 
-        answers = self._run(requests)
-        if "new" in answers:
-            for point in answers["new"].points:
-                memory = memory_of(payload_of(point))
-                self._memories[memory.id] = memory
-        self._learn(answers, keyword=keyword, semantic=semantic)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     # Requests
 
-    def _run(self, requests: Callable[[str | None], dict[str, q.QueryRequest]]) -> Answers:
-        """Run queries in one request, given the name of the vector; without it if the model has just changed."""
-        name = self._collections.recent().active.vector
-        wanted = requests(name)
+    def _fetch(self, ids: Sequence[str]) -> None:
+        """Fetch what is not known of these memories: themselves and their scores."""
+        new = points_of(id for id in ids if id not in self._memories)
+        unscored = points_of(
+            id
+            for id in ids
+            if (self._keyword_used and id not in self._keyword_scores)
+            or (self._vector is not None and id not in self._semantic_scores)
+        )
+        requests = self._scoring(with_ids(unscored.values()), len(unscored)) if unscored else {}
+        if new:
+            requests["new"] = q.QueryRequest(filter=with_ids(new.values()), limit=len(new), with_payload=True)
+        answers = self._run(requests)
+        for point in answers["new"].points if new else ():
+            self._keep(point)
+        self._keep_scores(answers, keyword=unscored, semantic=unscored)
+
+    def _scoring(self, where: q.Filter, count: int) -> Requests:
+        """Return the queries for the scores that the retrievers of this recall give to some memories."""
+        requests = {}
+        if self._keyword_used and self._weights is not None:
+            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, count, where=where)
+        if self._vector is not None and self._vector_name is not None:
+            requests["semantic"] = _nearest_query([self._vector.tolist()], self._vector_name, count, where=where)
+        return requests
+
+    def _run(self, requests: Requests) -> Mapping[str, QueryResponse]:
+        """Run queries in one request; if the model has just changed, without those that use its vectors."""
         try:
-            answers = self._connection.query(list(wanted.values()))
+            answers = self._connection.query(list(requests.values()))
         except (Invalid, ValueError):
             # The name of the vector contains its model, so vectors of another model are never compared.
+            name = self._vector_name
             if name is None or self._collections.read().active.vector == name:
                 raise
-            wanted = requests(None)
-            answers = self._connection.query(list(wanted.values()))
-        return dict(zip(wanted, answers, strict=True))
+            self._vector = None
+            requests = {key: one for key, one in requests.items() if name not in (one.using, _prefetched(one))}
+            answers = self._connection.query(list(requests.values()))
+        return dict(zip(requests, answers, strict=True))
 
-    def _learn(self, answers: Answers, *, keyword: Iterable[str], semantic: Iterable[str]) -> None:
-        """Remember scores. A memory that a response lacks has the score 0, or no vector."""
-        self._keyword_scores = {**dict.fromkeys(keyword, 0.0), **self._keyword_scores}
-        self._semantic_scores = {**dict.fromkeys(semantic), **self._semantic_scores}
-        if "keyword" in answers:
-            self._keyword_scores |= {id_of_point(point.id): point.score for point in answers["keyword"].points}
-        if "semantic" in answers:
-            self._semantic_scores |= {id_of_point(point.id): point.score for point in answers["semantic"].points}
+    def _keep(self, point: q.ScoredPoint) -> Memory:
+        memory = memory_of(payload_of(point))
+        return self._memories.setdefault(memory.id, memory)
+
+    def _keep_scores(
+        self, answers: Mapping[str, QueryResponse], *, keyword: Iterable[str], semantic: Iterable[str]
+    ) -> None:
+        """Keep the scores of these memories. One that a response lacks has the score 0, or no vector."""
+        if self._keyword_used:
+            found = answers["keyword"].points if "keyword" in answers else ()
+            scores = {id_of_point(point.id): point.score for point in found}
+            self._keyword_scores = {**dict.fromkeys(keyword, 0.0), **self._keyword_scores, **scores}
+        if self._vector is not None:
+            found = answers["semantic"].points if "semantic" in answers else ()
+            scores = {id_of_point(point.id): point.score for point in found}
+            self._semantic_scores = {**dict.fromkeys(semantic), **self._semantic_scores, **scores}
 
 
-def _keyword_query(weights: QueryWeights, where: q.Filter, limit: int) -> q.QueryRequest:
-    """Find the best memories by BM25. Terms that do not retrieve score what the others have found."""
-    if weights.all_retrieve:
-        return _scoring_query(weights, limit, where=where, payload=True)
-    retrieving = q.NearestQuery(nearest=weights.retrieving)
-    found = q.Prefetch(query=retrieving, using=WORDS, filter=where, limit=limit + limit // 2 + SPARE)
-    return _scoring_query(weights, limit, among=[found], payload=True)
-
-
-def _scoring_query(
-    weights: QueryWeights,
+def _nearest_query(
+    vector: Any,
+    using: str,
     limit: int,
     *,
     where: q.Filter | None = None,
-    among: Sequence[q.Prefetch] = (),
-    payload: bool = False,
-) -> q.QueryRequest:
-    """Score memories by BM25; those without any of the terms are not in the result."""
-    return q.QueryRequest(
-        query=q.NearestQuery(nearest=weights.scoring),
-        using=WORDS,
-        filter=where,
-        limit=limit + SPARE,
-        with_payload=payload,
-        prefetch=list(among) or None,
-    )
-
-
-def _vector_query(
-    vector: Vector,
-    name: str,
-    limit: int,
-    where: q.Filter | None,
-    *,
+    among: q.Prefetch | None = None,
     params: q.SearchParams | None = None,
     payload: bool = False,
-    among: Sequence[q.Prefetch] = (),
 ) -> q.QueryRequest:
-    """Find the nearest memories, each by its nearest part."""
+    """Find the points with the largest scores; for a multivector the score of a point is that of its nearest part."""
     return q.QueryRequest(
-        query=q.NearestQuery(nearest=[vector.tolist()]),
-        using=name,
+        query=q.NearestQuery(nearest=vector),
+        using=using,
         filter=where,
         limit=limit + SPARE,
         with_payload=payload,
-        prefetch=list(among) or None,
+        prefetch=among,
         params=params,
     )
+
+
+def _prefetch(request: q.QueryRequest) -> q.Prefetch:
+    """Return a query as the first stage of another one."""
+    return q.Prefetch(
+        query=request.query, using=request.using, filter=request.filter, params=request.params, limit=request.limit
+    )
+
+
+def _prefetched(request: q.QueryRequest) -> str | None:
+    return request.prefetch.using if isinstance(request.prefetch, q.Prefetch) else None
 
 
 def _ann_params(connection: Connection) -> q.SearchParams:
@@ -313,36 +288,24 @@ def _ann_params(connection: Connection) -> q.SearchParams:
     return q.SearchParams(hnsw_ef=connection.settings.ef, quantization=rescoring)
 
 
-def _neighbour_query(memory: Memory, side: int) -> q.QueryRequest:
-    """Find the memory before (-1) or after (1) another one in its session."""
-    direction, beyond = (
-        (q.Direction.DESC, q.Range(lt=memory.position)) if side < 0 else (q.Direction.ASC, q.Range(gt=memory.position))
-    )
+def _neighbour_query(memory: Memory, position: int, side: int) -> q.QueryRequest:
+    """Find the memory before (-1) or after (1) a position in the session of a memory."""
+    before = side < 0
+    beyond = q.Range(lt=position) if before else q.Range(gt=position)
+    order = q.OrderBy(key="position", direction=q.Direction.DESC if before else q.Direction.ASC)
     session = matching(profile=memory.profile, session=memory.session or "")
-    return q.QueryRequest(
-        query=q.OrderByQuery(order_by=q.OrderBy(key="position", direction=direction)),
-        filter=q.Filter(must=[session, q.FieldCondition(key="position", range=beyond)]),
-        limit=1,
-        with_payload=True,
-    )
+    return first_by(order, q.Filter(must=[session, q.FieldCondition(key="position", range=beyond)]))
 
 
-def _around(places: Sequence[tuple[Memory, int]]) -> q.Filter:
+def _around(places: Iterable[tuple[Memory, int, int]]) -> q.Filter:
     """Return a filter for the memories up to `REACH` positions before or after others in their sessions."""
     sessions: dict[tuple[str, str], set[int]] = {}
-    for memory, side in places:
+    for memory, position, side in places:
         positions = sessions.setdefault((memory.profile, memory.session or ""), set())
-        positions.update((memory.position or 0) + side * step for step in range(1, REACH + 1))
+        positions.update(position + side * step for step in range(1, REACH + 1))
     return q.Filter(
         should=[
             q.Filter(must=[matching(profile=profile, session=session), any_of("position", sorted(positions))])
             for (profile, session), positions in sessions.items()
         ]
-    )
-
-
-def _prefetch(request: q.QueryRequest) -> q.Prefetch:
-    """Return a query as the first stage of another one."""
-    return q.Prefetch(
-        query=request.query, using=request.using, filter=request.filter, params=request.params, limit=request.limit
     )

@@ -46,15 +46,10 @@ def weights(text: str) -> q.SparseVector | None:
 
 
 class QueryWeights(NamedTuple):
-    """A query as sparse vectors: of the terms that retrieve candidates, and of all that score."""
+    """A query as sparse vectors: of all terms that occur in the scope, and of those that retrieve candidates."""
 
-    retrieving: q.SparseVector
     scoring: q.SparseVector
-
-    @property
-    def all_retrieve(self) -> bool:
-        """Whether every term that scores also retrieves."""
-        return len(self.retrieving.indices) == len(self.scoring.indices)
+    retrieving: q.SparseVector
 
 
 def term_lookups(text: str, scope: q.Filter) -> list[q.QueryRequest]:
@@ -83,10 +78,10 @@ def query_weights(text: str, lookups: Sequence[QueryResponse], *, memories: int,
     known = rare_terms(terms, frequencies, memories=memories, common=1.0)
     rare = rare_terms(known, frequencies, memories=memories, common=common)
     scoring, retrieving = ([term for term in some if term in in_scope] for some in (known, rare))
-    if not retrieving:
+    if not scoring:
         return None
     factors = {term: _bm25_idf(in_scope[term]) / overall[term] for term in scoring}
-    return QueryWeights(_vector(retrieving, factors), _vector(scoring, factors))
+    return QueryWeights(_vector(scoring, factors), _vector(retrieving, factors))
 
 
 def _idf(terms: Sequence[str], lookups: Sequence[QueryResponse]) -> dict[str, float]:
