@@ -50,7 +50,7 @@ def test_hits_that_were_not_read_stay_below_in_their_order_and_never_score_above
     lowest = 0.9 * exp(-14)
     assert [one.score for one in after] == pytest.approx([0.9, lowest, lowest, lowest, lowest])
     assert [len(one.why) for one in after] == [1] * 5
-    assert after[2].why[0].note == "not among those that were reranked"
+    assert after[2].why[0].note == "not reranked"
 
 
 def test_equal_relevance_leaves_the_order_to_the_scores():
