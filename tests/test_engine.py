@@ -210,14 +210,14 @@ def test_a_long_memory_is_found_by_what_stands_at_its_end(engine):
 def test_parameters_kept_in_the_store_hold_for_every_engine_and_can_be_taken_back(open_engine):
     engine, other = open_engine(), open_engine()
 
-    engine.keep_tuning({"keywordWeight": 2.0, "fusion": "rrf"})
+    engine.tuning.save({"keywordWeight": 2.0, "fusion": "rrf"})
 
     assert (other.tuned().keyword_weight, other.tuned().fusion) == (2.0, "rrf")
     other.keep_tuning({"fusion": None})
-    assert engine.kept_tuning() == {"keyword_weight": 2.0}
+    assert engine.tuning.saved() == {"keyword_weight": 2.0}
     with pytest.raises(Invalid, match="keyword_weight"):
-        engine.keep_tuning({"keyword_weight": 9})
-    assert engine.kept_tuning() == {"keyword_weight": 2.0}
+        engine.tuning.save({"keyword_weight": 9})
+    assert engine.tuning.saved() == {"keyword_weight": 2.0}
 
 
 def test_the_async_engine_has_every_verb_of_the_engine(tmp_path):

@@ -32,8 +32,8 @@ def test_one_profile_recalls_lists_and_counts_its_own_alone(engine):
     assert texts(ana.list().memories) == ["tea at home", "tea at work"]
     assert [session.memories for session in ana.sessions()] == [1, 1]
     assert [project.name for project in ana.projects()] == ["home", "work"]
-    assert ana.counted() == Profile("ana", 2, 2, 2)
-    assert ProfileView(engine, "nobody").counted() == Profile("nobody", 0, 0, 0)
+    assert ana.counts() == Profile("ana", 2, 2, 2)
+    assert ProfileView(engine, "nobody").counts() == Profile("nobody", 0, 0, 0)
 
 
 def test_another_ones_memory_is_as_if_it_were_not_there(engine):

@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from retentive.stores.at_once import Asked, AtOnce, Both, Seen
 
 from retentive.errors import Unavailable
 from retentive.models import Key, Recall, Scope
 from retentive.pipeline.recall import Query, recall
 from retentive.ranking import Tuning
 from retentive.stores import Found, Store, Vector
-from retentive.stores.at_once import Asked, AtOnce, Both, Seen
 from retentive.stores.in_memory import InMemoryStore
 from tests.stores.build import HERE, MODEL, NOW, embedded, record, vector
 
