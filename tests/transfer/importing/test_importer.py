@@ -10,12 +10,13 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
+from retentive.models import Judgement, Scope
 from retentive.stores import open_store
-from retentive.transfer.formats import Broken, Entry, Item, Noticed, Skipped
-from retentive.transfer.importing import files as importing
+from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped, Truncated
+from retentive.transfer.importing import importer
 from retentive.transfer.importing import log as import_log
-from retentive.transfer.importing.files import Target, import_file
 from retentive.transfer.importing.ids import imported_id
+from retentive.transfer.importing.importer import ImportTarget, import_file
 from tests.compass import Compass
 from tests.conftest import NOW
 from tests.evaluation.build import write_set
@@ -33,13 +34,13 @@ class Given:
 
     name = "given"
 
-    def __init__(self, *entries: Entry) -> None:
+    def __init__(self, *entries: ImportEntry) -> None:
         self.entries = entries
 
     def recognises(self, path: Path) -> bool:
         return False
 
-    def read(self, path: Path) -> Iterator[Entry]:
+    def read(self, path: Path) -> Iterator[ImportEntry]:
         yield from self.entries
 
 
@@ -47,8 +48,8 @@ def item(number: int, **fields: object) -> Item:
     return Item({"text": f"note number {number}", **fields}, f"k{number}", f"line {number}")
 
 
-def take(store, *entries: Entry, embedder=None, path: Path = Path("given"), **options):
-    target = options.pop("target", Target("default"))
+def take(store, *entries: ImportEntry, embedder=None, path: Path = Path("given"), **options):
+    target = options.pop("target", ImportTarget("default"))
     return import_file(store, embedder, Given(*entries), path, target=target, clock=lambda: NOW, **options)
 
 
@@ -68,7 +69,7 @@ def test_a_conversation_is_imported_with_sessions_speakers_times_and_order_and_f
 
     done = engine.import_from(path)
 
-    assert (done.format, done.added, done.there, done.skipped, done.broken) == ("chatgpt", 3, 0, {}, ())
+    assert (done.format, done.added, done.existing, done.skipped, done.truncated) == ("chatgpt", 3, 0, {}, ())
     assert [session.name for session in engine.sessions()] == ["chatgpt:c1"]
     memories = engine.list().memories
     assert [memory.position for memory in memories] == [3, 2, 1]  # newest first, by their own times
@@ -97,8 +98,8 @@ def test_importing_again_adds_nothing_and_leaves_no_trace(open_engine, tmp_path)
 
     again = engine.import_from(path)
 
-    assert (again.added, again.there, again.run) == (0, 3, None)
-    assert len(engine.imports()) == 1
+    assert (again.added, again.existing, again.run) == (0, 3, None)
+    assert len(engine.imports.list()) == 1
 
 
 def test_a_conversation_that_went_on_brings_only_what_is_new_and_a_changed_text_is_another_memory(
@@ -114,12 +115,12 @@ def test_a_conversation_that_went_on_brings_only_what_is_new_and_a_changed_text_
         write_json(path, [chatgpt_conversation(turns[0], edited, chatgpt_node("c", "b", "user", "three"))])
     )
 
-    assert (done.added, done.there) == (2, 1)
+    assert (done.added, done.existing) == (2, 1)
     assert sorted(listed(engine)) == ["one", "three", "two", "two, corrected"]
 
 
 def test_a_trial_run_says_what_would_happen_and_changes_nothing(store):
-    entries = [item(1), item(2), item(1), Skipped("line 3", "no text"), Noticed("line 4", "odd")]
+    entries = [item(1), item(2), item(1), Skipped("line 3", "no text"), ReadWarning("line 4", "odd")]
     take(store, item(2))
     before = (store.stats(), store.list_values(""))
 
@@ -127,20 +128,20 @@ def test_a_trial_run_says_what_would_happen_and_changes_nothing(store):
 
     assert (store.stats(), store.list_values("")) == before
     real = take(store, *entries)
-    assert (trial.added, trial.there, trial.skipped, trial.noticed) == (1, 2, {"no text": 1}, {"odd": 1})
-    assert (real.added, real.there, real.skipped, real.noticed) == (1, 2, {"no text": 1}, {"odd": 1})
+    assert (trial.added, trial.existing, trial.skipped, trial.warnings) == (1, 2, {"no text": 1}, {"odd": 1})
+    assert (real.added, real.existing, real.skipped, real.warnings) == (1, 2, {"no text": 1}, {"odd": 1})
     assert (trial.run, trial.dry_run) == (None, True)
 
 
 def test_everything_that_was_passed_over_is_counted_by_reason_and_told_one_by_one(store):
     told: list[object] = []
-    remarks = [Skipped("a", "no text"), Skipped("b", "no text"), Broken("c", "cut off"), Noticed("d", "odd")]
+    remarks = [Skipped("a", "no text"), Skipped("b", "no text"), Truncated("c", "cut off"), ReadWarning("d", "odd")]
 
     done = take(store, item(1, importance=7), item(2), *remarks, report=told.append)
 
     assert done.skipped == {"no text": 2, "importance: a number from 0 to 1, not 7": 1}
-    assert done.broken == ("c: cut off",)
-    assert done.noticed == {"odd": 1}
+    assert done.truncated == ("c: cut off",)
+    assert done.warnings == {"odd": 1}
     assert told == [Skipped("line 1", "importance: a number from 0 to 1, not 7"), *remarks]
     assert done.added == 1
 
@@ -148,26 +149,26 @@ def test_everything_that_was_passed_over_is_counted_by_reason_and_told_one_by_on
 def test_reasons_without_number_are_counted_together(store):
     done = take(store, *(Skipped("x", f"reason {at}") for at in range(1000)))
 
-    assert len(done.skipped) == importing.MOST_REASONS + 1
-    assert done.skipped[importing.OTHER] == 1000 - importing.MOST_REASONS
+    assert len(done.skipped) == importer.MAX_REASONS + 1
+    assert done.skipped[importer.OTHER_REASONS] == 1000 - importer.MAX_REASONS
 
 
 def test_undo_removes_what_an_import_added_and_nothing_else(store):
     take(store, item(1), item(2), path=Path("first"))
     done = take(store, item(2), item(3), item(4), path=Path("second"))
 
-    undone = import_log.undo(store, done.run)
+    undone = import_log.undo_import(store, done.run)
 
     assert (undone.memories, done.added) == (2, 2)
     assert store.stats().memories == 2
     assert [run.path.rsplit("/", 1)[-1] for run in import_log.list_runs(store)] == ["first"]
     assert take(store, item(1), item(2), item(3), item(4)).added == 2
     with pytest.raises(NotFound, match="there is no import"):
-        import_log.undo(store, done.run)
+        import_log.undo_import(store, done.run)
 
 
 def test_many_batches_are_noted_and_taken_back(store, monkeypatch):
-    monkeypatch.setattr(importing, "BATCH_WITHOUT_VECTORS", 2)
+    monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
     monkeypatch.setattr(import_log, "GROUP", 3)
     heard: list[int] = []
 
@@ -175,32 +176,32 @@ def test_many_batches_are_noted_and_taken_back(store, monkeypatch):
 
     (run,) = import_log.list_runs(store)
     assert (run.added, run.groups, sum(heard)) == (21, 4, 21)
-    assert import_log.undo(store, done.run).memories == 21
+    assert import_log.undo_import(store, done.run).memories == 21
     assert store.stats().memories == 0
     assert store.list_values("import") == {}
 
 
 def test_an_import_that_was_broken_off_goes_on_in_the_same_run(store, monkeypatch):
-    monkeypatch.setattr(importing, "BATCH_WITHOUT_VECTORS", 2)
+    monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
 
     class Stops(Given):
-        def read(self, path: Path) -> Iterator[Entry]:
+        def read(self, path: Path) -> Iterator[ImportEntry]:
             yield from super().read(path)
             raise KeyboardInterrupt
 
     take(store, item(0), path=Path("before"))
     with pytest.raises(KeyboardInterrupt):
         import_file(
-            store, None, Stops(*map(item, range(5))), Path("given"), target=Target("default"), clock=lambda: NOW
+            store, None, Stops(*map(item, range(5))), Path("given"), target=ImportTarget("default"), clock=lambda: NOW
         )
     assert store.stats().memories == 4
     (broken_off,) = [run for run in import_log.list_runs(store) if not run.ended]
 
     done = take(store, *map(item, range(8)))
 
-    assert (done.run, done.resumed, done.added, done.there) == (broken_off.id, True, 4, 4)
+    assert (done.run, done.resumed, done.added, done.existing) == (broken_off.id, True, 4, 4)
     assert {run.added for run in import_log.list_runs(store)} == {1, 7}
-    assert import_log.undo(store, done.run).memories == 7
+    assert import_log.undo_import(store, done.run).memories == 7
     assert store.stats().memories == 1
 
 
@@ -216,19 +217,19 @@ def test_what_was_noted_and_not_added_when_it_was_killed_is_counted_once(store, 
     done = take(store, item(1), item(2), item(3))
 
     assert (done.added, done.resumed, import_log.list_runs(store)[0].added) == (3, True, 3)
-    assert import_log.undo(store, done.run).memories == 3
+    assert import_log.undo_import(store, done.run).memories == 3
 
 
 def test_an_undo_that_was_broken_off_can_be_done_again(store, monkeypatch):
-    monkeypatch.setattr(importing, "BATCH_WITHOUT_VECTORS", 2)
+    monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
     done = take(store, *map(item, range(9)))
 
     def stop(count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        import_log.undo(store, done.run, progress=stop)
-    import_log.undo(store, done.run)
+        import_log.undo_import(store, done.run, progress=stop)
+    import_log.undo_import(store, done.run)
 
     assert store.stats().memories == 0
     assert store.list_values("import") == {}
@@ -236,7 +237,7 @@ def test_an_undo_that_was_broken_off_can_be_done_again(store, monkeypatch):
 
 def test_two_imports_of_the_same_at_once_add_it_once_and_each_takes_back_its_own(store, monkeypatch):
     """The other one is faster by one batch, each time just before ours is added."""
-    monkeypatch.setattr(importing, "BATCH_WITHOUT_VECTORS", 3)
+    monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 3)
     add, others = store.add, []
 
     def slow_add(records, **options):
@@ -251,19 +252,19 @@ def test_two_imports_of_the_same_at_once_add_it_once_and_each_takes_back_its_own
     monkeypatch.setattr(store, "add", slow_add)
     done = take(store, *map(item, range(6)))
 
-    assert (done.added, done.there, others[0].added) == (4, 2, 2)
-    assert import_log.undo(store, done.run).memories == 4
+    assert (done.added, done.existing, others[0].added) == (4, 2, 2)
+    assert import_log.undo_import(store, done.run).memories == 4
     assert store.stats().memories == 2
 
 
 def test_an_import_that_ends_first_does_not_forget_what_another_in_its_run_noted(store, monkeypatch):
     monkeypatch.setattr(import_log, "GROUP", 1)
     ids = [imported_id("default", "given", str(number), "x", when=None) for number in range(3)]
-    first = import_log.RunLog(store, format="given", path="p", profile="default", now=NOW)
-    first.note(ids[:1])
-    second = import_log.RunLog(store, format="given", path="p", profile="default", now=NOW)
-    second.note(ids[1:2])
-    second.note(ids[2:])
+    first = import_log.ImportLog(store, format="given", path="p", profile="default", now=NOW)
+    first.record_memories(ids[:1])
+    second = import_log.ImportLog(store, format="given", path="p", profile="default", now=NOW)
+    second.record_memories(ids[1:2])
+    second.record_memories(ids[2:])
 
     first.finish(added=1, at=NOW)
 
@@ -277,27 +278,27 @@ def test_a_session_that_was_moved_keeps_its_project(store):
     done = take(store, item(2, session="s", project="a"), item(3, session="new", project="a"), item(4, session="new"))
 
     assert (done.added, done.skipped) == (3, {})
-    assert done.noticed == {"its session is in the project 'b', so it went there": 1}
+    assert done.warnings == {"its session is in the project 'b', so it was stored there": 1}
     assert {session.name: session.project for session in store.sessions("default")} == {"s": "b", "new": "a"}
 
 
 @pytest.mark.parametrize("project", ["right", None])
 def test_what_was_taken_back_leaves_its_sessions_free_to_go_into_another_project(store, project):
-    wrong = take(store, item(1, session="s"), item(2, session="t"), target=Target("default", project="wrong"))
-    import_log.undo(store, wrong.run)
+    wrong = take(store, item(1, session="s"), item(2, session="t"), target=ImportTarget("default", project="wrong"))
+    import_log.undo_import(store, wrong.run)
 
-    done = take(store, item(1, session="s"), item(3, session="t"), target=Target("default", project=project))
+    done = take(store, item(1, session="s"), item(3, session="t"), target=ImportTarget("default", project=project))
 
-    assert (done.added, done.noticed) == (2, {})
+    assert (done.added, done.warnings) == (2, {})
     assert {session.project for session in store.sessions("default")} == {project}
-    assert {record.memory.project for record in store.walk().records} == {project}
+    assert {record.memory.project for record in store.scan().records} == {project}
 
 
 def test_taking_back_an_import_leaves_sessions_that_hold_something_where_they_are(store):
     take(store, item(1, session="s", project="home"))
     more = take(store, item(2, session="s", project="home"), path=Path("more"))
 
-    import_log.undo(store, more.run)
+    import_log.undo_import(store, more.run)
 
     assert [(one.project, one.memories) for one in store.sessions("default")] == [("home", 1)]
 
@@ -310,7 +311,7 @@ def test_a_file_that_puts_one_session_into_two_projects_is_taken_into_the_first(
 
 
 def test_imports_go_into_the_profile_and_project_that_were_named(store):
-    take(store, item(1, session="s", project="own"), target=Target("default", "ana", "kitchen"))
+    take(store, item(1, session="s", project="own"), target=ImportTarget("default", "ana", "kitchen"))
     take(store, item(1, session="s"))
 
     assert [(profile.name, profile.memories) for profile in store.profiles()] == [("ana", 1), ("default", 1)]
@@ -323,11 +324,11 @@ def test_memories_wait_for_an_embedder_that_is_down_and_are_counted(store):
 
     done = take(store, item(1), item(2), embedder=compass)
 
-    assert (done.added, done.waiting, store.stats().unembedded) == (2, 2, 2)
+    assert (done.added, done.unembedded, store.stats().unembedded) == (2, 2, 2)
 
 
 def test_long_texts_are_stored_in_smaller_batches(store, monkeypatch):
-    monkeypatch.setattr(importing, "MOST_CHARACTERS", 1000)
+    monkeypatch.setattr(importer, "MAX_BATCH_CHARACTERS", 1000)
     sizes: list[int] = []
     add = store.add
     monkeypatch.setattr(store, "add", lambda records, **options: sizes.append(len(records)) or add(records, **options))
@@ -344,11 +345,11 @@ def test_a_judged_set_brings_its_judgements_and_takes_them_back(open_engine, tmp
     done = engine.import_from(folder)
     again = engine.import_from(folder)
 
-    said = engine.judgements()
+    said = engine.judgements.list()
     assert done.judgements == len(said) > 0
     assert again.judgements == 0
     assert all(engine.get(one.memory).source.startswith("beir:") for one in said)
-    assert engine.undo_import(done.run).judgements == len(said)
+    assert engine.imports.undo(done.run).judgements == len(said)
     assert engine.stats().memories == 0
 
 
@@ -365,7 +366,7 @@ def test_a_judged_document_that_cannot_be_stored_does_not_stop_the_set(open_engi
     done = engine.import_from(folder)
 
     assert done.judgements > 0
-    assert done.skipped["the memory that was judged is not there"] == 1
+    assert done.skipped["the judged memory does not exist"] == 1
     assert any(reason.startswith("speaker:") for reason in done.skipped)
 
 
@@ -377,8 +378,8 @@ def test_judgements_of_memories_that_were_there_before_are_taken_back_too(open_e
     done = engine.import_from(tmp_path / "more")
 
     assert (done.added, done.judgements > 0) == (0, True)
-    engine.undo_import(done.run)
-    assert engine.judgements() == []
+    engine.imports.undo(done.run)
+    assert engine.judgements.list() == []
     assert engine.stats().memories > 0
 
 
@@ -390,8 +391,8 @@ def test_lines_of_jsonl_without_a_header_are_imported_once(open_engine, tmp_path
 
     done = engine.import_from(path, project="home")
 
-    assert (done.format, done.added, done.there) == ("jsonl", 3, 0)  # one with a time and one without are two
-    assert engine.import_from(path).there == 3
+    assert (done.format, done.added, done.existing) == ("jsonl", 3, 0)  # one with a time and one without are two
+    assert engine.import_from(path).existing == 3
     assert engine.list(engine.scope(project="home")).memories[0].text == "one"
 
 
@@ -405,7 +406,7 @@ def test_what_cannot_be_imported_is_an_error_that_says_what_to_do(open_engine, t
         engine.import_from(tmp_path / "nothing.md", format="markdown")
     with pytest.raises(Invalid, match="--format"):
         engine.import_from(tmp_path / "x.bin")
-    with pytest.raises(Invalid, match="there is no format"):
+    with pytest.raises(Invalid, match="unknown format"):
         engine.import_from(tmp_path / "x.bin", format="word")
     with pytest.raises(Invalid, match="project"):
         engine.import_from(write_json(tmp_path / "a.json", [a_chatgpt_conversation()]), project=" ")
@@ -422,7 +423,34 @@ def test_a_conflict_that_nothing_helps_is_passed_over_with_its_reason(store, mon
     monkeypatch.setattr(store, "add", refuse)
     done = take(store, item(1), item(2), item(3))
 
-    assert (done.added, done.there, done.skipped) == (2, 0, {"not this one": 1})
+    assert (done.added, done.existing, done.skipped) == (2, 0, {"not this one": 1})
     monkeypatch.setattr(store, "add", add)
-    assert import_log.undo(store, done.run).memories == 2
+    assert import_log.undo_import(store, done.run).memories == 2
     assert json.dumps(done.to_dict())
+
+
+def test_a_log_written_before_the_project_was_renamed_can_be_undone(store):
+    done = take(store, item(1))
+    (memory,) = store.list(Scope("default")).memories
+    store.judge([Judgement("where?", memory.id, 3, NOW)])
+    judged = (
+        f'{{"question": "where?", "memory": "{memory.id}", "relevance": 3, "created": "2026-05-08T13:56:00+00:00",'
+        ' "profile": "default", "project": null, "asked_at": null}'
+    )
+    store.compare_and_set({f"imported/{done.run}/000000/00000001": f'{{"kind": "judgements", "value": [{judged}]}}'})
+
+    undone = import_log.undo_import(store, done.run)
+
+    assert (undone.memories, undone.judgements) == (1, 1)
+    assert store.list_values("import") == {}
+
+
+def test_the_log_of_judgements_has_the_names_that_earlier_versions_read(store):
+    log = import_log.ImportLog(store, format="given", path="p", profile="default", now=NOW)
+    log.record_judgements([Judgement("where?", imported_id("default", "f", "k", "x", when=None), 3, NOW)])
+
+    (batch,) = store.list_values("imported/").values()
+    assert json.loads(batch)["kind"] == "judgements"
+    assert json.loads(batch)["value"][0]["question"] == "where?"
+    (run,) = store.list_values("imports/").values()
+    assert set(json.loads(run)) == {"id", "format", "path", "profile", "started", "ended", "added", "groups"}

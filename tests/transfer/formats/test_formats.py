@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Invalid, NotFound
-from retentive.transfer.formats.registry import FORMATS, find_format, recognise
+from retentive.transfer.formats import FORMATS, detect_format, find_format
 from tests.evaluation.build import write_set
 from tests.transfer.formats.samples import (
     a_chatgpt_conversation,
@@ -52,7 +52,7 @@ def sample(name: str, folder: Path) -> list[Path]:
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_files_of_a_format_are_recognised_and_read(tmp_path, name):
     for path in sample(name, tmp_path):
-        assert recognise(path).name == name, path
+        assert detect_format(path).name == name, path
         assert list(find_format(name).read(path))
 
 
@@ -63,15 +63,15 @@ def test_what_looks_like_nothing_is_refused_with_the_names_of_the_formats(tmp_pa
     path = tmp_path / "thing.dat"
     path.write_bytes(content)
 
-    with pytest.raises(Invalid, match="looks like none of the formats; name one with --format: jsonl, chatgpt"):
-        recognise(path)
+    with pytest.raises(Invalid, match="was not recognised; name it with --format: jsonl, chatgpt"):
+        detect_format(path)
 
 
 def test_an_unknown_format_and_a_missing_file_are_named(tmp_path):
-    with pytest.raises(Invalid, match="no format 'word'; there are jsonl, chatgpt"):
+    with pytest.raises(Invalid, match="unknown format 'word'; the formats are jsonl, chatgpt"):
         find_format("word")
     with pytest.raises(NotFound, match="there is no"):
-        recognise(tmp_path / "nothing")
+        detect_format(tmp_path / "nothing")
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -14,7 +14,8 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid
 from retentive.settings import Settings
-from retentive.stores import Store, open_store
+from retentive.stores import open_store
+from retentive.stores.base import Store
 from tests.compass import Compass
 from tests.conftest import NOW
 
@@ -38,13 +39,13 @@ def fill(engine: Engine) -> None:
     engine.recall("at10 key")
     engine.judge("where is the key?", good={key.id: 3}, project="home", asked_at=NOW - timedelta(days=1))
     engine.judge("who is a cat?", good=[cat.id], profile="ben")
-    engine.keep_tuning({"rrf_k": 7, "fusion": "rrf"}, by="me")
-    engine.create_token(access="admin")
+    engine.tuning.save({"rrf_k": 7, "fusion": "rrf"}, by="me")
+    engine.tokens.create(access="admin")
 
 
 def walked(store: Store) -> dict[str, object]:
     """Everything in a store, in an order that does not depend on it."""
-    records = {record.memory.id: record for record in store.walk(limit=1000).records}
+    records = {record.memory.id: record for record in store.scan(limit=1000).records}
     profiles = [profile.name for profile in store.profiles()]
     return {
         "memories": {id: record.memory for id, record in sorted(records.items())},
@@ -74,15 +75,15 @@ def test_an_export_imported_into_an_empty_store_gives_an_equal_store_without_emb
         written = one.export_to(tmp_path / "all.jsonl", everything=True, vectors=True)
         done = two.import_from(tmp_path / "all.jsonl")
 
-        assert (written.memories, written.judgements, written.settings, written.left_out) == (5, 2, 2, ())
-        assert (done.added, done.judgements, done.settings, done.waiting) == (5, 2, 2, 0)
-        assert (done.skipped, done.noticed, done.broken) == ({}, {}, ())
-        assert walked(two._store) == walked(one._store)
-        assert two.tokens() == []
+        assert (written.memories, written.judgements, written.settings, written.omitted_profiles) == (5, 2, 2, ())
+        assert (done.added, done.judgements, done.settings, done.unembedded) == (5, 2, 2, 0)
+        assert (done.skipped, done.warnings, done.truncated) == ({}, {}, ())
+        assert walked(two.store) == walked(one.store)
+        assert two.tokens.list() == []
         assert two.import_from(tmp_path / "all.jsonl").added == 0
-        two.undo_import(done.run)
-        assert walked(two._store)["memories"] == {}
-        assert two.kept_tuning() == {}
+        two.imports.undo(done.run)
+        assert walked(two.store)["memories"] == {}
+        assert two.tuning.saved() == {}
 
 
 def test_without_vectors_they_are_made_anew_on_the_way_in(tmp_path):
@@ -92,7 +93,7 @@ def test_without_vectors_they_are_made_anew_on_the_way_in(tmp_path):
         two.import_from(tmp_path / "all.jsonl")
 
         assert "vectors" not in json.loads((tmp_path / "all.jsonl").read_text().split("\n")[1])
-        assert walked(two._store) == walked(one._store)
+        assert walked(two.store) == walked(one.store)
 
 
 def test_vectors_of_another_model_are_not_mixed_in(tmp_path):
@@ -114,7 +115,7 @@ def test_an_export_holds_one_profile_unless_everything_is_asked_for(tmp_path):
 
     lines = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().split("\n")[:-1]]
     assert {line["memory"]["profile"] for line in lines if "memory" in line} == {"default"}
-    assert (done.profile, done.memories, done.left_out) == ("default", 3, ("ben",))
+    assert (done.profile, done.memories, done.omitted_profiles) == ("default", 3, ("ben",))
     assert not any("kept" in line for line in lines)
     assert lines[-1] == {"end": {"memories": 3, "judgements": 1, "kept": 0}}
 
@@ -134,7 +135,7 @@ def test_an_export_of_a_scope_holds_that_scope_alone(tmp_path, scope, count, jud
         done = engine.export_to(tmp_path / "some.jsonl", **scope)
 
         assert (done.memories, done.judgements) == (count, judgements)
-        with pytest.raises(Invalid, match="everything is the whole store"):
+        with pytest.raises(Invalid, match="everything exports the whole store"):
             engine.export_to(tmp_path / "x.jsonl", everything=True, **scope)
 
 
@@ -146,12 +147,12 @@ def test_an_export_can_be_taken_into_another_profile_beside_the_first(tmp_path):
 
         assert done.added == 5
         assert done.judgements == 2
-        assert done.skipped == {"settings of a whole store, and this goes into one profile": 2}
+        assert done.skipped == {"settings of a whole store are not imported into one profile": 2}
         assert {memory.profile for memory in engine.list(engine.scope(profile="carl")).memories} == {"carl"}
-        judged = engine.judgements(profile="carl")
+        judged = engine.judgements.list(profile="carl")
         assert {engine.get(one.memory).profile for one in judged} == {"carl"}
         assert engine.import_from(tmp_path / "all.jsonl", profile="carl").added == 0
-        engine.undo_import(done.run)
+        engine.imports.undo(done.run)
         assert [profile.name for profile in engine.profiles()] == ["ben", "default"]
 
 
@@ -160,10 +161,10 @@ def test_settings_of_the_store_are_not_replaced_and_wrong_ones_not_taken(tmp_pat
     with open_on("memory://") as one, open_on("memory://") as two:
         fill(one)
         one.export_to(path, everything=True)
-        two.keep_tuning({"rrf_k": 9})
+        two.tuning.save({"rrf_k": 9})
         done = two.import_from(path)
-        assert done.skipped == {"the store keeps settings of its own": 2}
-        assert two.kept_tuning() == {"rrf_k": 9}
+        assert done.skipped == {"the store has saved settings of its own": 2}
+        assert two.tuning.saved() == {"rrf_k": 9}
 
     for value in ('{"rrf_k": -1}', "not JSON", "[" * 100_000, '{"nonsense": 1}'):
         kept = {"kept": {"name": "tuning", "value": value}}
@@ -179,7 +180,7 @@ def test_settings_of_the_store_are_not_replaced_and_wrong_ones_not_taken(tmp_pat
             path.with_name("wrong.jsonl").write_text("\n".join([*wrong, '{"end": {}}', ""]))
             with open_on("memory://") as three:
                 assert three.import_from(path.with_name("wrong.jsonl")).skipped.keys() == {reason}
-                assert three._store.list_values("") == {}
+                assert three.store.list_values("") == {}
 
 
 def test_a_parameter_that_was_turned_since_stays_when_an_import_is_taken_back(tmp_path):
@@ -187,10 +188,10 @@ def test_a_parameter_that_was_turned_since_stays_when_an_import_is_taken_back(tm
         fill(one)
         one.export_to(tmp_path / "all.jsonl", everything=True)
         done = two.import_from(tmp_path / "all.jsonl")
-        two.keep_tuning({"rrf_k": 11})
-        two.undo_import(done.run)
+        two.tuning.save({"rrf_k": 11})
+        two.imports.undo(done.run)
 
-        assert two.kept_tuning() == {"rrf_k": 11, "fusion": "rrf"}
+        assert two.tuning.saved() == {"rrf_k": 11, "fusion": "rrf"}
 
 
 def test_a_file_is_replaced_only_when_that_was_said_and_only_by_a_whole_one(tmp_path, monkeypatch):
@@ -223,7 +224,7 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with open_on("memory://") as engine:
         engine.export_to(tmp_path / "link.jsonl")
-        with pytest.raises(Invalid, match="not a file"):
+        with pytest.raises(Invalid, match="not a regular file"):
             engine.export_to(tmp_path / "pipe", force=True)
 
     assert (tmp_path / "link.jsonl").is_symlink()
@@ -231,17 +232,17 @@ def test_a_link_stays_one_and_what_is_no_file_is_not_replaced(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_people_read_a_whole_store_after_one_walk_through_it(tmp_path, monkeypatch):
+def test_people_read_a_whole_store_after_one_scan(tmp_path, monkeypatch):
     with open_on("memory://") as engine:
         for number in range(5):
             engine.remember("said", profile=f"p{number}")
-        store, walks = engine.notes, []
-        walk = store.walk
-        monkeypatch.setattr(store, "walk", lambda **options: walks.append(options) or walk(**options))
+        store, scans = engine.store, []
+        scan = store.scan
+        monkeypatch.setattr(store, "scan", lambda **options: scans.append(options) or scan(**options))
 
         done = engine.export_to(tmp_path / "all", format="markdown", everything=True)
 
-    assert (done.memories, len(list((tmp_path / "all").rglob("memories.md"))), len(walks)) == (5, 5, 1)
+    assert (done.memories, len(list((tmp_path / "all").rglob("memories.md"))), len(scans)) == (5, 5, 1)
 
 
 def test_people_can_read_an_export_as_markdown(tmp_path):
@@ -251,7 +252,7 @@ def test_people_can_read_an_export_as_markdown(tmp_path):
         everything = engine.export_to(tmp_path / "all", format="markdown", everything=True)
         part = engine.export_to(tmp_path / "part", format="markdown", session="s1")
 
-        assert (done.memories, done.left_out, everything.memories, part.memories) == (3, ("ben",), 5, 2)
+        assert (done.memories, done.omitted_profiles, everything.memories, part.memories) == (3, ("ben",), 5, 2)
         (session,) = (tmp_path / "mine" / "sessions").iterdir()
         text = session.read_text()
         assert text.startswith("---\ntitle: s1\nproject: home\n---\n\n## 2025-04-27 12:00 · Ana\n\nat10 The key lies")
@@ -262,7 +263,7 @@ def test_people_can_read_an_export_as_markdown(tmp_path):
         assert (again.format, again.added > 2) == ("markdown", True)
         with pytest.raises(Conflict, match="name another one"):
             engine.export_to(tmp_path / "mine")
-        with pytest.raises(Invalid, match="there are jsonl and markdown"):
+        with pytest.raises(Invalid, match="the formats are jsonl and markdown"):
             engine.export_to(tmp_path / "x", format="word")
         with pytest.raises(Invalid, match="without vectors"):
             engine.export_to(tmp_path / "x", format="markdown", vectors=True)
@@ -312,8 +313,8 @@ def test_a_change_of_model_in_the_middle_of_an_export_is_noticed(tmp_path):
         fill(engine)
 
         def change(done: int) -> None:
-            Engine(engine._store, other).reembed()
+            Engine(engine.store, other).embeddings.reembed()
 
-        with pytest.raises(Conflict, match="another model meanwhile"):
+        with pytest.raises(Conflict, match="changed during the export"):
             engine.export_to(tmp_path / "all.jsonl", vectors=True, progress=change)
     assert not list(tmp_path.glob("*all.jsonl*"))
