@@ -23,10 +23,10 @@ HOST = "127.0.0.1"
 WAIT_MS = 10_000
 
 
-# Scope "package", not "session": Playwright runs an event loop in this thread, which tests of other packages cannot use.
+# Scope "package", not "session": Playwright runs an event loop in this thread, and other packages start their own.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Return one Chromium for all tests of the playground. Without one they fail with the instructions to install it."""
+    """Return one Chromium for all tests; without one they fail with instructions to install it."""
     with sync_playwright() as playwright:
         path = chromium.find(playwright.chromium.executable_path)
         if path is None:

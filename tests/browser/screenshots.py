@@ -33,7 +33,7 @@ def tuning(page: Page) -> None:
 
 def explain(page: Page) -> None:
     recall(page)
-    page.get_by_role("button", name="Explain a memory").click()
+    page.get_by_role("button", name="Explain…").click()
     page.locator("dialog[open]").get_by_text("The carpenter was here this morning").click()
     page.locator("dialog[open]").get_by_text("Semantic retriever").wait_for()
 

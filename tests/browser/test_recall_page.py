@@ -225,7 +225,7 @@ def test_a_parameter_search_shows_its_progress_and_its_result_is_saved(page, bas
 def test_the_explain_dialog_shows_why_a_memory_is_not_in_the_result(page, base_url):
     recall(page, base_url)
 
-    page.get_by_role("button", name="Explain a memory").click()
+    page.get_by_role("button", name="Explain…").click()
     dialog = page.get_by_role("dialog", name="Explain a memory")
     dialog.get_by_label("Find a memory").fill("rollback")
     dialog.get_by_role("button", name=re.compile("Rolling back auth-service")).click()
@@ -234,7 +234,7 @@ def test_the_explain_dialog_shows_why_a_memory_is_not_in_the_result(page, base_u
     expect(dialog.get_by_role("img", name=re.compile(r"^Rank 3\d"))).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    expect(page.get_by_role("button", name="Explain a memory")).to_be_focused()
+    expect(page.get_by_role("button", name="Explain…")).to_be_focused()
 
 
 def test_markup_in_a_memory_is_shown_as_text_and_never_runs(page, base_url, engine):
@@ -245,7 +245,7 @@ def test_markup_in_a_memory_is_shown_as_text_and_never_runs(page, base_url, engi
     expect(page.locator(".hit .speaker").first).to_have_text("<b>Eve</b>")
     page.locator(".rank-figure summary").click()
     expect(page.locator(".rank-figure td, .rank-figure th").filter(has_text="<img").first).to_be_visible()
-    page.get_by_role("button", name="Explain a memory").click()
+    page.get_by_role("button", name="Explain…").click()
     page.get_by_label("Find a memory").fill("parrot")
     page.locator(".memory-row").filter(has_text="mangoes").first.click()
     expect(page.locator("dialog blockquote p").first).to_have_text(ATTACK)
@@ -398,7 +398,7 @@ def test_axe_finds_no_serious_violation(page, base_url, scheme):
     page.locator(".bar-button").first.click()
     assert _serious(page) == []
 
-    page.get_by_role("button", name="Explain a memory").click()
+    page.get_by_role("button", name="Explain…").click()
     page.locator(".memory-row").first.click()
     page.locator(".explanation-sentence").wait_for()
     assert _serious(page) == []

@@ -27,7 +27,8 @@ def test_memories_over_time_are_shown_as_a_chart_and_as_a_table(page, base_url):
 
     expect(chart).to_have_attribute(
         "aria-label",
-        "Memories per month from January 2026 to October 2026; maximum: 11 in May 2026. The table below lists all values.",
+        "Memories per month from January 2026 to October 2026; maximum: 11 in May 2026. "
+        "All values are in the table below.",
     )
     expect(over_time.locator(".timeline-legend li")).to_have_text(["episodic37", "semantic3", "identity2"])
     expect(chart.locator("title")).to_have_count(10)

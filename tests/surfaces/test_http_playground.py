@@ -94,8 +94,8 @@ def test_a_file_that_the_browser_has_cached_is_not_sent_again_until_it_changes(e
         "/playground/..%5capp.py", "/playground/%252e%252e%252fapp.py", "/playground//etc/passwd",
         "/playground/%2fetc%2fpasswd", "/playground/./index.html", "/playground/", "/playground/index.html%00.js",
         "/playground/INDEX.html", "/playground/nothing.js", "/playground/recall", "/playground/recall/",
-        "/playground/recall/../index.html", "/playground/recall/..%2findex.html", "/playground/recall%2f..%2f..%2fapp.py",
-        "/playground/recall//view.js", "/playground/recall%5cview.js", "/playground/shared/../../app.py",
+        "/playground/recall/../index.html", "/playground/recall/..%2findex.html", "/playground/recall//view.js",
+        "/playground/recall%2f..%2f..%2fapp.py", "/playground/recall%5cview.js", "/playground/shared/../../app.py",
     ],
 )  # fmt: skip
 def test_nothing_outside_the_folder_is_served(engine, path):

@@ -43,7 +43,7 @@ export function stepLegend(hits) {
   const hasNegative = hits.some((hit) => hit.why.some(({ change }) => change < 0));
   return el("ul", { class: "legend", "aria-label": "Colours of the ranking steps" },
     STEPS.filter((step) => used.has(step)).map((step) => el("li", {}, swatch(step), step)),
-    hasNegative && el("li", {}, swatch("decay", { negative: true }), "hatched: negative"));
+    hasNegative && el("li", {}, swatch("decay", { negative: true }), "negative"));
 }
 
 /** The scale that the bars of some hits share: how far they extend to the left and to the right of zero. */

@@ -43,7 +43,7 @@ export function createTuningPanel(app, { onChange, onSave, request }) {
     },
   }, el("option", { value: "" }, "Copy as…"), Object.keys(COPY_FORMATS).map((name) => el("option", {}, name)));
   const element = el("details", { class: "panel tuning", open: matchMedia("(min-width: 960px)").matches },
-    el("summary", { class: "tuning-title" }, el("h2", {}, "Tuning parameters"), state),
+    el("summary", { class: "tuning-title" }, el("h2", {}, "Tuning"), state),
     el("div", { class: "tuning-bar" }, preset, copySelect, saveButton, resetButton, undoButton), body);
 
   async function load() {

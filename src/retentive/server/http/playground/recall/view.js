@@ -120,7 +120,8 @@ export function mount(root, app) {
         results.querySelector(".results-tools [aria-pressed]")?.focus();
       },
     }, "Side by side");
-    const explain = el("button", { type: "button", class: "button", onclick: openExplain }, "Explain a memory…");
+    const explain = el("button", { type: "button", class: "button", title: "Explain the rank of any memory", onclick: openExplain },
+      "Explain…");
     return el("div", { class: "results-top" }, recallSummary(shown),
       el("div", { class: "results-tools" }, stepLegend(shown.hits), el("div", { class: "results-buttons" }, toggle, explain)));
   }

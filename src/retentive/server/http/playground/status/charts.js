@@ -120,7 +120,7 @@ function timelineSentence(by, buckets) {
   const date = (bucket) => formatDate(bucket.start, LONG_DATE[by]);
   const highest = buckets.reduce((best, bucket) => (bucket.memories > best.memories ? bucket : best), buckets[0]);
   return `Memories per ${by} from ${date(buckets[0])} to ${date(buckets.at(-1))}; maximum: ${number(highest.memories)} in `
-    + `${date(highest)}. The table below lists all values.`;
+    + `${date(highest)}. All values are in the table below.`;
 }
 
 /** The timeline as a table, newest first. */
@@ -139,10 +139,10 @@ const STAGES = {
   whole: "the entire recall",
   embed: "embed the query",
   semantic: "semantic retriever",
-  keyword: "keyword retriever, parallel to embed and semantic",
+  keyword: "keyword retriever, in parallel",
   fetch: "load the candidates",
   context: "find neighbours in the session",
-  score: "compute missing scores",
+  score: "score all candidates",
   rerank: "cross-encoder",
   rank: "fuse, boost, sort",
 };
