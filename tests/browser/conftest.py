@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
 from retentive.server.http.app import create_app
-from retentive.settings import ServerSettings
+from retentive.settings import ServerSettings, Settings
 from retentive.stores import open_store
 from retentive.transfer.samples import load_samples
 from tests.browser import chromium
@@ -46,11 +46,23 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> P
 
 
 @pytest.fixture
-def engine(sample_store: Path, tmp_path: Path, model: Embedder) -> Iterator[Engine]:
+def embedder(model: Embedder) -> Embedder | None:
+    """Return the embedder of the engine; a test that parametrizes `embedder` replaces it."""
+    return model
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Return the settings of the engine; a test that parametrizes `settings` replaces them."""
+    return Settings(store="")
+
+
+@pytest.fixture
+def engine(sample_store: Path, tmp_path: Path, embedder: Embedder | None, settings: Settings) -> Iterator[Engine]:
     """Open the engine of the service, on its own copy of the sample store."""
     path = tmp_path / "store.db"
     shutil.copy(sample_store, path)
-    with Engine(open_store(str(path)), model) as engine:
+    with Engine(open_store(str(path)), embedder, settings=settings) as engine:
         yield engine
 
 

@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from retentive.settings import Settings
 from tests.surfaces.serving import token
 
 CAT = "what does the cat eat?"
@@ -31,7 +32,7 @@ def set_parameter(page: Page, parameter: str, value: object) -> None:
     expect(page.locator(".results")).to_have_attribute("aria-busy", "false")
 
 
-def settings(page: Page, base_url: str) -> dict:
+def saved_settings(page: Page, base_url: str) -> dict:
     return page.request.get(f"{base_url}/settings").json()
 
 
@@ -87,14 +88,14 @@ def test_a_changed_parameter_reorders_the_hits_and_is_saved_and_undone(page, bas
     set_parameter(page, "Semantic weight", 0)
     expect(page.locator(".tuning-state")).to_have_text("1 unsaved change")
     expect(page.locator(".removed").first).to_be_visible()
-    assert settings(page, base_url)["semanticWeight"] == 1.0
+    assert saved_settings(page, base_url)["semanticWeight"] == 1.0
 
     page.get_by_role("button", name="Save", exact=True).click()
 
     expect(page.locator(".toast")).to_contain_text("Saved 1 parameter")
     expect(page.locator(".tuning-state")).to_have_text("Saved")
     expect(page.locator(".hits.shown .move")).to_have_count(0)
-    assert settings(page, base_url)["semanticWeight"] == 0
+    assert saved_settings(page, base_url)["semanticWeight"] == 0
     assert texts(page) != before
 
     expect(page.get_by_role("button", name="Undo").first).to_be_focused()
@@ -102,7 +103,7 @@ def test_a_changed_parameter_reorders_the_hits_and_is_saved_and_undone(page, bas
 
     expect(page.get_by_label("Semantic weight", exact=True)).to_have_value("1")
     expect(page.locator(".hit").first.locator(".retriever-chip").first).to_contain_text("semantic #")
-    assert settings(page, base_url)["semanticWeight"] == 1.0
+    assert saved_settings(page, base_url)["semanticWeight"] == 1.0
 
 
 def test_arrows_show_the_change_of_rank_of_each_hit(page, base_url):
@@ -142,10 +143,9 @@ def test_parameters_are_built_from_the_schema_and_can_be_reset_to_the_default(pa
     expect(page.locator(".tuning-state")).to_have_text("Saved")
 
 
-def test_parameters_set_by_the_configuration_are_read_only(page, serve, engine, monkeypatch):
-    fixed = engine.settings.model_copy(update={"tuning": {"keyword_weight": 2.0}})
-    monkeypatch.setattr(engine, "_settings", fixed)
-    recall(page, serve())
+@pytest.mark.parametrize("settings", [Settings(store="", tuning={"keyword_weight": 2.0})], ids=["configured"])
+def test_parameters_set_by_the_configuration_are_read_only(page, base_url):
+    recall(page, base_url)
 
     field = page.get_by_label("Keyword weight", exact=True)
     expect(field).to_be_disabled()
@@ -218,7 +218,7 @@ def test_a_parameter_search_shows_its_progress_and_its_result_is_saved(page, bas
     expect(page.locator(".search-body .note")).to_contain_text("Better on held-out queries", timeout=60_000)
     page.get_by_role("button", name="Save these values").click()
     expect(page.locator(".toast")).to_contain_text(re.compile(r"Saved \d+ parameter"))
-    saved = settings(page, base_url)
+    saved = saved_settings(page, base_url)
     assert (saved["semanticWeight"], saved["keywordWeight"], saved["sessionWeight"]) != (0, 5.0, 2.0)
 
 
@@ -351,9 +351,9 @@ def test_a_line_of_the_chart_highlights_its_card_and_a_click_focuses_it(page, ba
     expect(first.locator(".hit-card")).to_be_focused()
 
 
-def test_a_recall_without_an_embedder_is_shown_as_degraded(page, serve, engine, monkeypatch):
-    monkeypatch.setattr(engine, "_embedder", None)
-    recall(page, serve(), LOGINS)
+@pytest.mark.parametrize("embedder", [None])
+def test_a_recall_without_an_embedder_is_shown_as_degraded(page, base_url):
+    recall(page, base_url, LOGINS)
 
     expect(page.locator(".timing .note")).to_contain_text("Degraded: keyword-only")
 
