@@ -220,7 +220,7 @@ def test_a_rejected_edit_is_reverted_and_the_typed_text_stays(page, base_url, ap
     editor(page).get_by_label("Text").fill("   ")
     editor(page).get_by_role("button", name="Save changes").click()
 
-    expect(editor(page).get_by_role("alert")).to_contain_text("this is blank")
+    expect(editor(page).get_by_role("alert")).to_contain_text("must not be blank")
     expect(editor(page).get_by_label("Text")).to_have_attribute("aria-invalid", "true")
     expect(editor(page).get_by_label("Text")).to_have_value("   ")
     expect(rows(page).first).to_contain_text(before["text"])
@@ -351,7 +351,7 @@ def test_a_file_is_imported_once_and_without_its_invalid_lines(page, base_url, a
         "498 memories added. 2 lines were rejected. Total: 540 memories.", timeout=60_000
     )
     expect(page.locator(".import tbody tr")).to_have_text(
-        ["18not valid JSON" + '{"text": "cut off', "334text: this is blank"]
+        ["18not valid JSON" + '{"text": "cut off', "334text: must not be blank"]
     )
     stored = in_session(api, "tide")
     assert len(stored) == 498

@@ -230,7 +230,7 @@ def test_the_explain_dialog_shows_why_a_memory_is_not_in_the_result(page, base_u
     dialog.get_by_label("Find a memory").fill("rollback")
     dialog.get_by_role("button", name=re.compile("Rolling back auth-service")).click()
 
-    expect(dialog.locator(".explanation-sentence")).to_contain_text("No search brought it")
+    expect(dialog.locator(".explanation-sentence")).to_contain_text("No retriever returned it")
     expect(dialog.get_by_role("img", name=re.compile(r"^Rank 3\d"))).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)

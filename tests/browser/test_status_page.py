@@ -115,7 +115,8 @@ def test_a_late_401_response_does_not_reopen_a_closed_token_dialog(page, serve, 
     expected_errors.append("401")
     held: list[Any] = []
     page.route("**/v1/timeline*", lambda route: held.append(route))
-    page.goto(f"{serve(require_token=True)}/#/status")
+    with page.expect_request("**/v1/timeline*"):  # sent before the dialog is closed
+        page.goto(f"{serve(require_token=True)}/#/status")
     dialog = page.get_by_role("dialog", name="Token required")
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).not_to_be_visible()

@@ -105,8 +105,9 @@ async function showExplanation(app, { request, tuning }, id, answer) {
 function retrieverRank({ retriever, ran, rank, score: ownScore, found, last, note }) {
   const title = el("h3", {}, RETRIEVERS[retriever] ?? retriever);
   if (!ran || rank === null) {
-    const reason = note || (ran ? "This retriever cannot find the memory." : "This retriever did not run.");
-    return el("div", { class: "standing" }, title, el("p", { class: "small quiet" }, reason));
+    const reason = !ran ? "This retriever did not run." : ownScore === null ? "This retriever cannot find the memory."
+      : `Score ${score(ownScore)}; the rank is below the searched depth.`;
+    return el("div", { class: "standing" }, title, el("p", { class: "small quiet" }, note || reason));
   }
   const deepest = Math.max(rank, found, 2) * 1.3;
   const x = (depth) => 2 + (Math.log(depth) / Math.log(deepest)) * 96;
