@@ -139,7 +139,7 @@ const STAGES = {
   whole: "the entire recall",
   embed: "embed the query",
   semantic: "semantic retriever",
-  keyword: "keyword retriever, in parallel",
+  keyword: "keyword retriever, parallel to embed",
   fetch: "load the candidates",
   context: "find neighbours in the session",
   score: "score all candidates",
