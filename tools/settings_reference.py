@@ -22,7 +22,7 @@ A setting comes from the first of these that has it:
 2. the environment (`RETENTIVE_STORE`, `RETENTIVE_SERVER_PORT`),
 3. the config file: the one named by `--config` or `RETENTIVE_CONFIG`, else `retentive.toml` in the present folder,
    else `config.toml` in the user's config folder (`~/.config/retentive` on Linux),
-4. for parameters, what is kept in the store (`retentive config set`, `PATCH /settings`, *Keep* in the playground),
+4. for parameters, what is kept in the store (`retentive config set`, `PATCH /settings`, *Save* in the playground),
 5. the default.
 
 A name that does not exist in the config file is an error that says so. A config file looks like this; every line may
