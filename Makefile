@@ -6,8 +6,7 @@ STORE ?= $(VENV)/sample.db
 
 # What serving needs: the service and the evaluation that its page offers. The other two are small and complete the program.
 EXTRAS := server,eval,import,watch
-# Modules are compiled when they are first imported: most of what is installed never is.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help install dev run test check format lint types contracts browser pytest bench heldout screenshots references docs docs-serve clean
@@ -23,7 +22,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Retentive and its service in $(VENV): 530 MB, about a minute …"
+	@echo "Installing Retentive and its service in $(VENV): 620 MB, about a minute …"
 	@$(PIP) -e '.[$(EXTRAS)]'
 	@touch $@
 
