@@ -35,7 +35,7 @@ _BY_KEYS = _BY_IDS.replace("m.id = wanted.value", "m.key = wanted.value")
 # With what a search needs besides: the terms, and the slots of the vectors.
 _INDEXED = f"""
     SELECT json_group_array(json_array(
-      {_COLUMNS}, m.terms, (SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key)
+      {_COLUMNS}, m.terms, json((SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key))
     ))
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value {_JOINS}
 """
@@ -114,7 +114,7 @@ def indexed_rows(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, 
     if not wanted:
         return {}
     rows = fetch_json(connection, _INDEXED, (apsw.carray(wanted),))
-    return {row[0]: IndexedRow(row[0], to_memory(row), row[18], json.loads(row[19])) for row in rows}
+    return {row[0]: IndexedRow(row[0], to_memory(row), row[18], row[19]) for row in rows}
 
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
