@@ -15,10 +15,10 @@ longest chain of our own frames on one thread.
 from __future__ import annotations
 
 import argparse
+import ast
 import concurrent.futures
 import importlib
 import json
-import logging
 import os
 import sys
 import tempfile
@@ -33,6 +33,7 @@ from typing import Any
 from unittest.mock import patch
 
 import retentive
+from tools.markdown import code, table
 
 ROOT = Path(retentive.__file__).parent
 
@@ -55,6 +56,10 @@ class Trace:
         width = max(map(len, self.files), default=0)
         lines = [f"{file:{width}}  {', '.join(functions)}" for file, functions in self.files.items()]
         return "\n".join([*lines, "", "deepest stack:", *(f"  {frame}" for frame in self.stack), "", self.totals()])
+
+    def table(self) -> str:
+        """Return the files as a table in Markdown, each with the first line of its docstring."""
+        return table(("file", "what it does"), [(code(file), _first_line(ROOT / file)) for file in self.files]).strip()
 
     def totals(self) -> str:
         """Return the number of files and the depth in one line."""
@@ -117,6 +122,11 @@ class Tracer:
 
     def _file(self, frame: FrameType) -> str:
         return frame.f_code.co_filename.removeprefix(self._root).replace(os.sep, "/")
+
+
+def _first_line(file: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return docstring.partition("\n")[0]
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -259,10 +269,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--via", choices=SURFACES, default="cli", help="the surface that is called (default: cli)")
     parser.add_argument("--store", choices=STORES, default="sqlite", help="the store behind it (default: sqlite)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--table", action="store_true", help="print a table for CONTRIBUTING.md")
     options = parser.parse_args(arguments)
-    logging.disable()
     trace = walk(options.action, via=options.via, store=options.store)
-    print(json.dumps({"files": trace.files, "stack": trace.stack}, indent=2) if options.json else trace.text())
+    if options.json:
+        print(json.dumps({"files": trace.files, "stack": trace.stack}, indent=2))
+    else:
+        print(trace.table() if options.table else trace.text())
 
 
 if __name__ == "__main__":
