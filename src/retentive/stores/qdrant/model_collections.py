@@ -90,8 +90,8 @@ class ModelCollections:
     def __init__(self, connection: Connection, *, wait_seconds: float) -> None:
         self._connection = connection
         self._wait_seconds = wait_seconds
-        self._count: tuple[float, int] | None = None
         self._known = self._open()
+        self._count = (time.monotonic(), connection.count(connection.memories))
 
     def _open(self) -> tuple[float, CollectionState]:
         """Create what does not exist yet; other processes may do the same at the same time."""
@@ -157,15 +157,14 @@ class ModelCollections:
 
     def memory_count(self) -> int:
         """Return how many memories there are, counted at most `MAX_AGE` seconds ago."""
-        if self._count is None or time.monotonic() - self._count[0] >= MAX_AGE:
+        if time.monotonic() - self._count[0] >= MAX_AGE:
             self._count = (time.monotonic(), self._connection.count(self._connection.memories))
         return self._count[1]
 
     def change_count(self, change: int) -> None:
         """Adjust the last count after a write of this process."""
-        if self._count is not None:
-            at, count = self._count
-            self._count = (at, max(count + change, 0))
+        at, count = self._count
+        self._count = (at, max(count + change, 0))
 
     # Writes
 

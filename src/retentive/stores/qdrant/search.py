@@ -87,9 +87,9 @@ class QdrantSearch:
         else:  # terms that do not retrieve score what the others have found
             found = _prefetch(_nearest_query(weights.retrieving, WORDS, limit + limit // 2, where=where))
             request = _nearest_query(weights.scoring, WORDS, limit, among=found, payload=True)
-        candidates = self._candidates(self._run({"keyword": request})["keyword"])[:limit]
-        self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in candidates}
-        return Retrieved(candidates, [candidate.score for candidate in candidates])
+        ranked = self._candidates(self._run({"keyword": request})["keyword"])
+        self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
+        return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:limit]])
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         self._vector, self._semantic_scores = vector, {}
@@ -98,10 +98,10 @@ class QdrantSearch:
             return Retrieved()
         numbers, scope, params = [vector.tolist()], self._without_excluded(self._scope), _ann_params(self._connection)
         size = max(limit, depth)
-        requests = {"nearest": _nearest_query(numbers, name, size, where=scope, params=params, payload=True)}
+        nearest = _nearest_query(numbers, name, size, where=scope, params=params, payload=True)
+        requests = {"nearest": nearest}
         if self._keyword_used and self._weights is not None:
-            best = _prefetch(_nearest_query(numbers, name, limit, where=scope, params=params))
-            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, limit, among=best)
+            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, size, among=_prefetch(nearest))
         found_by_keyword = points_of(self._keyword_scores)
         if found_by_keyword:
             where = with_ids(found_by_keyword.values())
@@ -110,10 +110,9 @@ class QdrantSearch:
         if "nearest" not in answers:
             return Retrieved()
         ranked = self._candidates(answers["nearest"])
-        candidates = ranked[:limit]
-        self._keep_scores(answers, keyword=[one.memory.id for one in candidates], semantic=found_by_keyword)
+        self._keep_scores(answers, keyword=[one.memory.id for one in ranked], semantic=found_by_keyword)
         self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
-        return Retrieved(candidates, [candidate.score for candidate in ranked[:size]])
+        return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
 
     def _without_excluded(self, scope: q.Filter) -> q.Filter:
         excluded = list(points_of(self._query.exclude).values())
