@@ -41,7 +41,6 @@ from tests.stores.build import (
     memory,
     nearest_ids,
     record,
-    rows,
     unit,
     vector,
 )

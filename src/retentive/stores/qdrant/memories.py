@@ -74,8 +74,8 @@ class QdrantMemories:
         placement = self._names.place(given)
         memories = self._with_positions(placement.memories)
         with record_request(self._connection, key, ids, earlier, operations=placement.operations):
-            if model is not None and any(one is not None for one in rows) and self._collections.known.of(model) is None:
-                self._collections.ensure(model)
+            if model is not None and any(one is not None for one in rows):
+                self._collections.prepare(model)
             stamp = self._connection.clock.take(len(records))
             points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
             projects = self._insert(points, given, placement)
@@ -168,8 +168,8 @@ class QdrantMemories:
             with record_request(
                 self._connection, idempotency_key, [memory.id], earlier, operations=placement.operations
             ):
-                if model is not None and rows is not None and self._collections.known.of(model) is None:
-                    self._collections.ensure(model)
+                if model is not None and rows is not None:
+                    self._collections.prepare(model)
                 written = self._connection.clock.take()
                 new = NewPoint.of(placement.memories[0], payload["born"], written, rows, model)
                 found_notes = self._collections.for_each_collection(

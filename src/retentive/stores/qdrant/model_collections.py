@@ -194,6 +194,11 @@ class ModelCollections:
 
     # Models
 
+    def prepare(self, model: Model) -> None:
+        """Make sure that there is a collection for a model's vectors; without a request if one is known."""
+        if self.known.of(model) is None or self.known.active.model is None:
+            self.ensure(model)
+
     def ensure(self, model: Model) -> ModelCollection:
         """Return the collection for a model, created if necessary. The first model's is searched at once."""
         for _ in range(ATTEMPTS):

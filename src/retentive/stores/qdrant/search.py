@@ -127,13 +127,14 @@ class QdrantSearch:
 
     def neighbours(self, ids: Sequence[str]) -> dict[str, tuple[Memory | None, Memory | None]]:
         self._fetch([id for id in ids if id not in self._memories])
-        memories = [memory for id in ids if (memory := self._memories.get(id)) and memory.session is not None]
+        found = [self._memories[id] for id in dict.fromkeys(ids) if id in self._memories]
+        memories = [memory for memory in found if memory.session is not None]
         known = {(one.profile, one.session, one.position): one for one in self._memories.values()}
         pairs: dict[str, dict[int, Memory | None]] = {memory.id: {-1: None, 1: None} for memory in memories}
         missing: list[tuple[Memory, int, int]] = []
         for memory in memories:
             for side in (-1, 1):
-                if memory.position is not None:
+                if memory.position is not None and memory.position + side >= 0:
                     # A memory that was found already and is next by position needs no query.
                     next_one = known.get((memory.profile, memory.session, memory.position + side))
                     pairs[memory.id][side] = next_one
@@ -145,8 +146,8 @@ class QdrantSearch:
             scored = []
             for at, (memory, position, side) in enumerate(missing):
                 for point in answers[str(at)].points:
-                    found = pairs[memory.id][side] = self._keep(point)
-                    scored += [found.id] if abs((found.position or 0) - position) <= REACH else []
+                    neighbour = pairs[memory.id][side] = self._keep(point)
+                    scored += [neighbour.id] if abs((neighbour.position or 0) - position) <= REACH else []
             self._keep_scores(answers, keyword=scored, semantic=scored)
         return {id: (pair[-1], pair[1]) for id, pair in pairs.items()}
 
