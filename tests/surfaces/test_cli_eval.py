@@ -139,7 +139,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_embedded(tiny: str, monk
 def test_a_bad_set_is_named_by_file_and_line(tmp_path):
     folder = write_set(tmp_path / "bad", corpus=["{"])
 
-    assert "corpus.jsonl, line 1: this is not JSON" in run(str(folder), code=2).stderr
+    assert "corpus.jsonl, line 1: it is not JSON" in run(str(folder), code=2).stderr
     assert "there is no folder" in run(str(tmp_path / "nowhere"), code=2).stderr
 
 

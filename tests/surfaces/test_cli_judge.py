@@ -140,7 +140,7 @@ def test_judgements_are_exported_as_a_set_that_eval_reads(ids, tmp_path):
     assert done["rows"][0]["metrics"]["any@1"] == 1.0
     lines = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
     assert {line["_id"] for line in lines} == set(ids)
-    assert "holds a judged set already" in run(*WORDS, "judge", "--export", str(folder), code=4).stderr
+    assert "already has an evaluation set" in run(*WORDS, "judge", "--export", str(folder), code=4).stderr
 
 
 def test_a_project_is_exported_without_the_others(ids, tmp_path):
