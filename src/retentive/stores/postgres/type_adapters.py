@@ -1,18 +1,18 @@
-"""Python's values as PostgreSQL's, and back: any text at all, whole numbers of one size, half-precision vectors.
+"""How Python values are sent to PostgreSQL and read back: any text, integers of one size, half-precision vectors.
 
-PostgreSQL's text can hold neither NUL nor half of a surrogate pair, Python's can. U+FDD0, which is no character, leads
-in a stand-in for each of them and for itself; all other text is stored as it is.
+PostgreSQL's text cannot contain NUL or half of a surrogate pair; Python's can. Each of these characters, and U+FDD0
+itself, is stored as U+FDD0 (not a character in Unicode) followed by a private-use character. All other text is stored
+unchanged.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import psycopg
-from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
@@ -20,108 +20,99 @@ from psycopg.types import TypeInfo
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
-from retentive.errors import Invalid
-from retentive.stores import Vector
+from retentive.stores.base import Vector
 
-_LEAD = "\ufdd0"
+_ESCAPE = "\ufdd0"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff\ufdd0]")
-_STAND_IN = re.compile("\ufdd0(.)", re.DOTALL)
-_LOW, _SURROGATES, _FIRST_SURROGATE = 0xE000, 0xE100, 0xD800
+_ESCAPED = re.compile("\ufdd0(.)", re.DOTALL)
+_NUL, _ESCAPE_ITSELF, _SURROGATES, _FIRST_SURROGATE = 0xE000, 0xE001, 0xE100, 0xD800
 
 
-def escaped(text: str) -> str:
-    """Text as PostgreSQL can store it."""
-    return _UNSTORABLE.sub(_stand_in, text)
+def escape(text: str) -> str:
+    """Return text in a form that PostgreSQL can store."""
+    return _UNSTORABLE.sub(_escape_character, text)
 
 
-def _stand_in(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x80:
-        return _LEAD + chr(_LOW)
-    return _LEAD + (chr(_LOW + 1) if found[0] == _LEAD else chr(_SURROGATES + code - _FIRST_SURROGATE))
+def _escape_character(match: re.Match[str]) -> str:
+    if match[0] == "\0":
+        return _ESCAPE + chr(_NUL)
+    if match[0] == _ESCAPE:
+        return _ESCAPE + chr(_ESCAPE_ITSELF)
+    return _ESCAPE + chr(_SURROGATES + ord(match[0]) - _FIRST_SURROGATE)
 
 
-def unescaped(text: str) -> str:
-    """Text as it was given."""
-    return _STAND_IN.sub(_stood_for, text) if _LEAD in text else text
+def unescape(text: str) -> str:
+    """Return the text that `escape` was given."""
+    return _ESCAPED.sub(_unescape_character, text) if _ESCAPE in text else text
 
 
-def _stood_for(found: re.Match[str]) -> str:
-    code = ord(found[1])
-    if code == _LOW:
+def _unescape_character(match: re.Match[str]) -> str:
+    code = ord(match[1])
+    if code == _NUL:
         return "\0"
-    return _LEAD if code == _LOW + 1 else chr(_FIRST_SURROGATE + code - _SURROGATES)
+    return _ESCAPE if code == _ESCAPE_ITSELF else chr(_FIRST_SURROGATE + code - _SURROGATES)
 
 
 class _TextDumper(StrDumper):
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
+        return super().dump(obj if obj.isascii() and "\0" not in obj else escape(obj))
 
 
 class _TextBinaryDumper(StrBinaryDumper):
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
+        return super().dump(obj if obj.isascii() and "\0" not in obj else escape(obj))
 
 
 class _TextLoader(TextLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(cast("str", super().load(data)))
+        return unescape(str(super().load(data)))
 
 
 class _TextBinaryLoader(TextBinaryLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(cast("str", super().load(data)))
+        return unescape(str(super().load(data)))
 
 
-class Half:
-    """A vector to be sent in half precision."""
+class SingleVector:
+    """A vector to send in single precision, as pgvector's `vector`."""
 
-    def __init__(self, vector: Vector) -> None:
-        self.vector = vector
+    number_type = ">f4"
 
-
-class Single:
-    """A vector to be sent as it is."""
-
-    def __init__(self, vector: Vector) -> None:
-        self.vector = vector
+    def __init__(self, values: Vector) -> None:
+        self.values = values
 
 
-class _HalfDumper(Dumper):
+class HalfVector(SingleVector):
+    """A vector to send in half precision, as pgvector's `halfvec`."""
+
+    number_type = ">f2"
+
+
+class _VectorDumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: Half) -> Buffer | None:
-        return struct.pack(">HH", len(obj.vector), 0) + obj.vector.astype(">f2").tobytes()
+    def dump(self, obj: SingleVector) -> Buffer | None:
+        return struct.pack(">HH", len(obj.values), 0) + obj.values.astype(obj.number_type).tobytes()
 
 
-class _SingleDumper(Dumper):
-    format = Format.BINARY
-
-    def dump(self, obj: Single) -> Buffer | None:
-        return struct.pack(">HH", len(obj.vector), 0) + obj.vector.astype(">f4").tobytes()
-
-
-class _HalfLoader(Loader):
+class _HalfVectorLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Vector:
         return np.frombuffer(bytes(data), ">f2", offset=4).astype(np.float32)
 
 
-def adapt(connection: psycopg.Connection[Any]) -> None:
-    """Teach a connection our values. The extension is there already."""
+def register_adapters(connection: psycopg.Connection[Any], vector: TypeInfo, halfvec: TypeInfo) -> None:
+    """Teach a connection these conversions, given the object ids of pgvector's types in its database."""
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
     adapters.register_dumper(str, _TextBinaryDumper)
-    adapters.register_dumper(int, Int8BinaryDumper)  # one size: else a statement is prepared for each mixture of sizes
+    # Integers of one size: otherwise a statement is prepared once for each mixture of sizes.
+    adapters.register_dumper(int, Int8BinaryDumper)
     for name in ("text", "varchar"):
         adapters.register_loader(name, _TextLoader)
         adapters.register_loader(name, _TextBinaryLoader)
-    for name, cls, dumper in (("halfvec", Half, _HalfDumper), ("vector", Single, _SingleDumper)):
-        info = TypeInfo.fetch(connection, sql.Identifier(name))
-        if info is None:
-            raise Invalid("pgvector's types are not to be found; run: CREATE EXTENSION vector")
+    for info, cls in ((vector, SingleVector), (halfvec, HalfVector)):
         info.register(connection)
-        adapters.register_dumper(cls, type(f"{name}_dumper", (dumper,), {"oid": info.oid}))
-        if name == "halfvec":
-            adapters.register_loader(info.oid, _HalfLoader)
+        adapters.register_dumper(cls, type(f"{cls.__name__}Dumper", (_VectorDumper,), {"oid": info.oid}))
+    adapters.register_loader(halfvec.oid, _HalfVectorLoader)
