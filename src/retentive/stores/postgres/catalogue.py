@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from retentive.errors import Conflict, NotFound
@@ -31,22 +31,14 @@ class CatalogueTables:
         return self._connections.read(lambda connection: _sessions(connection, profile, project))
 
     def projects(self, profile: str) -> list[Project]:
-        return self._connections.read(
-            lambda connection: [Project(*row) for row in connection.execute(_SQL("projects"), (profile,), binary=True)]
-        )
+        return [Project(*row) for row in self._connections.fetch(_SQL("projects"), (profile,))]
 
     def profiles(self) -> list[Profile]:
-        return self._connections.read(
-            lambda connection: [Profile(*row) for row in connection.execute(_SQL("profiles"), binary=True)]
-        )
+        return [Profile(*row) for row in self._connections.fetch(_SQL("profiles"))]
 
     def days(self, profile: str, *, project: str | None = None) -> list[Day]:
-        names = {"profile": profile, "project": project}
-        rows = self._connections.read(
-            lambda connection: connection.execute(_SQL("days"), names, binary=True).fetchall()
-        )
         found: dict[date, dict[Kind, int]] = {}
-        for day, kind, count in rows:
+        for day, kind, count in self._connections.fetch(_SQL("days"), {"profile": profile, "project": project}):
             found.setdefault(date.fromordinal(_FIRST_DAY + day), {})[KINDS[kind - 1]] = count
         return [Day(day, by_kind) for day, by_kind in found.items()]
 
@@ -119,47 +111,38 @@ def place(connection: Connection, memories: Sequence[Memory]) -> list[ScopeIds]:
     The sessions are locked until the end of the transaction, so that no other writer takes a position in them.
     """
     profiles = _profile_ids(connection, {memory.profile for memory in memories})
-    projects = project_ids(
-        connection, {(profiles[one.profile], one.project) for one in memories if one.project is not None}
-    )
-    wanted: dict[Name, int] = {}
-    for one in memories:
-        if one.session is not None:
-            profile = profiles[one.profile]
-            # A new session belongs to the project of its first memory.
-            wanted.setdefault((profile, one.session), projects[profile, one.project] if one.project is not None else 0)
-    sessions = _session_ids(connection, wanted)
+    named = {(profiles[one.profile], one.project) for one in memories if one.project is not None}
+    projects = project_ids(connection, named)
+    given = [0 if one.project is None else projects[profiles[one.profile], one.project] for one in memories]
+    homes: dict[Name, int] = {}
+    for one, project in zip(memories, given, strict=True):
+        if one.session is not None:  # a new session belongs to the project of its first memory
+            homes.setdefault((profiles[one.profile], one.session), project)
+    sessions = _session_ids(connection, homes)
     placed = []
-    for one in memories:
-        profile = profiles[one.profile]
-        project = projects[profile, one.project] if one.project is not None else 0
-        session = 0
+    for one, project in zip(memories, given, strict=True):
+        profile, session, home = profiles[one.profile], 0, project
         if one.session is not None:
             session, home = sessions[profile, one.session]
-            if project and home != project:
-                raise Conflict(
-                    f"session '{one.session}' does not belong to project '{one.project}'; leave the project out, "
-                    f"or move it: retentive sessions move '{one.session}' --project '{one.project}'"
-                )
-            project = home
-        placed.append(ScopeIds(profile, project, session, KIND_NUMBERS[one.kind]))
+        if project and home != project:
+            raise Conflict(
+                f"session '{one.session}' does not belong to project '{one.project}'; leave the project out, "
+                f"or move it: retentive sessions move '{one.session}' --project '{one.project}'"
+            )
+        placed.append(ScopeIds(profile, home, session, KIND_NUMBERS[one.kind]))
     return placed
 
 
 def positions(connection: Connection, memories: Sequence[Memory], placed: Sequence[ScopeIds]) -> list[int | None]:
     """Return the position of each memory in its session: its own, or the next one; None without a session."""
     sessions = sorted({ids.session for ids in placed if ids.session})
-    last: dict[int, int] = {}
-    if sessions:
-        rows = connection.execute(_SQL("last_positions"), (sessions,), binary=True)
-        last = dict(rows.fetchall())
+    last = dict(connection.execute(_SQL("last_positions"), (sessions,), binary=True).fetchall()) if sessions else {}
     found: list[int | None] = []
     for memory, ids in zip(memories, placed, strict=True):
-        if not ids.session:
-            found.append(None)
-            continue
-        position = last[ids.session] + 1 if memory.position is None else memory.position
-        last[ids.session] = max(last[ids.session], position)
+        position = None
+        if ids.session:
+            position = last[ids.session] + 1 if memory.position is None else memory.position
+            last[ids.session] = max(last[ids.session], position)
         found.append(position)
     return found
 
@@ -175,40 +158,35 @@ def _profile_ids(connection: Connection, names: set[str]) -> dict[str, int]:
     return found
 
 
-def project_ids(connection: Connection, wanted: Iterable[Name]) -> dict[Name, int]:
+def project_ids(connection: Connection, names: Collection[Name]) -> dict[Name, int]:
     """Return the ids of these projects, created where they are new."""
-    names = sorted(wanted)
-    if not names:
-        return {}
 
     def find() -> dict[Name, int]:
         rows = connection.execute(_SQL("find_projects"), _columns(names), binary=True)
         return {(profile, name): id for profile, name, id in rows}
 
-    found = find()
+    found = find() if names else {}
     if len(found) < len(names):
-        connection.execute(_SQL("create_projects"), _columns([name for name in names if name not in found]))
+        connection.execute(_SQL("create_projects"), _columns(name for name in names if name not in found))
         found = find()
     return found
 
 
-def _session_ids(connection: Connection, wanted: Mapping[Name, int]) -> dict[Name, tuple[int, int]]:
+def _session_ids(connection: Connection, homes: Mapping[Name, int]) -> dict[Name, tuple[int, int]]:
     """Return the id of each session and of its project; a new one is created in the project given."""
-    names = sorted(wanted)
-    if not names:
-        return {}
 
     def find() -> dict[Name, tuple[int, int]]:
-        rows = connection.execute(_SQL("lock_sessions"), _columns(names), binary=True)
+        rows = connection.execute(_SQL("lock_sessions"), _columns(homes), binary=True)
         return {(profile, name): (id, project) for profile, name, id, project in rows}
 
-    found = find()
-    if len(found) < len(names):
-        new = [name for name in names if name not in found]
-        connection.execute(_SQL("create_sessions"), (*_columns(new), [wanted[name] for name in new]))
+    found = find() if homes else {}
+    if len(found) < len(homes):
+        new = sorted(name for name in homes if name not in found)
+        connection.execute(_SQL("create_sessions"), (*_columns(new), [homes[name] for name in new]))
         found = find()
     return found
 
 
-def _columns(names: Sequence[Name]) -> tuple[list[int], list[str]]:
-    return [profile for profile, _ in names], [name for _, name in names]
+def _columns(names: Iterable[Name]) -> tuple[list[int], list[str]]:
+    ordered = sorted(names)
+    return [profile for profile, _ in ordered], [name for _, name in ordered]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
@@ -80,8 +79,14 @@ class Connections:
 
     def read(self, work: Callable[[Connection], T], *, primary: bool = False) -> T:
         """Return the result of `work`. It may run several times and must only read. See `Reader`."""
-        with Reader(self, primary=primary) as reader:
+        with closing(Reader(self, primary=primary)) as reader:
             return reader.read(work)
+
+    def fetch(
+        self, statement: bytes, parameters: Sequence[Any] | Mapping[str, Any] = (), *, primary: bool = False
+    ) -> Rows:
+        """Return the rows of one statement that only reads."""
+        return self.read(lambda one: one.execute(statement, parameters, binary=True).fetchall(), primary=primary)
 
     def take_from_replica(self) -> Connection | None:
         """Return a connection to a replica that has replayed all our writes; None if there is no such replica."""
@@ -148,7 +153,7 @@ class Connections:
         self.record_log_position(connection)
         return result
 
-    def record_log_position(self, connection: psycopg.Connection[Any]) -> None:
+    def record_log_position(self, connection: Connection) -> None:
         """Store the current end of the server's log. A replica that has not replayed it lacks our last write."""
         if self.replicas is not None:
             [row] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
@@ -159,18 +164,19 @@ class Connections:
     @contextmanager
     def maintenance(self) -> Iterator[Connection]:
         """Take a connection without a transaction, for statements that take long and may be interrupted."""
-        try:
-            with self._writers.connection(monotonic() + self.address.deadline) as connection:
-                yield connection
-        except psycopg.Error as error:
-            raise to_store_error(error, self.address.shown) from error
+        with self._errors_mapped(), self._writers.connection(monotonic() + self.address.deadline) as connection:
+            yield connection
 
     @contextmanager
-    def plain(self) -> Iterator[psycopg.Connection[Any]]:
+    def plain(self) -> Iterator[Connection]:
         """Open a connection that needs neither our schema nor pgvector."""
+        with self._errors_mapped(), psycopg.connect(self._writers.conninfo, autocommit=True) as connection:
+            yield connection
+
+    @contextmanager
+    def _errors_mapped(self) -> Iterator[None]:
         try:
-            with psycopg.connect(self._writers.conninfo, autocommit=True) as connection:
-                yield connection
+            yield
         except psycopg.Error as error:
             raise to_store_error(error, self.address.shown) from error
         except OSError as error:
@@ -220,8 +226,8 @@ class Reader:
         """Return the rows of a statement. All statements run in one snapshot, unless the connection breaks."""
         return self.read(lambda connection: _execute_in_snapshot(connection, statement, parameters))
 
-    def execute_once(self, statement: bytes, parameters: Mapping[str, Any]) -> Rows:
-        """Like `execute`, but raise psycopg's error instead of making another attempt. It ends the snapshot."""
+    def try_execute(self, statement: bytes, parameters: Mapping[str, Any]) -> Rows | psycopg.Error:
+        """Like `execute`, but return an error of the statement, which ends the snapshot, instead of retrying."""
 
         def work(connection: Connection) -> Rows | psycopg.Error:
             try:
@@ -229,24 +235,15 @@ class Reader:
             except psycopg.Error as error:
                 return error
 
-        rows = self.read(work)
-        if isinstance(rows, psycopg.Error):
-            self._release(rows)
-            raise rows
-        return rows
+        result = self.read(work)
+        if isinstance(result, psycopg.Error):
+            self._release(result)
+        return result
 
     def close(self) -> None:
         """End the transaction and return the connection."""
         self._closed = True
         self._release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _connection_of_replica(self) -> Connection | None:
         if self._connection is None and self._replica_allowed:

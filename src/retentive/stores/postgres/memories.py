@@ -16,7 +16,6 @@ from retentive.stores.postgres.maintenance import Maintenance
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import Entry, ResolvedScope, record_changes
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.postgres.type_adapters import HalfVector
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memory, to_micros
 
 MAX_DIMENSION = 4_000
@@ -192,7 +191,7 @@ def add_vectors(
         for key, ids, rows in embedded:
             scope = (ids.profile, ids.project or None, ids.session or None, ids.kind)
             for part, row in enumerate(np.asarray(rows, np.float32)):
-                copy.write_row((number, key, part, *scope, HalfVector(row)))
+                copy.write_row((number, key, part, *scope, row))
 
 
 def replace_vectors(
@@ -220,18 +219,12 @@ class VectorTables:
         return self._model
 
     def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
-        def work(connection: Connection) -> list[Memory]:
-            rows = connection.execute(_UNEMBEDDED, (_model_id(connection, model), limit), binary=True)
-            return [to_memory(row) for row in rows]
-
-        return self._connections.read(work, primary=True)
+        rows = self._connections.fetch(_UNEMBEDDED, (model.fingerprint, limit), primary=True)
+        return [to_memory(row) for row in rows]
 
     def count_unembedded(self, model: Model) -> int:
-        def work(connection: Connection) -> int:
-            [(count,)] = connection.execute(_SQL("count_unembedded"), (_model_id(connection, model),)).fetchall()
-            return int(count)
-
-        return self._connections.read(work, primary=True)
+        [(count,)] = self._connections.fetch(_SQL("count_unembedded"), (model.fingerprint,), primary=True)
+        return int(count)
 
     def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
         check_vectors(vectors.values(), model)
@@ -249,13 +242,13 @@ class VectorTables:
             self._connections.write(work)
 
     def switch_model(self, model: Model) -> bool:
-        if self._connections.read(lambda connection: _has_unembedded(connection, model), primary=True):
+        if self._connections.fetch(_SQL("has_unembedded"), (model.fingerprint,), primary=True):
             return False
         self._maintenance.run()  # creates the HNSW index of the new model before it is searched
 
         def work(connection: Connection) -> bool:
             connection.execute("SELECT 1 FROM state FOR UPDATE")
-            if _has_unembedded(connection, model):
+            if connection.execute(_SQL("has_unembedded"), (model.fingerprint,)).fetchone():
                 return False
             number = _register(connection, model)
             connection.execute("UPDATE state SET active_model = %s", (number,))
@@ -290,8 +283,3 @@ def _register(connection: Connection, model: Model) -> int:
         number = _model_id(connection, model)
     connection.execute("UPDATE state SET active_model = %s WHERE active_model IS NULL", (number,))
     return number
-
-
-def _has_unembedded(connection: Connection, model: Model) -> bool:
-    [(found,)] = connection.execute(_SQL("has_unembedded"), (_model_id(connection, model),)).fetchall()
-    return bool(found)

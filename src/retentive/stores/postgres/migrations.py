@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import psycopg
 from psycopg import errors, sql
 
 from retentive.errors import Invalid
 from retentive.stores.postgres.connections import Connections
+from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import read_script
 
 SCHEMA, EARLIER_SCHEMA = "retentive", "recollect"
@@ -56,12 +56,12 @@ def migrate(connections: Connections) -> None:
         connections.record_log_position(connection)
 
 
-def _default_schema(connection: psycopg.Connection[Any]) -> str:
+def _default_schema(connection: Connection) -> str:
     """Return the schema of an address that names none."""
     return EARLIER_SCHEMA if _value(connection, _HAS_EARLIER_SCHEMA, SCHEMA, EARLIER_SCHEMA) else SCHEMA
 
 
-def _version(connection: psycopg.Connection[Any], schema: str) -> int:
+def _version(connection: Connection, schema: str) -> int:
     """Return how many migrations the schema has; 0 if it does not exist or is empty."""
     if not _value(connection, "SELECT count(*) FROM pg_tables WHERE schemaname = %s", schema):
         return 0
@@ -77,7 +77,7 @@ def _version(connection: psycopg.Connection[Any], schema: str) -> int:
     return version
 
 
-def _ensure_pgvector(connection: psycopg.Connection[Any]) -> None:
+def _ensure_pgvector(connection: Connection) -> None:
     """Create the extension if it is missing. `Invalid` if that fails or its version is too old."""
     installed = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
     version = _value(connection, installed)
@@ -98,6 +98,6 @@ def _ensure_pgvector(connection: psycopg.Connection[Any]) -> None:
         raise Invalid(f"pgvector {version} is too old, 0.8 is needed; update it with: ALTER EXTENSION vector UPDATE")
 
 
-def _value(connection: psycopg.Connection[Any], statement: str, *parameters: str) -> Any:
+def _value(connection: Connection, statement: str, *parameters: str) -> Any:
     row = connection.execute(statement.encode(), parameters).fetchone()
     return None if row is None else row[0]

@@ -12,9 +12,8 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
-from psycopg.types import TypeInfo
 
-from retentive.errors import Invalid, Unavailable
+from retentive.errors import Unavailable
 from retentive.stores.postgres.error_mapping import is_lost
 from retentive.stores.postgres.type_adapters import register_adapters
 
@@ -39,14 +38,6 @@ _SETTINGS = {
     "hnsw.max_scan_tuples": "100000",
     "hnsw.scan_mem_multiplier": "4",
 }
-
-# Object ids of pgvector's types, wherever the extension was installed.
-_VECTOR_TYPES = """
-    SELECT t.typname, t.oid, t.typarray, n.nspname
-    FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
-    JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname IN ('vector', 'halfvec')
-    WHERE e.extname = 'vector'
-"""
 
 
 class Pool:
@@ -133,21 +124,17 @@ class Pool:
     def _connect(self) -> Connection:
         connection: Connection = psycopg.connect(self.conninfo, autocommit=True)
         try:
-            found = connection.execute(_VECTOR_TYPES.encode()).fetchall()
-            types = {name: TypeInfo(name, oid, array_oid) for name, oid, array_oid, _ in found}
-            if len(types) < 2:
-                raise Invalid("the types of pgvector were not found; run: CREATE EXTENSION vector")
-            path = sql.SQL(", ").join([sql.Identifier(self.schema), sql.Identifier(found[0][3])])
-            settings = {**self._settings, "search_path": path.as_string(connection)}
+            extension = register_adapters(connection)
+            path = sql.SQL(", ").join([sql.Identifier(self.schema), sql.Identifier(extension)]).as_string(connection)
+            settings = {**self._settings, "search_path": path}
             with connection.pipeline():
                 # The settings of pgvector exist once its library is loaded, which the use of a type does.
-                connection.execute("SELECT set_config('search_path', %s, false)", (settings["search_path"],))
+                connection.execute("SELECT set_config('search_path', %s, false)", (path,))
                 connection.execute("SELECT '[1]'::halfvec")
                 connection.execute(
                     "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS s (name, value)",
                     (list(settings), list(settings.values())),
                 )
-            register_adapters(connection, types["vector"], types["halfvec"])
         except BaseException:
             connection.close()
             raise

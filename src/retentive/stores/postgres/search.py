@@ -24,7 +24,6 @@ from retentive.stores.postgres.search_stats import (
     read_search_stats,
 )
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.postgres.type_adapters import HalfVector, SingleVector
 from retentive.stores.sql_codec import SCOPE_TOKENS, to_memory
 from retentive.text.analysis import K1, B
 
@@ -108,15 +107,15 @@ class PostgresSearch:
                 self._maintenance.schedule()
             return self._reader.execute(*plain)
         preselected = keyword_statement(self._query, stats, retrieving, self._vector, limit=limit, extension=extension)
-        try:
-            return self._reader.execute_once(*preselected)
-        except psycopg.Error as error:
-            if is_lost(error):  # it may have crashed the server, and must not do so again in the next attempt
-                self._preselector.disable(error)
-            rows = self._reader.execute(*plain)  # if this fails too, the extension was not the cause
-            if not (is_rolled_back(error) or isinstance(error, errors.QueryCanceled)):
-                self._preselector.disable(error)
-            return rows
+        result = self._reader.try_execute(*preselected)
+        if not isinstance(result, psycopg.Error):
+            return result
+        if is_lost(result):  # it may have crashed the server, and must not do so again in the next attempt
+            self._preselector.disable(result)
+        rows = self._reader.execute(*plain)  # if this fails too, the extension was not the cause
+        if not (is_rolled_back(result) or isinstance(result, errors.QueryCanceled)):
+            self._preselector.disable(result)
+        return rows
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         stats = self._prepare()
@@ -145,7 +144,7 @@ class PostgresSearch:
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         if not ids:
             return {}
-        cosine, parameters = cosine_of("wanted.key", self._vector, self._prepare().active)
+        cosine, parameters = cosine_of(self._vector, self._prepare().active)
         statement = _SQL("neighbours", cosine=cosine, columns=COLUMNS)
         rows = self._reader.execute(statement, {**parameters, "ids": list(ids), "known": list(self._memories)})
         found: dict[str, dict[bool, Memory | None]] = {}
@@ -158,7 +157,7 @@ class PostgresSearch:
     def scores(self, ids: Sequence[str]) -> Scores:
         missing = [id for id in dict.fromkeys(ids) if id not in self._keyword]
         if missing:
-            cosine, parameters = cosine_of("m.key", self._vector, self._prepare().active)
+            cosine, parameters = cosine_of(self._vector, self._prepare().active)
             statement = _SQL("memories", cosine=cosine, columns=COLUMNS)
             for score, terms, *row in self._reader.execute(statement, {**parameters, "ids": missing}):
                 self._keep(row, self._bm25(terms), score)
@@ -213,7 +212,7 @@ def keyword_statement(
     extension: Bm25Extension | None = None,
 ) -> Statement:
     """Read about twice as many memories as wanted, those with the best approximate scores."""
-    cosine, parameters = cosine_of("m.key", vector, stats.active)
+    cosine, parameters = cosine_of(vector, stats.active)
     any_term, scope_query = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
     parameters |= {
         "searched": f"({any_term}) & {scope_query}" if scope_query else any_term,
@@ -256,11 +255,10 @@ def nearest_statement(
 ) -> Statement:
     """Select the `depth` nearest memories, and read the best `limit` of them that are not known."""
     near = nearest_part(active, scope, limit=limit, depth=depth, excluding=bool(query.exclude))
-    cosine, parameters = cosine_of("wanted.key", vector, active)
+    cosine, parameters = cosine_of(vector, active)
     return _SQL("nearest", near=near, cosine=cosine, columns=COLUMNS), {
         **parameters,
         **scope.parameters,
-        "half": HalfVector(vector),
         "exclude": list(query.exclude),
         "known": list(known),
         "limit": limit,
@@ -286,11 +284,11 @@ def nearest_part(active: ActiveModel, scope: ResolvedScope, *, limit: int, depth
     return _SQL.text("nearest_indexed", dimension=dimension, scanned=scanned, least=least, **parts)
 
 
-def cosine_of(key: str, vector: Vector | None, active: ActiveModel | None) -> tuple[str, dict[str, Any]]:
-    """Return the SQL expression for the cosine of a memory, and its parameters; NULL without a query vector."""
+def cosine_of(vector: Vector | None, active: ActiveModel | None) -> tuple[str, dict[str, Any]]:
+    """Return the SQL expression for the cosine of the memory m, and its parameters; NULL without a query vector."""
     if vector is None or active is None:
         return "NULL::float8", {}
-    return _SQL.text("cosine", key=key, model=active.id), {"vector": SingleVector(vector)}
+    return _SQL.text("cosine", model=active.id), {"vector": vector}
 
 
 def _quoted(term: str) -> str:

@@ -26,9 +26,7 @@ class KeyValueTable:
         return self._connections.read(lambda connection: _get_value(connection, name), primary=True)
 
     def list_values(self, prefix: str) -> dict[str, str]:
-        return self._connections.read(
-            lambda connection: dict(connection.execute(_SQL("list_values"), (prefix,)).fetchall()), primary=True
-        )
+        return dict(self._connections.fetch(_SQL("list_values"), (prefix,), primary=True))
 
     def compare_and_set(
         self, changes: Mapping[str, str | None], *, expected: Mapping[str, str | None] | None = None
@@ -74,10 +72,7 @@ class JudgementTable:
         self._connections.write(work)
 
     def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
-        names = {"profile": profile, "project": project}
-        rows = self._connections.read(
-            lambda connection: connection.execute(_SQL("list_judgements"), names, binary=True).fetchall()
-        )
+        rows = self._connections.fetch(_SQL("list_judgements"), {"profile": profile, "project": project})
         found = []
         for query, memory, relevance, created, owner, home, asked_at in rows:
             at = from_micros(created)

@@ -1,4 +1,4 @@
-"""How Python values are sent to PostgreSQL and read back: any text, integers of one size, half-precision vectors.
+"""How Python values are sent to PostgreSQL and read back: any text, integers of one size, vectors as numpy arrays.
 
 PostgreSQL's text cannot contain NUL or half of a surrogate pair; Python's can. Each of these characters, and U+FDD0
 itself, is stored as U+FDD0 (not a character in Unicode) followed by a private-use character. All other text is stored
@@ -20,12 +20,20 @@ from psycopg.types import TypeInfo
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
+from retentive.errors import Invalid
 from retentive.stores.base import Vector
 
 _ESCAPE = "\ufdd0"
 _UNSTORABLE = re.compile("[\0\ud800-\udfff\ufdd0]")
 _ESCAPED = re.compile("\ufdd0(.)", re.DOTALL)
 _NUL, _ESCAPE_ITSELF, _SURROGATES, _FIRST_SURROGATE = 0xE000, 0xE001, 0xE100, 0xD800
+
+_VECTOR_TYPES = """
+    SELECT t.typname, t.oid, t.typarray, n.nspname
+    FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname IN ('vector', 'halfvec')
+    WHERE e.extname = 'vector'
+"""
 
 
 def escape(text: str) -> str:
@@ -73,26 +81,16 @@ class _TextBinaryLoader(TextBinaryLoader):
         return unescape(str(super().load(data)))
 
 
-class SingleVector:
-    """A vector to send in single precision, as pgvector's `vector`."""
-
-    number_type = ">f4"
-
-    def __init__(self, values: Vector) -> None:
-        self.values = values
-
-
-class HalfVector(SingleVector):
-    """A vector to send in half precision, as pgvector's `halfvec`."""
-
-    number_type = ">f2"
-
-
 class _VectorDumper(Dumper):
     format = Format.BINARY
+    number_type = ">f4"
 
-    def dump(self, obj: SingleVector) -> Buffer | None:
-        return struct.pack(">HH", len(obj.values), 0) + obj.values.astype(obj.number_type).tobytes()
+    def dump(self, obj: Vector) -> Buffer | None:
+        return struct.pack(">HH", len(obj), 0) + obj.astype(self.number_type).tobytes()
+
+
+class _HalfVectorDumper(_VectorDumper):
+    number_type = ">f2"
 
 
 class _HalfVectorLoader(Loader):
@@ -102,8 +100,8 @@ class _HalfVectorLoader(Loader):
         return np.frombuffer(bytes(data), ">f2", offset=4).astype(np.float32)
 
 
-def register_adapters(connection: psycopg.Connection[Any], vector: TypeInfo, halfvec: TypeInfo) -> None:
-    """Teach a connection these conversions, given the object ids of pgvector's types in its database."""
+def register_adapters(connection: psycopg.Connection[Any]) -> str:
+    """Teach a connection these conversions, and return the schema in which pgvector is installed."""
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
     adapters.register_dumper(str, _TextBinaryDumper)
@@ -112,7 +110,14 @@ def register_adapters(connection: psycopg.Connection[Any], vector: TypeInfo, hal
     for name in ("text", "varchar"):
         adapters.register_loader(name, _TextLoader)
         adapters.register_loader(name, _TextBinaryLoader)
-    for info, cls in ((vector, SingleVector), (halfvec, HalfVector)):
+    found = connection.execute(_VECTOR_TYPES).fetchall()
+    if len(found) < 2:
+        raise Invalid("the types of pgvector were not found; run: CREATE EXTENSION vector")
+    types = {name: TypeInfo(name, oid, array_oid) for name, oid, array_oid, _ in found}
+    for info in types.values():
         info.register(connection)
-        adapters.register_dumper(cls, type(f"{cls.__name__}Dumper", (_VectorDumper,), {"oid": info.oid}))
-    adapters.register_loader(halfvec.oid, _HalfVectorLoader)
+    # A parameter is sent as the type registered last, `vector`; COPY chooses by the type of the column.
+    for name, dumper in (("halfvec", _HalfVectorDumper), ("vector", _VectorDumper)):
+        adapters.register_dumper(np.ndarray, type(dumper.__name__, (dumper,), {"oid": types[name].oid}))
+    adapters.register_loader(types["halfvec"].oid, _HalfVectorLoader)
+    return str(found[0][3])

@@ -63,14 +63,23 @@ INSERT INTO models (name, revision, dimension, fingerprint) VALUES (%s, %s, %s, 
 
 -- name: unembedded
 SELECT {columns} FROM memories AS m
-WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.memory = m.key AND v.model = %s) ORDER BY m.key LIMIT %s
+WHERE NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
+)
+ORDER BY m.key LIMIT %s
 
 -- name: count_unembedded
 SELECT count(*) FROM memories AS m
-WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.memory = m.key AND v.model = %s)
+WHERE NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
+)
 
 -- name: has_unembedded
-SELECT EXISTS (
-  SELECT 1 FROM memories AS m
-  WHERE NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.memory = m.key AND v.model = %s)
+SELECT 1 FROM memories AS m
+WHERE NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
 )
+LIMIT 1

@@ -45,7 +45,7 @@ near AS MATERIALIZED (
 scanned AS MATERIALIZED (
   SELECT memory, embedding FROM vectors
   WHERE model = {model} AND CASE WHEN {condition} THEN true ELSE false END {exclusion}
-  ORDER BY (embedding::halfvec({dimension})) <#> %(half)s::halfvec({dimension}) LIMIT {scanned}
+  ORDER BY (embedding::halfvec({dimension})) <#> %(vector)s::halfvec({dimension}) LIMIT {scanned}
 ),
 near AS MATERIALIZED (
   SELECT memory, max(score) AS score FROM (
@@ -58,7 +58,7 @@ near AS MATERIALIZED (
 )
 
 -- name: cosine
-(SELECT max(-(v.embedding::vector <#> %(vector)s)) FROM vectors AS v WHERE v.memory = {key} AND v.model = {model})
+(SELECT max(-(v.embedding::vector <#> %(vector)s)) FROM vectors AS v WHERE v.memory = m.key AND v.model = {model})
 
 -- name: nearest
 -- The scores of the nearest memories and of all known ones. Only new memories that become candidates are read.
@@ -66,7 +66,7 @@ WITH {near},
 wanted AS (
   SELECT memory AS key, score, row_number() OVER (ORDER BY score DESC, memory) AS rank FROM near
   UNION ALL
-  SELECT wanted.key, {cosine}, NULL FROM unnest(%(known)s::bigint[]) AS wanted (key)
+  SELECT m.key, {cosine}, NULL FROM unnest(%(known)s::bigint[]) AS m (key)
 )
 SELECT wanted.key, wanted.rank, wanted.score, found.*
 FROM wanted
@@ -77,7 +77,7 @@ LEFT JOIN LATERAL (
 
 -- name: neighbours
 -- Each memory that has a session gives two rows, one for each side. Only neighbours that are not known are read.
-SELECT wanted.id, wanted.is_after, wanted.key, {cosine}, found.*
+SELECT wanted.id, wanted.is_after, wanted.key, found.*
 FROM (
   SELECT m.id, side.is_after, side.key FROM memories AS m
   CROSS JOIN LATERAL (
@@ -94,7 +94,7 @@ FROM (
   WHERE m.id = ANY (%(ids)s) AND m.session IS NOT NULL
 ) AS wanted
 LEFT JOIN LATERAL (
-  SELECT m.terms, {columns} FROM memories AS m
+  SELECT {cosine}, m.terms, {columns} FROM memories AS m
   WHERE m.key = CASE WHEN wanted.key <> ALL (%(known)s::bigint[]) THEN wanted.key END
 ) AS found ON true
 
