@@ -18,7 +18,7 @@ from bench.progress import Progress
 from bench.retentive_peer import BATCH, Filled, RetentivePeer
 from bench.timing import Spread
 from retentive.models import Model
-from retentive.stores import Store
+from retentive.stores.base import Store
 
 if TYPE_CHECKING:
     from bench.run import Asked

@@ -14,7 +14,8 @@ from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Model, Recall, Scope
 from retentive.pipeline.remember import Draft
 from retentive.settings import Settings
-from retentive.stores import Store, open_store
+from retentive.stores import open_store
+from retentive.stores.base import Store
 
 BATCH = 1_000
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
-from retentive.engine import Engine
+from retentive.engine import Engine, QueryOptions
 from retentive.models import (
     Explanation,
     Judgement,
@@ -16,32 +16,37 @@ from retentive.models import (
     Page,
     Profile,
     Project,
+    Query,
     Recall,
     Scope,
     Session,
     Stats,
     Timeline,
 )
-from retentive.pipeline.access_tokens import Token
-from retentive.pipeline.remember import Draft
-from retentive.pipeline.tuning_history import Change
-from retentive.ranking import Tuning
+from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
 
 if TYPE_CHECKING:
     from retentive.transfer.exporting.jsonl import Exported
     from retentive.transfer.importing.files import Imported
-    from retentive.transfer.importing.log import Run, Undone
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class AsyncEngine:
-    """An engine whose verbs are awaited."""
+    """An engine with awaitable verbs: `async with AsyncEngine.open("memories.db") as engine`.
+
+    The groups `tuning`, `tokens`, `judgements`, `imports` and `embeddings` are on `engine`; `run` awaits any function
+    on a worker thread: `await engine.run(engine.engine.tuning.save, {"keyword_weight": 2})`.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    @classmethod
-    async def open(cls, store: str | os.PathLike[str] | None = None, **options: Any) -> AsyncEngine:
-        return cls(await asyncio.to_thread(Engine.open, store, **options))
+    @staticmethod
+    def open(store: str | os.PathLike[str] | None = None, **options: Any) -> Opening:
+        """Open an engine as `Engine.open` does. Use the result in `async with`, or await it."""
+        return Opening(lambda: Engine.open(store, **options))
 
     async def __aenter__(self) -> AsyncEngine:
         return self
@@ -51,10 +56,14 @@ class AsyncEngine:
     ) -> None:
         await self.close()
 
+    async def run(self, work: Callable[P, T], /, *arguments: P.args, **options: P.kwargs) -> T:
+        """Run a function on a worker thread."""
+        return await asyncio.to_thread(work, *arguments, **options)
+
     async def close(self) -> None:
         await asyncio.to_thread(self.engine.close)
 
-    async def remember(self, text: str, **fields: Any) -> Memory:
+    async def remember(self, text: str, **fields: Unpack[DraftFields]) -> Memory:
         return await asyncio.to_thread(self.engine.remember, text, **fields)
 
     async def remember_many(
@@ -62,20 +71,29 @@ class AsyncEngine:
     ) -> Sequence[Memory]:
         return await asyncio.to_thread(self.engine.remember_many, drafts, idempotency_key=idempotency_key)
 
-    async def recall(self, query: str, **options: Any) -> Recall:
-        return await asyncio.to_thread(self.engine.recall, query, **options)
+    async def update(self, id: str, *, idempotency_key: str | None = None, **changes: Unpack[MemoryChanges]) -> Memory:
+        return await asyncio.to_thread(self.engine.update, id, idempotency_key=idempotency_key, **changes)
 
-    async def explain(self, query: str, id: str, **options: Any) -> Explanation:
+    async def forget(self, *ids: str, idempotency_key: str | None = None) -> Sequence[str]:
+        return await asyncio.to_thread(self.engine.forget, *ids, idempotency_key=idempotency_key)
+
+    async def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
+        return await asyncio.to_thread(self.engine.forget_scope, scope, confirm=confirm)
+
+    async def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
+        return await asyncio.to_thread(self.engine.query, text, **options)
+
+    def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
+        return self.engine.on_recall(callback)
+
+    async def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
+        return await asyncio.to_thread(self.engine.recall, query, record_use=record_use, **options)
+
+    async def explain(self, query: str | Query, id: str, **options: Unpack[QueryOptions]) -> Explanation:
         return await asyncio.to_thread(self.engine.explain, query, id, **options)
 
-    async def judge(self, query: str, **said: Any) -> Sequence[Judgement]:
-        return await asyncio.to_thread(self.engine.judge, query, **said)
-
-    async def judgements(self, **where: Any) -> Sequence[Judgement]:
-        return await asyncio.to_thread(self.engine.judgements, **where)
-
-    async def unjudge(self, *judgements: Judgement) -> int:
-        return await asyncio.to_thread(self.engine.unjudge, *judgements)
+    async def judge(self, query: str, **judgements: Any) -> Sequence[Judgement]:
+        return await asyncio.to_thread(self.engine.judge, query, **judgements)
 
     async def get(self, id: str) -> Memory:
         return await asyncio.to_thread(self.engine.get, id)
@@ -86,53 +104,23 @@ class AsyncEngine:
     async def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
         return await asyncio.to_thread(self.engine.list, scope, cursor=cursor, limit=limit)
 
-    async def update(self, id: str, **changes: Any) -> Memory:
-        return await asyncio.to_thread(self.engine.update, id, **changes)
-
-    async def forget(self, *ids: str, **options: Any) -> int:
-        return await asyncio.to_thread(self.engine.forget, *ids, **options)
-
-    async def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
-        return await asyncio.to_thread(self.engine.forget_scope, scope, confirm=confirm)
-
     async def stats(self) -> Stats:
         return await asyncio.to_thread(self.engine.stats)
 
-    async def sessions(self, **where: Any) -> Sequence[Session]:
-        return await asyncio.to_thread(self.engine.sessions, **where)
+    async def sessions(self, **scope: Any) -> Sequence[Session]:
+        return await asyncio.to_thread(self.engine.sessions, **scope)
 
-    async def projects(self, **where: Any) -> Sequence[Project]:
-        return await asyncio.to_thread(self.engine.projects, **where)
-
-    async def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
-        return await asyncio.to_thread(self.engine.move_session, session, project=project, profile=profile)
+    async def projects(self, **scope: Any) -> Sequence[Project]:
+        return await asyncio.to_thread(self.engine.projects, **scope)
 
     async def profiles(self) -> Sequence[Profile]:
         return await asyncio.to_thread(self.engine.profiles)
 
-    async def timeline(self, **where: Any) -> Timeline:
-        return await asyncio.to_thread(self.engine.timeline, **where)
+    async def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
+        return await asyncio.to_thread(self.engine.move_session, session, project=project, profile=profile)
 
-    async def keep_tuning(self, parameters: Mapping[str, Any], **options: Any) -> Tuning:
-        return await asyncio.to_thread(self.engine.keep_tuning, parameters, **options)
-
-    async def tuning_history(self) -> Sequence[Change]:
-        return await asyncio.to_thread(self.engine.tuning_history)
-
-    async def undo_tuning(self, id: int | None = None, **options: Any) -> Tuning:
-        return await asyncio.to_thread(self.engine.undo_tuning, id, **options)
-
-    async def create_token(self, **options: Any) -> tuple[Token, str]:
-        return await asyncio.to_thread(self.engine.create_token, **options)
-
-    async def token(self, secret: str) -> Token | None:
-        return await asyncio.to_thread(self.engine.token, secret)
-
-    async def tokens(self) -> Sequence[Token]:
-        return await asyncio.to_thread(self.engine.tokens)
-
-    async def revoke_token(self, id: str) -> Token:
-        return await asyncio.to_thread(self.engine.revoke_token, id)
+    async def timeline(self, **options: Any) -> Timeline:
+        return await asyncio.to_thread(self.engine.timeline, **options)
 
     async def import_from(self, path: str | os.PathLike[str], **options: Any) -> Imported:
         return await asyncio.to_thread(self.engine.import_from, path, **options)
@@ -140,11 +128,29 @@ class AsyncEngine:
     async def export_to(self, path: str | os.PathLike[str], **options: Any) -> Exported:
         return await asyncio.to_thread(self.engine.export_to, path, **options)
 
-    async def imports(self) -> Sequence[Run]:
-        return await asyncio.to_thread(self.engine.imports)
+    async def check(self) -> Sequence[str]:
+        return await asyncio.to_thread(self.engine.check)
 
-    async def undo_import(self, run: str, **options: Any) -> Undone:
-        return await asyncio.to_thread(self.engine.undo_import, run, **options)
 
-    async def reembed(self, **options: Any) -> int:
-        return await asyncio.to_thread(self.engine.reembed, **options)
+class Opening:
+    """An engine that is about to be opened, on a worker thread: await it, or use it in `async with`."""
+
+    def __init__(self, open_engine: Callable[[], Engine]) -> None:
+        self._open_engine = open_engine
+        self._opened: AsyncEngine | None = None
+
+    async def _open(self) -> AsyncEngine:
+        self._opened = AsyncEngine(await asyncio.to_thread(self._open_engine))
+        return self._opened
+
+    def __await__(self) -> Generator[Any, None, AsyncEngine]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncEngine:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.close()

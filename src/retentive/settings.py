@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -92,9 +93,21 @@ class Settings(BaseModel):
     upstream: UpstreamSettings = UpstreamSettings()
     tuning: dict[str, Any] = Field(default_factory=dict, description="Parameters that differ from the store's tuning.")
 
-    def tuned(self, kept: Mapping[str, Any]) -> Tuning:
-        """The tuning in force: the parameters kept in the store, over which those set here go."""
-        return parse_tuning({**kept, **self.tuning})
+    @property
+    def public_store(self) -> str:
+        """The address of the store, without any password."""
+        return public_address(self.store)
+
+    def tuned(self, saved: Mapping[str, Any]) -> Tuning:
+        """The tuning in effect: the parameters set here, over those saved in the store."""
+        return parse_tuning({**saved, **self.tuning})
+
+
+def public_address(address: str) -> str:
+    """An address with every password in it hidden."""
+    hidden = re.sub(r"://([^:/@?]*):[^@/]*@", r"://\1:***@", address)
+    hidden = re.sub(r"%3A%2F%2F([^&]*?)(?::|%3A)[^&]*?(?:@|%40)", r"%3A%2F%2F\1:***@", hidden, flags=re.IGNORECASE)
+    return re.sub(r"([?&][a-z_]*(?:password|key|token)=)[^&]*", r"\1***", hidden, flags=re.IGNORECASE)
 
 
 def load_settings(

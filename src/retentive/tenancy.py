@@ -1,7 +1,7 @@
-"""`Confined`: the verbs of an engine inside one profile, and one project if that is wished.
+"""`ProfileView`: the verbs of an engine, limited to one profile or to one project of it.
 
-This is the wall that every surface for others stands behind. Through it nothing of another profile can be read,
-changed, forgotten or even told from what does not exist; there is no argument that names another profile.
+Every surface for other people uses it. Through a view, memories of another profile cannot be read, changed or deleted, and
+cannot be told from memories that do not exist: the scope is passed into the store, and no argument names another profile.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
-from retentive.engine import Asked, Engine
+from retentive.engine import Engine, QueryOptions
 from retentive.errors import Invalid, NotFound
 from retentive.models import (
     Explanation,
@@ -21,16 +21,18 @@ from retentive.models import (
     Page,
     Profile,
     Project,
+    Query,
     Recall,
+    Scope,
     Session,
     Timeline,
     TimelineBy,
 )
-from retentive.pipeline.remember import check_name
+from retentive.pipeline.remember import MemoryChanges, check_name
 
 
 class ProfileView:
-    """An engine of which only one profile, or one project of it, is there."""
+    """An engine limited to one profile, or to one project of it."""
 
     def __init__(self, engine: Engine, profile: str, *, project: str | None = None) -> None:
         check_name("profile", profile)
@@ -38,40 +40,44 @@ class ProfileView:
         self.engine = engine
         self.profile = profile
         self.project = project
+        self.within = Scope(profile, project)
 
     def remember(self, drafts: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None) -> Sequence[Memory]:
-        """The memories as stored, all of them or none; `once` names the write, so that it may be sent again."""
+        """Store memories and return them, all or none."""
         placed = []
         for draft in drafts:
-            self._refuse_other(draft.get("profile"))
-            placed.append({**draft, "profile": self.profile, "project": self._home(draft.get("project"))})
-        return self.engine.remember_many(placed, idempotency_key=self._named(idempotency_key))
+            self._check_profile(draft.get("profile"))
+            placed.append({**draft, "profile": self.profile, "project": self._project(draft.get("project"))})
+        return self.engine.remember_many(placed, idempotency_key=self._key(idempotency_key))
 
-    def recall(self, query: str, *, record_use: bool = True, **asked: Unpack[Asked]) -> Recall:
-        """The memories that answer a query, best first, with why."""
-        return self.engine.recall(query, profile=self.profile, record_use=record_use, **self._at_home(asked))
+    def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
+        """Build a query in this profile; see `Engine.query`."""
+        self._check_profile(options.get("profile"))
+        options["profile"] = self.profile
+        options["project"] = self._project(options.get("project"))
+        return self.engine.query(text, **options)
 
-    def explain(self, query: str, id: str, **asked: Unpack[Asked]) -> Explanation:
-        """Why a memory ranks where it does for a query, or why it does not appear."""
-        self.get(id)
-        return self.engine.explain(query, id, profile=self.profile, **self._at_home(asked))
+    def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
+        """Find the memories that answer a query, best first, with the reasons."""
+        return self.engine.recall(self._to_query(query, options), record_use=record_use)
+
+    def explain(
+        self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]
+    ) -> Explanation:
+        """Explain why a memory ranks where it does for a query, or why it does not appear."""
+        return self.engine.explain(self._to_query(query, options), id, within=within or self.within)
 
     def get(self, id: str) -> Memory:
-        """The memory of that id."""
-        memory = self.engine.get(id)
-        if memory.profile != self.profile or self.project not in (None, memory.project):
-            raise NotFound(f"there is no memory {id}")
-        return memory
+        """Return a memory."""
+        return self.engine.get(id, within=self.within)
 
-    def update(self, id: str, *, idempotency_key: str | None = None, **changes: Any) -> Memory:
-        """The memory with some fields changed."""
-        self.get(id)
-        return self.engine.update(id, idempotency_key=self._named(idempotency_key), **changes)
+    def update(self, id: str, *, idempotency_key: str | None = None, **changes: Unpack[MemoryChanges]) -> Memory:
+        """Change some fields of a memory and return it."""
+        return self.engine.update(id, within=self.within, idempotency_key=self._key(idempotency_key), **changes)
 
-    def forget(self, *ids: str, idempotency_key: str | None = None) -> int:
-        """How many of these memories there were; they are gone for good."""
-        seen = [id for id in dict.fromkeys(ids) if self._there(id)]
-        return self.engine.forget(*seen, idempotency_key=self._named(idempotency_key), asked=ids)
+    def forget(self, *ids: str, idempotency_key: str | None = None) -> Sequence[str]:
+        """Delete memories for good and return the ids of those that existed."""
+        return self.engine.forget(*ids, within=self.within, idempotency_key=self._key(idempotency_key))
 
     def forget_scope(
         self,
@@ -81,12 +87,12 @@ class ProfileView:
         kinds: Sequence[Kind] | None = None,
         confirm: bool = False,
     ) -> int:
-        """How many memories there were in exactly this scope; they are gone for good.
+        """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
 
-        A session stands for itself alone here, never for its project. Nothing is done without `confirm`.
+        A session stands for itself alone here, never for its project.
         """
         scope = self.engine.scope(
-            project=self._home(project), session=session, only_session=True, kinds=kinds, profile=self.profile
+            project=self._project(project), session=session, only_session=True, kinds=kinds, profile=self.profile
         )
         return self.engine.forget_scope(scope, confirm=confirm)
 
@@ -100,9 +106,9 @@ class ProfileView:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page:
-        """Memories, newest first, and where to go on."""
+        """Return one page of memories, newest first."""
         scope = self.engine.scope(
-            project=self._home(project),
+            project=self._project(project),
             session=session,
             only_session=only_session,
             kinds=kinds,
@@ -111,28 +117,28 @@ class ProfileView:
         return self.engine.list(scope, cursor=cursor, limit=limit)
 
     def sessions(self, *, project: str | None = None) -> Sequence[Session]:
-        """The sessions, or those of one project."""
-        return self.engine.sessions(project=self._home(project), profile=self.profile)
+        """Return the sessions, or those of one project."""
+        return self.engine.sessions(project=self._project(project), profile=self.profile)
 
     def projects(self) -> Sequence[Project]:
-        """The projects."""
+        """Return the projects."""
         found = self.engine.projects(profile=self.profile)
         return [project for project in found if self.project in (None, project.name)]
 
     def move_session(self, session: str, *, project: str | None) -> Session:
-        """The session in its new project, or in none, with all its memories."""
+        """Move a session with all its memories to another project, or out of its project."""
         if self.project is not None:
-            raise Invalid(f"sessions cannot leave project '{self.project}' from here")
+            raise Invalid(f"sessions cannot be moved out of project '{self.project}' by this caller")
         return self.engine.move_session(session, project=project, profile=self.profile)
 
-    def counted(self) -> Profile:
-        """How much there is in the profile."""
+    def counts(self) -> Profile:
+        """Return how many projects, sessions and memories the profile has."""
         found = (profile for profile in self.engine.profiles() if profile.name == self.profile)
         return next(found, Profile(self.profile, 0, 0, 0))
 
     def timeline(self, *, project: str | None = None, by: TimelineBy | None = None) -> Timeline:
-        """Memories by kind over time."""
-        return self.engine.timeline(project=self._home(project), profile=self.profile, by=by)
+        """Return the number of memories by kind over time."""
+        return self.engine.timeline(project=self._project(project), profile=self.profile, by=by)
 
     def judge(
         self,
@@ -143,40 +149,39 @@ class ProfileView:
         project: str | None = None,
         asked_at: datetime | str | None = None,
     ) -> Sequence[Judgement]:
-        """What was said of memories as answers to a query."""
+        """Store relevance judgements of memories for a query."""
         return self.engine.judge(
-            query, good=good, bad=bad, project=self._home(project), asked_at=asked_at, profile=self.profile
+            query, good=good, bad=bad, project=self._project(project), asked_at=asked_at, profile=self.profile
         )
 
     def judgements(self, *, project: str | None = None) -> Sequence[Judgement]:
-        """What was judged."""
-        return self.engine.judgements(project=self._home(project), profile=self.profile)
+        """Return the relevance judgements."""
+        return self.engine.judgements.list(project=self._project(project), profile=self.profile)
 
     def unjudge(self, *judgements: Judgement) -> int:
-        """How many of these judgements there were; they are gone."""
+        """Remove relevance judgements and return how many existed."""
         for judgement in judgements:
-            self._refuse_other(judgement.profile)
-        return self.engine.unjudge(*judgements)
+            self._check_profile(judgement.profile)
+        return self.engine.judgements.remove(*judgements)
 
-    def _named(self, idempotency_key: str | None) -> str | None:
-        """The name of a write, spelled so that no profile's name and key together read as another's."""
+    def _key(self, idempotency_key: str | None) -> str | None:
+        """The idempotency key with the profile, encoded so that two profiles' keys are never equal."""
         return None if idempotency_key is None else json.dumps([self.profile, idempotency_key])
 
-    def _there(self, id: str) -> bool:
-        try:
-            self.get(id)
-        except NotFound:
-            return False
-        return True
-
-    def _refuse_other(self, profile: str | None) -> None:
+    def _check_profile(self, profile: str | None) -> None:
         if profile not in (None, self.profile):
             raise NotFound(f"there is no profile '{profile}' for this caller")
 
-    def _at_home(self, asked: Asked) -> Asked:
-        return {**asked, "project": self._home(asked.get("project"))}
+    def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
+        if isinstance(query, str):
+            return self.query(query, **options)
+        self._check_profile(query.scope.profile)
+        self._project(query.scope.project)
+        if self.project is not None and query.scope.project is None:
+            raise NotFound("this query is not limited to the project of this caller")
+        return query
 
-    def _home(self, project: str | None) -> str | None:
+    def _project(self, project: str | None) -> str | None:
         if self.project is not None and project not in (None, self.project):
             raise NotFound(f"there is no project '{project}' for this caller")
         return self.project or project

@@ -97,7 +97,7 @@ class Story:
             self._stack.callback(engine.close)
             model = self._stack.enter_context(model_server())
             self._url = self._stack.enter_context(chat_service(engine, model.url))
-            self._names["_secret"] = engine.create_token(access="admin")[1]
+            self._names["_secret"] = engine.tokens.create(access="admin")[1]
         return self._url
 
     def _command(self, line: str, code: int) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.evaluation.cached_ranker import ranking_again
+from retentive.evaluation.cached_ranker import cached_ranker
 from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet, Pool
 from retentive.evaluation.run import ask
 from retentive.evaluation.search_space import GRID, differences, steps
@@ -19,7 +19,8 @@ from retentive.evaluation.sensitivity import responses, responses_svg
 from retentive.evaluation.tune import folds, tune
 from retentive.models import Memory, Model
 from retentive.ranking import PRESETS, Tuning
-from retentive.stores import Vector, open_store
+from retentive.stores import open_store
+from retentive.stores.base import Vector
 from tests.conftest import NOW
 
 PRESENT = Tuning(keyword_weight=0.3, pool_floor=20)
@@ -103,7 +104,7 @@ def test_parameters_that_gain_nothing_are_left_as_they_are(engine):
 
 
 def test_ranking_again_gives_what_a_recall_gives(engine):
-    rank = ranking_again(engine, now=NOW)
+    rank = cached_ranker(engine, now=NOW)
 
     for query in judged(engine).queries[::8]:
         for tuning in PRESETS.values():
@@ -113,7 +114,7 @@ def test_ranking_again_gives_what_a_recall_gives(engine):
 
 @pytest.mark.parametrize("parameter", GRID)
 def test_every_step_of_a_parameter_ranks_as_a_recall_does(engine, parameter):
-    rank = ranking_again(engine, now=NOW)
+    rank = cached_ranker(engine, now=NOW)
     present = Tuning(fusion="rrf") if parameter == "rrf_k" else Tuning()
     tunings = list(steps(parameter, present))
 

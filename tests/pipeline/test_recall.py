@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from retentive import Invalid, Unavailable
-from retentive.models import Model
-from retentive.pipeline.recall import Query, recall
+from retentive.models import Model, Query
+from retentive.pipeline.recall import recall
 from retentive.stores import open_store
+from retentive.stores.sqlite.search import SqliteSearch
 from tests.conftest import NOW
 
 
@@ -89,10 +90,10 @@ def test_weight_0_runs_neither_the_search_nor_the_embedder(open_engine):
     assert engine.recall("zebra", tuning={"semantic_weight": 0}).hits == ()
 
 
-def test_weight_0_for_words_does_not_ask_the_word_index(open_engine, monkeypatch):
+def test_keyword_weight_0_does_not_search_the_keyword_index(open_engine, monkeypatch):
     engine = open_engine(Counting())
     engine.remember("apples and pears")
-    monkeypatch.setattr(engine._store, "search_words", lambda *_, **__: pytest.fail("the word index was asked"))
+    monkeypatch.setattr(SqliteSearch, "keyword", lambda *_: pytest.fail("the keyword index was searched"))
 
     assert len(engine.recall("apples", tuning={"keyword_weight": 0}).hits) == 1
 
@@ -121,7 +122,7 @@ def test_an_embedder_that_is_down_loses_no_write_and_no_recall(open_engine):
     assert answer.degraded == "keyword-only"
     assert "connection refused" in answer.degraded_reason
     embedder.failure = None
-    assert engine.reembed() == 1
+    assert engine.embeddings.reembed() == 1
     assert engine.recall("pears", tuning="semantic-only").hits[0].id == stored.id
 
 
@@ -136,7 +137,7 @@ def test_an_embedder_that_hangs_is_not_waited_for(tmp_path):
     stored = engine.remember("apples and pears")
     embedder.released = threading.Event()
     with ThreadPoolExecutor(2) as threads:
-        query = Query("pears", engine.scope(), engine.tuned(), 10, NOW)
+        query = Query("pears", engine.scope(), engine.tuning.current(), NOW)
         answer = recall(query, store, lambda: embedder, threads, embed_seconds=0.05)
         embedder.released.set()
 
@@ -157,7 +158,7 @@ def test_vectors_of_another_model_of_the_same_dimension_are_never_mixed_in(open_
     assert (answer.degraded, ids(answer)) == ("keyword-only", [old.id])
     assert "retentive reembed" in answer.degraded_reason
     assert second.stats().unembedded == 1
-    assert second.reembed() == 2
+    assert second.embeddings.reembed() == 2
     assert second.recall("apples").degraded is None
     assert {old.id, new.id} == set(ids(second.recall("fruit", tuning="semantic-only")))
     assert first.recall("apples").degraded == "keyword-only"
@@ -165,7 +166,7 @@ def test_vectors_of_another_model_of_the_same_dimension_are_never_mixed_in(open_
 
 
 def test_re_embedding_that_is_broken_off_goes_on_where_it_stopped(open_engine, monkeypatch):
-    monkeypatch.setattr("retentive.pipeline.reembed.BATCH", 2)
+    monkeypatch.setattr("retentive.pipeline.embeddings.BATCH", 2)
     open_engine(Counting(fingerprint="a" * 64)).remember_many([{"text": f"apple {at}"} for at in range(7)])
     embedder = Counting(fingerprint="b" * 64)
     engine = open_engine(embedder)
@@ -177,12 +178,12 @@ def test_re_embedding_that_is_broken_off_goes_on_where_it_stopped(open_engine, m
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.reembed(progress=stop)
+        engine.embeddings.reembed(progress=stop)
 
     assert engine.recall("apple").degraded == "keyword-only"
     assert open_engine(Counting(fingerprint="a" * 64)).recall("apple").degraded is None
-    assert engine.count_unembedded() == 3
-    assert engine.reembed() == 3
+    assert engine.embeddings.count_missing() == 3
+    assert engine.embeddings.reembed() == 3
     assert engine.recall("apple").degraded is None
 
 
@@ -282,7 +283,7 @@ def test_a_preset_a_parameter_and_a_whole_tuning_are_for_one_recall_alone(engine
 
     assert both == pytest.approx(1 / 61 + 1 / 61)
     assert engine.recall("apples", tuning="steep-rrf").hits[0].score == pytest.approx(1 / 5 + 1 / 5)
-    assert engine.tuned().fusion == "full"
+    assert engine.tuning.current().fusion == "full"
     with pytest.raises(Invalid, match="no preset"):
         engine.recall("apples", tuning="nonsense")
     with pytest.raises(Invalid, match="no parameter"):
@@ -300,7 +301,7 @@ def test_the_same_query_gives_the_same_answer(engine):
 def test_a_vector_of_the_callers_own_is_checked_and_brought_to_length_1(open_engine):
     engine = open_engine(Counting())
     engine.remember("apples")
-    own = engine.embedder().embed(["apples"])[0]
+    own = engine.embeddings.embedder().embed(["apples"])[0]
 
     assert engine.recall("x", vector=list(own * 7), tuning="semantic-only").hits[0].score == pytest.approx(1, abs=1e-3)
     for wrong in ([1.0, 2.0], [0.0] * 4, [float("nan")] * 4, [[1.0] * 4]):

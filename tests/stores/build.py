@@ -1,15 +1,17 @@
-"""Memories, vectors and queries to a store in one line each, so that a test shows only what it is about."""
+"""Memories, vectors, queries and searches in one line each, so that a test shows only what it is about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from retentive.models import Memory, Model, Scope
-from retentive.stores import Found, Record, Store, Vector
+from retentive.models import KINDS, Candidate, Memory, Model, Query, Scope
+from retentive.ranking import Tuning
+from retentive.stores.base import Record, Searchable, Store, Vector
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 DIMENSION = 16
@@ -20,12 +22,12 @@ HERE = Scope()
 
 
 def id_of(number: int) -> str:
-    """Ids that grow with their numbers, as UUIDs of version 7 grow with time."""
+    """Return an id that sorts as its number does, as UUIDs of version 7 sort by time."""
     return f"01900000-0000-7000-8000-{number:012d}"
 
 
 def memory(number: int, text: str | None = None, **fields: Any) -> Memory:
-    """A memory that says something no other one says."""
+    """A memory whose text no other number has."""
     return Memory(id_of(number), f"note number{number}" if text is None else text, fields.pop("created", NOW), **fields)
 
 
@@ -34,7 +36,7 @@ def record(number: int, text: str | None = None, *, vectors: Vector | None = Non
 
 
 def embedded(number: int, text: str | None = None, **fields: Any) -> Record:
-    """A memory with a vector of its own."""
+    """A record with a vector that no other number has."""
     return record(number, text, vectors=rows(vector(number)), **fields)
 
 
@@ -43,7 +45,7 @@ def rows(*vectors: Vector) -> Vector:
 
 
 def vector(seed: int) -> Vector:
-    """A unit vector like no other."""
+    """A unit vector that no other seed gives."""
     return unit(np.random.default_rng(seed).standard_normal(DIMENSION))
 
 
@@ -61,19 +63,70 @@ def unit(numbers: Any) -> Vector:
     return row / np.linalg.norm(row)
 
 
-def ids(store: Store, found: Iterable[Found]) -> list[str]:
-    """The ids of what a search found, in its order."""
-    keys = [one.key for one in found]
-    memories = store.fetch(keys)
-    return [memories[key].id for key in keys]
+def make_query(
+    text: str = "",
+    scope: Scope = HERE,
+    *,
+    limit: int = 10,
+    exclude: Iterable[str] = (),
+    vector: Vector | None = None,
+    **tuning: Any,
+) -> Query:
+    """Return a query all of whose terms retrieve candidates, however common, unless `common_words` is given."""
+    return Query(text, scope, Tuning(**{"common_words": 1.0, **tuning}), NOW, limit, tuple(exclude), vector)
 
 
-def by_words(store: Store, query: str, scope: Scope = HERE, *, limit: int = ALL, **options: Any) -> list[str]:
-    return ids(store, store.search_words(query, scope, limit=limit, **options))
+def find_keyword(
+    store: Searchable, text: str, scope: Scope = HERE, *, limit: int = ALL, **options: Any
+) -> Sequence[Candidate]:
+    """Return the candidates of the keyword retriever; the options are those of `make_query`."""
+    with store.open_search(make_query(text, scope, **options)) as search:
+        return search.keyword(limit).candidates
 
 
-def by_vector(store: Store, asked: Vector, scope: Scope = HERE, *, limit: int = ALL, **options: Any) -> list[str]:
-    return ids(store, store.search_vectors(asked, scope, limit=limit, **options))
+def find_nearest(
+    store: Searchable, vector: Vector, scope: Scope = HERE, *, limit: int = ALL, **options: Any
+) -> Sequence[Candidate]:
+    """Return the candidates of the semantic retriever; the options are those of `make_query`."""
+    with store.open_search(make_query("", scope, **options)) as search:
+        return search.nearest(vector, limit).candidates
+
+
+def ids_of(candidates: Iterable[Candidate]) -> list[str]:
+    return [candidate.memory.id for candidate in candidates]
+
+
+def scores_by_id(candidates: Iterable[Candidate]) -> dict[str, float]:
+    return {candidate.memory.id: candidate.score for candidate in candidates}
+
+
+def keyword_ids(store: Searchable, text: str, scope: Scope = HERE, *, limit: int = ALL, **options: Any) -> list[str]:
+    return ids_of(find_keyword(store, text, scope, limit=limit, **options))
+
+
+def nearest_ids(
+    store: Searchable, vector: Vector, scope: Scope = HERE, *, limit: int = ALL, **options: Any
+) -> list[str]:
+    return ids_of(find_nearest(store, vector, scope, limit=limit, **options))
+
+
+def keyword_scores(store: Searchable, text: str, ids: Sequence[str], scope: Scope = HERE) -> Mapping[str, float]:
+    """Return the keyword score of any memories."""
+    with store.open_search(make_query(text, scope)) as search:
+        return search.scores(ids).keyword
+
+
+def semantic_scores(store: Searchable, vector: Vector, ids: Sequence[str]) -> Mapping[str, float]:
+    """Return the semantic score of any memories."""
+    with store.open_search(make_query()) as search:
+        search.nearest(vector, 1)
+        return search.scores(ids).semantic
+
+
+def first_vectors(store: Searchable, ids: Sequence[str]) -> Mapping[str, Vector]:
+    """Return the vector of each memory's first part."""
+    with store.open_search(make_query()) as search:
+        return search.vectors(ids)
 
 
 def listed(store: Store, scope: Scope = HERE) -> list[str]:
@@ -81,11 +134,39 @@ def listed(store: Store, scope: Scope = HERE) -> list[str]:
 
 
 def everything(store: Store, *profiles: str) -> list[object]:
-    """All that can be seen of a store from outside, to tell whether a call has changed anything."""
+    """All that a caller can read from a store, to tell whether a call has changed anything."""
     seen: list[object] = [store.model(), store.check()]
     for profile in profiles or ("default",):
         page = store.list(Scope(profile), limit=ALL).memories
-        words = {one.id for one in page} - set(by_words(store, "note", Scope(profile)))
-        nearest = by_vector(store, vector(0), Scope(profile))
+        words = {one.id for one in page} - set(keyword_ids(store, "note", Scope(profile)))
+        nearest = nearest_ids(store, vector(0), Scope(profile))
         seen += [page, words, nearest, store.sessions(profile), store.projects(profile)]
     return seen
+
+
+PROJECT_OF_SESSION = {"a": "p", "b": "p", "c": "q", "d": None, "e": None}
+
+
+def scoped_memories() -> list[Record]:
+    """Each combination of profile, kind and container once; some sessions of ada do not exist for bob."""
+    homes: list[tuple[str | None, str | None]] = [(None, None), ("p", None), ("q", None)]
+    homes += [(project, session) for session, project in PROJECT_OF_SESSION.items()]
+    chosen = list(product(("ada", "bob"), KINDS, homes))
+    chosen = [one for one in chosen if one[:1] != ("bob",) or one[2][1] not in ("c", "e")]
+    return [
+        embedded(number, profile=profile, kind=kind, project=project, session=session)
+        for number, (profile, kind, (project, session)) in enumerate(chosen)
+    ]
+
+
+def fill(store: Store) -> None:
+    """Add 121 memories of few topics in five sessions, one of them without a vector."""
+    texts = ["green tea", "black tea with milk", "coffee", "the deploy failed", "milk", "who drinks tea?"]
+    store.add(
+        [
+            embedded(number, f"{texts[number % 6]} {number}", session=f"s{number % 5}", speaker="AB"[number % 2])
+            for number in range(120)
+        ],
+        model=MODEL,
+    )
+    store.add([record(500, "tea without a vector", occurred=NOW - timedelta(days=1))], model=None)

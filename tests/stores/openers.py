@@ -1,4 +1,7 @@
-"""How each store is opened for a test; the contract runs over all of them."""
+"""How each store is opened for a test. The contract tests run on all of them.
+
+A store's own modules are imported when it is opened, so that tests of one store do not depend on another.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +15,19 @@ from uuid import uuid4
 from qdrant_client import QdrantClient
 from qdrant_client.common import client_warnings
 
-from retentive.stores import Store, open_store
+from retentive.stores import open_store
+from retentive.stores.base import Store
 from retentive.stores.in_memory import InMemoryStore
-from retentive.stores.qdrant import QdrantStore
-from retentive.stores.qdrant.address import Address, parse_address
-from retentive.stores.qdrant.connection import connect
-from retentive.stores.qdrant.sparse import MEAN_LENGTH
-from tests.stores import postgres_server
-from tests.stores.qdrant_edge import open_edge
 
 QDRANT_SERVER = os.environ.get("RETENTIVE_TEST_QDRANT", "")
 """A server to run the contract on as well, such as qdrant+http://127.0.0.1:6333; `edge` for the engine in process."""
 
 
 class LocalQdrant(QdrantClient):
-    """The client's own engine, for one thread at a time: unlike a server it takes no two requests at once."""
+    """The engine inside qdrant-client, with a lock: unlike a server it cannot answer two requests at once."""
 
     def __init__(self) -> None:
-        # It has no indexes, compares everything with everything, and says so; what is asked for, test_qdrant.py sees.
+        # It has no indexes and warns about it; test_qdrant.py checks what the store requests.
         client_warnings.SEEN_MESSAGES |= {
             "create-local-payload-indexes",
             "local_query_points_search_params_ignored",
@@ -49,39 +47,63 @@ class LocalQdrant(QdrantClient):
         return one_at_a_time
 
 
-class OnServer(QdrantStore):
-    """A store on a real server, of which nothing is left when it is closed."""
+def open_postgres(_: Path) -> Store:
+    from tests.stores import postgres_server
 
-    def __init__(self, address: Address) -> None:
-        self._prefix = f"test_{uuid4().hex[:12]}"
-        super().__init__(connect(address), prefix=self._prefix, settings=address.settings, place=address.url)
+    return open_store(postgres_server.address())
 
-    def close(self) -> None:
-        client = self._connection._client
-        for one in client.get_collections().collections:
-            if one.name.startswith(f"{self._prefix}_"):
-                client.delete_collection(one.name)
-        super().close()
+
+def open_local_qdrant(_: Path) -> Store:
+    from retentive.stores.qdrant import QdrantStore
+
+    return QdrantStore(LocalQdrant())
+
+
+def open_qdrant_edge(folder: Path) -> Store:
+    from tests.stores.qdrant_edge import open_edge
+
+    return open_edge(folder)
+
+
+def open_qdrant_server(_: Path) -> Store:
+    """Open a store on a real server that deletes its collections when it is closed."""
+    from retentive.stores.qdrant import QdrantStore
+    from retentive.stores.qdrant.address import parse_address
+    from retentive.stores.qdrant.connection import connect
+
+    address = parse_address(QDRANT_SERVER, os.environ)
+    client, prefix = connect(address), f"test_{uuid4().hex[:12]}"
+
+    class TemporaryStore(QdrantStore):
+        def close(self) -> None:
+            for one in client.get_collections().collections:
+                if one.name.startswith(f"{prefix}_"):
+                    client.delete_collection(one.name)
+            super().close()
+
+    return TemporaryStore(client, prefix=prefix, settings=address.settings, place=address.url)
 
 
 # A further store is one more line here.
 OPENERS: dict[str, Callable[[Path], Store]] = {
     "sqlite": lambda folder: open_store(str(folder / "memories.db")),
     "memory": lambda _: open_store("memory://"),
-    "postgres": lambda _: open_store(postgres_server.address()),
-    "qdrant": lambda _: QdrantStore(LocalQdrant()),
+    "postgres": open_postgres,
+    "qdrant": open_local_qdrant,
 }
 if QDRANT_SERVER == "edge":
-    OPENERS["qdrant-edge"] = open_edge
+    OPENERS["qdrant-edge"] = open_qdrant_edge
 elif QDRANT_SERVER:
-    OPENERS["qdrant-server"] = lambda _: OnServer(parse_address(QDRANT_SERVER, os.environ))
+    OPENERS["qdrant-server"] = open_qdrant_server
 
-TWINS: dict[str, Callable[[], InMemoryStore]] = {
-    name: lambda: InMemoryStore(mean_length=MEAN_LENGTH) for name in OPENERS if name.startswith("qdrant")
-}
-"""What a store is compared with, where that is not the store in memory as it is."""
+WITH_SNAPSHOTS = [name for name in OPENERS if not name.startswith("qdrant")]
+"""The stores whose searches read one snapshot; Qdrant has no transactions."""
 
 
-def twin_of(name: str) -> InMemoryStore:
-    """The store in memory that shows what the store of this name has to show."""
-    return TWINS.get(name, InMemoryStore)()
+def reference_for(name: str) -> InMemoryStore:
+    """Return an empty store in memory that scores as the store of this name does."""
+    if not name.startswith("qdrant"):
+        return InMemoryStore()
+    from retentive.stores.qdrant.sparse import MEAN_LENGTH
+
+    return InMemoryStore(mean_length=MEAN_LENGTH)

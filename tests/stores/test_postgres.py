@@ -16,13 +16,13 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retentive.stores.at_once import Asked, AtOnce
 
 from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
 from retentive.models import Memory, Model, Scope
 from retentive.pipeline.recall import Query, recall
 from retentive.ranking import Tuning
 from retentive.stores import Record, Store, open_store, public_address
-from retentive.stores.at_once import Asked, AtOnce
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.postgres import PostgresStore, counts, tending, vector_index
 from retentive.stores.postgres import hybrid_query as recalling_module

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from retentive.stores.at_once import Asked
 
 from retentive.models import Recall, Scope
 from retentive.pipeline.recall import Query, recall
 from retentive.ranking import Tuning
 from retentive.stores import Found
-from retentive.stores.at_once import Asked
 from retentive.stores.postgres import PostgresStore, bm25_extension, recalling, tending
 from retentive.stores.postgres.pools import Connection
 from tests.stores import bm25_stand_in, postgres_server

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from qdrant_client import models as q
+from retentive.stores.at_once import AtOnce
 
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
@@ -18,7 +19,6 @@ from retentive.models import Model, Recall, Scope
 from retentive.pipeline.recall import Query, recall
 from retentive.ranking import Tuning
 from retentive.stores import IdempotencyKey, Record, Store, open_store, public_address
-from retentive.stores.at_once import AtOnce
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.qdrant import QdrantStore, entries, layout, requests, versions, writing
 from retentive.stores.qdrant.address import CollectionSettings, parse_address

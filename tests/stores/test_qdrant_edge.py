@@ -11,10 +11,10 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from retentive.stores.at_once import Asked, Both
 
 from retentive.models import KINDS, Scope
 from retentive.stores import Store
-from retentive.stores.at_once import Asked, Both
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.qdrant import QdrantStore
 from retentive.stores.qdrant.sparse import MEAN_LENGTH

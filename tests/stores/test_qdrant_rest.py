@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from retentive.stores.at_once import Asked, AtOnce
 
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Judgement, Model, Scope
 from retentive.stores import IdempotencyKey, Record, Store, open_store
-from retentive.stores.at_once import Asked, AtOnce
 from tests.stores.build import HERE, NOW, by_words, id_of, listed, memory, record, rows, unit
 from tests.stores.qdrant_rest import Call, StandIn, stand_in
 

@@ -29,7 +29,7 @@ def client(engine: Engine, *, token: str | None = None, **server: Any) -> TestCl
 
 def token(engine: Engine, profile: str = "default", access: Access = "write") -> str:
     """The secret of a new token."""
-    return engine.create_token(profile=profile, access=access)[1]
+    return engine.tokens.create(profile=profile, access=access)[1]
 
 
 @contextmanager

@@ -30,7 +30,7 @@ document = schemathesis.openapi.from_dict(described(), config=schemathesis.Confi
 def service() -> Iterator[dict[str, Any]]:
     """Where the service is, and what lets one in."""
     with Engine(open_store("memory://")) as engine, model_server() as model:
-        _, secret = engine.create_token(access="admin")
+        _, secret = engine.tokens.create(access="admin")
         with chat_service(engine, model.url, server={"require_token": True}) as url:
             yield {"base_url": url, "headers": {"Authorization": f"Bearer {secret}"}}
 

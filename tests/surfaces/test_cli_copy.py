@@ -15,7 +15,8 @@ import pytest
 
 from retentive.cli.copying import shown
 from retentive.models import Scope
-from retentive.stores import Store, open_store
+from retentive.stores import open_store
+from retentive.stores.base import Store
 from retentive.transfer.copying.checkpoint import NOTE
 from tests.stores import postgres_server
 from tests.stores.build import MODEL

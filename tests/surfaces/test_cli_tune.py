@@ -102,7 +102,7 @@ def test_ones_own_judgements_are_tuned_on_in_ones_own_store():
         drafts = [{"text": f"Ticket {code} was closed after the usual checks."} for code in CODES]
         for code, memory in zip(CODES, engine.remember_many(drafts), strict=True):
             engine.judge(f"What became of {code}?", good=[memory.id])
-        engine.keep_tuning({"keyword_weight": 0})
+        engine.tuning.save({"keyword_weight": 0})
 
     done = tune("--mine", "--keep")
 

@@ -143,13 +143,13 @@ def test_through_no_address_can_one_profile_see_change_or_guess_another(method, 
             with Engine(open_store("memory://")) as engine:
                 open_scope(engine, others=others)
                 asking = client(engine, token=token(engine, "me", "admin"))
-                theirs = everything(engine._store, f"{SECRET}-profile")[2:]
-                judged = engine.judgements(profile=f"{SECRET}-profile")
+                theirs = everything(engine.store, f"{SECRET}-profile")[2:]
+                judged = engine.judgements.list(profile=f"{SECRET}-profile")
 
                 answer = asking.request(method, address, **attempt)
 
-                assert everything(engine._store, f"{SECRET}-profile")[2:] == theirs
-                assert engine.judgements(profile=f"{SECRET}-profile") == judged
+                assert everything(engine.store, f"{SECRET}-profile")[2:] == theirs
+                assert engine.judgements.list(profile=f"{SECRET}-profile") == judged
                 answers.append((answer.status_code, seen(answer.text)))
         # Nothing tells a profile that is there from one that is not.
         assert answers[0] == answers[1]
@@ -182,13 +182,13 @@ WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and pat
 def test_whoever_may_only_read_changes_nothing(engine, method, path):
     open_scope(engine, others=False)
     asking = client(engine, token=token(engine, "me", "read"))
-    before = everything(engine._store, "me")
+    before = everything(engine.store, "me")
 
     address = path.replace("{id}", MINE).replace("{name}", "mine")
     refused = asking.request(method, address, **ATTEMPTS[method, path][0])
 
     problem(refused, 403, "not_allowed")
-    assert everything(engine._store, "me") == before
+    assert everything(engine.store, "me") == before
 
 
 @pytest.mark.parametrize(("method", "path"), operations())
@@ -208,11 +208,11 @@ def test_off_loopback_a_token_is_required_whatever_the_settings_say(engine):
 
 
 def test_a_token_that_was_taken_back_lets_nobody_in(engine):
-    made, secret = engine.create_token(access="read")
+    made, secret = engine.tokens.create(access="read")
     asking = client(engine, token=secret)
     assert asking.get("/settings").status_code == 200
 
-    engine.revoke_token(made.id)
+    engine.tokens.revoke(made.id)
 
     problem(asking.get("/settings"), 401, "token_needed")
 
@@ -243,7 +243,7 @@ def test_a_page_from_elsewhere_is_refused_and_changes_nothing(engine, origin):
 
     problem(refused, 403, "not_allowed")
     assert "access-control-allow-origin" not in refused.headers
-    assert engine.kept_tuning() == {}
+    assert engine.tuning.saved() == {}
 
 
 def test_a_page_that_the_settings_name_may_call(engine):

@@ -97,11 +97,11 @@ def test_judgements_are_kept_replaced_listed_and_taken_back(asking, engine):
     judged = {one["memory"]: one["relevance"] for one in asking.get("/v1/judgements").json()["judgements"]}
     assert judged == {good.id: 3, bad.id: 0}
     asking.post("/v1/judgements", json={"query": QUERY, "good": [bad.id]})
-    assert [judgement.relevance for judgement in engine.judgements()] == [3, 1]
+    assert [judgement.relevance for judgement in engine.judgements.list()] == [3, 1]
     named = {"query": QUERY, "memory": bad.id}
     assert asking.request("DELETE", "/v1/judgements", json=named).status_code == 204
     problem(asking.request("DELETE", "/v1/judgements", json=named), 404, "not_found")
-    assert [judgement.memory for judgement in engine.judgements()] == [good.id]
+    assert [judgement.memory for judgement in engine.judgements.list()] == [good.id]
 
 
 def test_what_was_asked_in_a_project_is_judged_there(asking, engine):
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_a_judgement_is_named_and_nothing_is_kept(asking, eng
     answer = asking.post("/v1/judgements", json={"query": QUERY, **filled(body)})
 
     assert wrong_fields(answer) == [field.replace("ID", stored.id)]
-    assert engine.judgements() == []
+    assert engine.judgements.list() == []
 
 
 def test_one_memory_that_is_not_there_leaves_all_unjudged(asking, engine):
@@ -149,7 +149,7 @@ def test_one_memory_that_is_not_there_leaves_all_unjudged(asking, engine):
 
     problem(asking.post("/v1/judgements", json={"query": QUERY, "good": good}), 404, "not_found")
 
-    assert engine.judgements() == []
+    assert engine.judgements.list() == []
 
 
 def test_the_timeline_counts_the_profiles_own_memories_by_kind(engine):

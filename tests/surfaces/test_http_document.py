@@ -57,7 +57,7 @@ def test_every_example_works_as_it_is_shown(method, path, body):
         for query in ("What can Ana not eat?", *(f"query {number}?" for number in range(9))):
             engine.judge(query, good=[EXAMPLE_ID])
         for weight in (1, 2, 3):
-            engine.keep_tuning({"keyword_weight": weight})
+            engine.tuning.save({"keyword_weight": weight})
         address = path.replace("{id}", EXAMPLE_ID).replace("{name}", "2026-05-08")
 
         answer = client(engine).request(method, address, json=body)

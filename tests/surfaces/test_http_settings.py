@@ -41,7 +41,7 @@ def test_both_curl_calls_work_as_they_are_written_on_a_real_server(engine):
             )
             answered = json.loads(done.stdout)
             assert {name: answered[name] for name in expected} == expected
-            assert engine.tuned().keyword_weight == expected["keywordWeight"]
+            assert engine.tuning.current().keyword_weight == expected["keywordWeight"]
 
 
 def test_settings_are_every_parameter_in_camel_case(engine):
@@ -78,7 +78,7 @@ def test_null_takes_a_parameter_back_to_its_default(engine):
     answered = asking.patch("/settings", json={"keywordWeight": None}).json()
 
     assert (answered["keywordWeight"], answered["rrfK"]) == (Tuning().keyword_weight, 9)
-    assert engine.kept_tuning() == {"rrf_k": 9}
+    assert engine.tuning.saved() == {"rrf_k": 9}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_wrong_parameter_is_named_and_nothing_is_changed(engine, body, field):
 
     assert wrong_fields(asking.patch("/settings", json=good)) == [field]
 
-    assert engine.kept_tuning() == {}
+    assert engine.tuning.saved() == {}
     assert asking.get("/settings/history").json() == {"changes": []}
 
 
@@ -135,7 +135,7 @@ def test_a_parameter_that_the_configuration_sets_cannot_be_turned_and_the_answer
         refused = problem(asking.patch("/settings", json={"keywordWeight": 2, "rrfK": 9}), 409, "conflict")
 
         assert refused["detail"].startswith("keywordWeight: set by this service's configuration")
-        assert engine.kept_tuning() == {}
+        assert engine.tuning.saved() == {}
         assert asking.get("/settings").json()["keywordWeight"] == 0.5
         parameters = asking.get("/settings/schema").json()["properties"]
         assert [name for name, parameter in parameters.items() if parameter.get("readOnly")] == ["keywordWeight"]
@@ -161,7 +161,7 @@ def test_changes_are_remembered_with_who_made_them_and_any_can_be_undone(engine)
         (2, {"keywordWeight": 2}),
         (1, {"keywordWeight": 1}),
     ]
-    assert all(change["by"] == f"token {engine.tokens()[0].id}" for change in changes)
+    assert all(change["by"] == f"token {engine.tokens.list()[0].id}" for change in changes)
 
     assert asking.post("/settings/undo").json()["keywordWeight"] == 2
     assert asking.post("/settings/undo", json={"id": 1}).json()["keywordWeight"] == Tuning().keyword_weight
@@ -187,4 +187,4 @@ def test_only_an_administrator_may_turn_parameters(engine, access):
     assert asking.get("/settings").status_code == 200
     problem(asking.patch("/settings", json={"rrfK": 9}), 403, "not_allowed")
     problem(asking.post("/settings/undo"), 403, "not_allowed")
-    assert engine.kept_tuning() == {}
+    assert engine.tuning.saved() == {}

@@ -25,7 +25,7 @@ def judge_things(engine: Engine, profile: str = "default") -> None:
 
 def test_a_tuning_runs_in_the_background_and_gives_its_result_without_keeping_it(engine):
     judge_things(engine)
-    before = engine.tuned()
+    before = engine.tuning.current()
     asking = client(engine)
     assert asking.get("/v1/tune").json() == IDLE
 
@@ -44,7 +44,7 @@ def test_a_tuning_runs_in_the_background_and_gives_its_result_without_keeping_it
     figures = result["heldOut"]["MRR"]
     assert (figures["before"], figures["after"], figures["gain"]) == (1.0, 1.0, 0.0)
     assert figures["gainInterval"] == [0.0, 0.0]
-    assert engine.tuned() == before
+    assert engine.tuning.current() == before
 
 
 def test_one_runs_at_a_time_and_stops_when_it_is_told_to(engine):

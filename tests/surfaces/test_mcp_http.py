@@ -81,7 +81,7 @@ def test_over_real_http_what_is_remembered_is_recalled_in_both_protocols(engine:
 
 
 def test_two_tokens_at_the_same_time_never_see_each_other(engine: Engine):
-    secrets = {name: engine.create_token(profile=name, access="write")[1] for name in ("ana", "ben")}
+    secrets = {name: engine.tokens.create(profile=name, access="write")[1] for name in ("ana", "ben")}
     ids = {name: engine.remember(f"the key of {name}", profile=name).id for name in secrets}
     other = {"ana": "ben", "ben": "ana"}
 
@@ -113,7 +113,7 @@ def test_two_tokens_at_the_same_time_never_see_each_other(engine: Engine):
 
 
 def test_a_token_that_may_only_read_meets_no_writing_tools(engine: Engine):
-    _, secret = engine.create_token(profile="ana", access="read")
+    _, secret = engine.tokens.create(profile="ana", access="read")
 
     async def look(client: Client) -> Any:
         return await client.list_tools(), await client.call_tool("memory_remember", {"text": "x"})
@@ -162,13 +162,13 @@ def test_hosts_and_origins_that_the_settings_allow_are_let_in(engine: Engine):
 
 
 def test_without_the_token_that_is_needed_or_with_a_wrong_one_nobody_comes_in(engine: Engine):
-    token, secret = engine.create_token(profile="ana", access="write")
+    token, secret = engine.tokens.create(profile="ana", access="write")
     with browser(engine, require_token=True) as client:
         none = client.post("/mcp", json=LIST)
         wrong = client.post("/mcp", json=LIST, headers={"Authorization": "Bearer rcl_wrong"})
         right = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}"})
         other = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}", "X-Profile": "ben"})
-        engine.revoke_token(token.id)
+        engine.tokens.revoke(token.id)
         revoked = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}"})
 
     assert [one.status_code for one in (none, wrong, right, other, revoked)] == [401, 401, 200, 403, 401]

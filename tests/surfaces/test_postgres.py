@@ -58,7 +58,7 @@ def test_the_service_serves_it_and_two_services_share_it(address: str):
 def test_an_engine_tells_its_address_without_the_password(address: str):
     with Engine.open(address, embedder="none") as engine:
         assert engine.remember("tea").text == "tea"
-        assert engine.address == address.replace("horse", "***")
+        assert engine.settings.public_store == address.replace("horse", "***")
     store = open_store(address)
     assert store.stats().memories == 1
     store.close()

@@ -51,8 +51,8 @@ def test_a_watcher_hears_of_every_recall_and_its_failure_is_not_the_callers(engi
     def fail(_: Recall) -> None:
         raise ZeroDivisionError
 
-    engine.watch(fail)
-    engine.watch(heard.append)
+    engine.on_recall(fail)
+    engine.on_recall(heard.append)
     engine.remember("apples are red")
 
     answer = engine.recall("apples", record_use=False)
@@ -144,7 +144,7 @@ def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_h
 
 @pytest.mark.parametrize(("access", "status"), [("read", 403), ("write", 403), ("admin", 200)])
 def test_figures_of_all_profiles_are_for_administrators(engine, access, status):
-    _, secret = engine.create_token(profile="ana", access=access)
+    _, secret = engine.tokens.create(profile="ana", access=access)
     asked = client(service(engine, require_token=True))
 
     assert asked.get("/metrics").status_code == 401
@@ -180,7 +180,7 @@ def test_it_is_not_ready_while_it_starts_nor_while_the_store_cannot_be_read(engi
 
 def _ask_about_a_secret(engine: Engine, app: FastAPI) -> str:
     """Requests of every kind that carry a secret in their bodies, queries, paths and headers; gives the token."""
-    _, token = engine.create_token(profile=SECRET, access="write")
+    _, token = engine.tokens.create(profile=SECRET, access="write")
     asked = client(app)
     asked.headers["Authorization"] = f"Bearer {token}"
     asked.post("/v1/memories", json={"text": f"{SECRET} is an island", "session": SECRET})
@@ -208,7 +208,7 @@ def test_a_request_is_a_line_of_json_without_text_queries_or_tokens(engine, caps
     assert lines[0].keys() == {
         "event", "level", "timestamp", "method", "route", "status", "ms", "caller", "request_id",
     }  # fmt: skip
-    assert lines[0]["caller"] == f"token {engine.tokens()[0].id}"
+    assert lines[0]["caller"] == f"token {engine.tokens.list()[0].id}"
     assert lines[2]["problem"] == "invalid"
     assert SECRET not in written
     assert token not in written

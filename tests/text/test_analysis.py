@@ -11,8 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retentive.text.analysis import BM25, MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, index_terms, rare_terms
+from retentive.text.analysis import MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, index_terms
 from retentive.text.analysis import query_terms as terms_asked_for
+from retentive.text.bm25 import BM25, rare_terms
 
 
 def query_terms(text: str) -> list[str]:

@@ -51,7 +51,11 @@ class ByTokenizer:
 def token_counter(engine: Engine) -> TokenCounter:
     """The tokenizer of the engine's embedder where it has one, else an estimate by bytes."""
     try:
-        tokenizer = tokenizer_of(engine.embedder())
+        tokenizer = tokenizer_of(engine.embeddings.embedder())
     except RetentiveError:  # recall says that the embedder is missing; counting goes on without it
         return ByBytes()
-    return ByBytes() if tokenizer is None else ByTokenizer(tokenizer, name=f"the tokenizer of {engine.embedder_name}")
+    return (
+        ByBytes()
+        if tokenizer is None
+        else ByTokenizer(tokenizer, name=f"the tokenizer of {engine.settings.embedder.name}")
+    )

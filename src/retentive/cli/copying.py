@@ -12,8 +12,9 @@ import typer
 
 from retentive.cli.options import EXIT_CODES, common, emit
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.settings import load_settings
-from retentive.stores import Store, open_store, public_address
+from retentive.settings import load_settings, public_address
+from retentive.stores import open_store
+from retentive.stores.base import Store
 from retentive.transfer.copying import Copied, Likeness, Options, Verified, copy_store, finish, verify_stores
 
 _LISTED = 20

@@ -50,7 +50,7 @@ def import_memories(
                 progress=advance,
                 report=tell,
             )
-        problem = engine.embedding_problem() if done.waiting else None
+        problem = engine.embeddings.problem() if done.waiting else None
     emit(ctx, done.to_dict(), lambda: _show(done, report))
     if problem:
         typer.secho(f"warning: {done.waiting:,} stored without a vector: {problem}", fg="yellow", err=True)
@@ -107,7 +107,7 @@ def list_imports(ctx: typer.Context) -> None:
     if ctx.invoked_subcommand:
         return
     with common(ctx).engine() as engine:
-        runs = engine.imports()
+        runs = engine.imports.list()
     emit(ctx, {"imports": [run.to_dict() for run in runs]}, lambda: _show_runs(runs))
 
 
@@ -117,9 +117,9 @@ def undo_import(
 ) -> None:
     """Take back an import as a whole: what it added goes, what was there before stays."""
     with common(ctx).engine() as engine:
-        total = sum(one.added for one in engine.imports() if one.id == run)
+        total = sum(one.added for one in engine.imports.list() if one.id == run)
         with _progress("taking back", lambda: total) as advance:
-            done = engine.undo_import(run, progress=advance)
+            done = engine.imports.undo(run, progress=advance)
     emit(ctx, done.to_dict(), lambda: typer.echo(f"{done.memories:,} memories removed"))
 
 
@@ -127,7 +127,7 @@ def _count(engine: Engine, path: Path, format: str | None) -> int:
     """How many memories are to come, for the bar: reading a file twice costs little beside embedding it."""
     from retentive.transfer.importing.files import choose_format, count_memories
 
-    return count_memories(choose_format(path, format, engine.embedder), path)
+    return count_memories(choose_format(path, format, engine.embeddings.embedder), path)
 
 
 @contextmanager

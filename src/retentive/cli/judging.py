@@ -80,17 +80,17 @@ def _export(ctx: typer.Context, engine: Engine, folder: str, project: str | None
 
 
 def _list(ctx: typer.Context, engine: Engine, project: str | None) -> None:
-    found = engine.judgements(project=project)
+    found = engine.judgements.list(project=project)
     texts = {one.memory: engine.get(one.memory).indexed_text for one in found}
     value = [{**one.to_dict(), "text": texts[one.memory]} for one in found]
     emit(ctx, {"judgements": value}, lambda: _show(found, texts))
 
 
 def _clear(ctx: typer.Context, engine: Engine, query: str, ids: Sequence[str], project: str | None) -> None:
-    gone = engine.unjudge(
+    gone = engine.judgements.remove(
         *(
             one
-            for one in engine.judgements(project=project)
+            for one in engine.judgements.list(project=project)
             if (one.query, one.project) == (query.strip(), project) and one.memory in ids
         )
     )

@@ -44,7 +44,7 @@ def remember(
     id: Annotated[str | None, typer.Option(help="Its UUID; without it one is made.")] = None,
 ) -> None:
     """Store a memory, or many as JSONL."""
-    given = {
+    given: dict[str, Any] = {
         "project": project, "session": session, "kind": kind, "speaker": speaker, "importance": importance,
         "occurred": at, "metadata": _object(metadata), "source": source, "evergreen": evergreen, "id": id,
     }  # fmt: skip
@@ -55,7 +55,7 @@ def remember(
                 raise Invalid("give a text or --jsonl, not both")
             return _remember_file(ctx, engine, jsonl, fields)
         memory = engine.remember(_text(text), **fields)
-        problem = engine.embedding_problem()
+        problem = engine.embeddings.problem()
     _warn(problem)
     emit(ctx, memory.to_dict(), lambda: typer.echo(memory.id))
     return None
@@ -80,7 +80,7 @@ def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict
             some = engine.remember_many(drafts[at : at + BATCH])
             stored.extend(memory.id for memory in some)
             advance(len(some))
-    _warn(engine.embedding_problem())
+    _warn(engine.embeddings.problem())
     emit(ctx, {"stored": len(stored), "ids": stored}, lambda: typer.echo(f"{len(stored)} memories stored"))
 
 
@@ -145,7 +145,7 @@ def update(
     ] = None,
 ) -> None:
     """Change a memory; its words and vector follow its text."""
-    given = {
+    given: dict[str, Any] = {
         "text": text, "kind": kind, "speaker": speaker, "importance": importance, "occurred": at,
         "metadata": _object(metadata), "source": source, "evergreen": evergreen,
     }  # fmt: skip
@@ -153,7 +153,7 @@ def update(
     if not changes:
         raise Invalid("nothing to change: give at least one of --text, --importance, …; see: retentive update --help")
     with common(ctx).engine() as engine:
-        memory = engine.update(id, idempotency_key=None, **changes)
+        memory = engine.update(id, **changes)
     from retentive.cli import show
 
     emit(ctx, memory.to_dict(), lambda: show.memory(memory))
@@ -173,7 +173,7 @@ def forget(
         raise Invalid("say what to forget: ids, or one of --session, --project, --all")
     with common(ctx).engine() as engine:
         if ids:
-            gone = engine.forget(*ids)
+            gone = len(engine.forget(*ids))
         else:
             scope = engine.scope(project=project, session=session, only_session=True)
             ask(f"Forget everything in {_described(project, session, scope.profile)} for good?", yes=yes)

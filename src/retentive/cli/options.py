@@ -38,7 +38,7 @@ class Common:
     @property
     def shown_store(self) -> str | None:
         """The store that was named, as it may stand in a line that others read."""
-        from retentive.stores import public_address
+        from retentive.settings import public_address
 
         return None if self.store is None else public_address(self.store)
 

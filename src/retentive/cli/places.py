@@ -46,12 +46,12 @@ def places_of(engine: Engine, memories: Iterable[Memory]) -> Places:
     from retentive.transfer.watching.notes import watched_folders
 
     profile = engine.settings.profile
-    return Places([*watched_folders(engine.notes, profile=profile), *_imported_folders(engine, profile)])
+    return Places([*watched_folders(engine.store, profile=profile), *_imported_folders(engine, profile)])
 
 
 def _imported_folders(engine: Engine, profile: str) -> Iterator[Path]:
     """The folders that a profile has notes of from imports, the last one first."""
-    for run in engine.imports():
+    for run in engine.imports.list():
         if run.profile == profile and run.format in _OF_NOTES:
             path = Path(run.path)
             yield path.parent if path.is_file() else path

@@ -44,7 +44,7 @@ def recall(
 ) -> None:
     """Recall memories by meaning and by words."""
     with common(ctx).engine() as engine:
-        tuning = tuning_of(engine.tuned(), preset_name, set_parameters)
+        tuning = tuning_of(engine.tuning.current(), preset_name, set_parameters)
         answer = engine.recall(
             query,
             limit=limit,
@@ -93,7 +93,7 @@ def explain(
             only_session=only_session,
             kinds=_kinds(kind),
             exclude=recent or (),
-            tuning=tuning_of(engine.tuned(), preset_name, set_parameters),
+            tuning=tuning_of(engine.tuning.current(), preset_name, set_parameters),
         )
         shown = (seen.memory, *(hit.memory for hit in (seen.above, seen.below) if hit))
         places = places_of(engine, shown)

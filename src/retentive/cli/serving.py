@@ -70,8 +70,8 @@ def _introduce(engine: Engine, settings: Settings, address: str, *, loaded: int)
         "playground": f"{address}/",
         "API": f"{address}/docs",
         "MCP": f"{address}/mcp",
-        "store": f"{engine.address}, {engine.stats().memories:,} memories{samples}",
-        "embedder": engine.embedder_name,
+        "store": f"{engine.settings.public_store}, {engine.stats().memories:,} memories{samples}",
+        "embedder": engine.settings.embedder.name,
     }
     _say(f"Retentive serves {address}; Ctrl-C ends it", bold=True)
     for name, value in lines.items():
@@ -119,7 +119,7 @@ def create(
 ) -> None:
     """Make a token for the profile, and show it once: the store keeps only a hash of it."""
     with common(ctx).engine() as engine:
-        made, secret = engine.create_token(access=cast("Access", scope), note=note)
+        made, secret = engine.tokens.create(access=cast("Access", scope), note=note)
 
     def show_it() -> None:
         typer.echo(secret)
@@ -132,7 +132,7 @@ def create(
 def list_tokens(ctx: typer.Context) -> None:
     """List the tokens, without their secrets."""
     with common(ctx).engine() as engine:
-        found = engine.tokens()
+        found = engine.tokens.list()
 
     def show_it() -> None:
         from retentive.cli import show
@@ -146,7 +146,7 @@ def list_tokens(ctx: typer.Context) -> None:
 def revoke(ctx: typer.Context, id: Annotated[str, typer.Argument(help="The token's id, from the list.")]) -> None:
     """Take a token back: from now on nobody comes in with it."""
     with common(ctx).engine() as engine:
-        gone = engine.revoke_token(id)
+        gone = engine.tokens.revoke(id)
     emit(ctx, {"revoked": gone.id}, lambda: typer.echo(f"token {gone.id} was taken back"))
 
 

@@ -50,7 +50,7 @@ def tune(
     with common(ctx).engine() as own:
         with _loaded(ctx, own, named, no_cache=no_cache) as (engine, judged):
             options: dict[str, Any] = {"metric": metric, "budget": budget, "sample": sample, "seed": seed}
-            done = tune_on(engine, judged, present=own.tuned(), **options, progress=progress)
+            done = tune_on(engine, judged, present=own.tuning.current(), **options, progress=progress)
             if drawing:
                 _draw(done, drawing)
         as_json = common(ctx).json
@@ -113,7 +113,7 @@ def _confirmed() -> bool:
 
 def _keep(own: Engine, done: Tuned) -> list[str]:
     """Keep the parameters that changed; those that something above the store sets all the same."""
-    now = own.keep_tuning({parameter: after for parameter, (_, after) in done.parameters.items()})
+    now = own.tuning.save({parameter: after for parameter, (_, after) in done.parameters.items()})
     return [parameter for parameter in done.parameters if getattr(now, parameter) != getattr(done.found, parameter)]
 
 

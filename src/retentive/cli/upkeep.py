@@ -20,13 +20,13 @@ def status(ctx: typer.Context) -> None:
     """Show what the store holds and how it is searched."""
     with common(ctx).engine() as engine:
         stats = engine.stats()
-        problem = engine.embedding_problem()
-        value = {"store": engine.address, **stats.to_dict(), "embedding_problem": problem}
+        problem = engine.embeddings.problem()
+        value = {"store": engine.settings.public_store, **stats.to_dict(), "embedding_problem": problem}
 
     def show_it() -> None:
         from retentive.cli import show
 
-        show.status(engine.address, stats, problem)
+        show.status(engine.settings.public_store, stats, problem)
 
     emit(ctx, value, show_it)
 
@@ -50,7 +50,7 @@ def doctor(ctx: typer.Context) -> None:
 def _examine(engine: Engine) -> dict[str, Sequence[str]]:
     """The problems found, by what was looked at."""
     waiting = engine.stats().unembedded
-    problem = engine.embedding_problem()
+    problem = engine.embeddings.problem()
     return {
         "store": engine.check(),
         "embedder": [problem] if problem else [],
@@ -63,10 +63,10 @@ def reembed(ctx: typer.Context) -> None:
     from retentive.cli.show import progress
 
     with common(ctx).engine() as engine:
-        embedder = engine.embedder()
-        total = engine.count_unembedded() if embedder else 0
+        embedder = engine.embeddings.embedder()
+        total = engine.embeddings.count_missing() if embedder else 0
         with progress("re-embedding", total=total) as advance:
-            done = engine.reembed(progress=advance)
+            done = engine.embeddings.reembed(progress=advance)
     emit(ctx, {"embedded": done}, lambda: typer.echo(f"{done} memories embedded"))
 
 
@@ -115,13 +115,13 @@ def unset(
 ) -> None:
     """Take kept parameters back to their defaults."""
     with common(ctx).engine() as engine:
-        kept = list(engine.kept_tuning())
+        kept = list(engine.tuning.saved())
     _keep(ctx, dict.fromkeys((name.replace("-", "_") for name in parameters) if parameters else kept))
 
 
 def _keep(ctx: typer.Context, parameters: dict[str, Any]) -> None:
     with common(ctx).engine() as engine:
-        engine.keep_tuning(parameters)
+        engine.tuning.save(parameters)
         value = _config(engine, common(ctx).config)
 
     def show_it() -> None:
@@ -135,9 +135,9 @@ def _keep(ctx: typer.Context, parameters: dict[str, Any]) -> None:
 def _config(engine: Engine, named: str | None) -> dict[str, Any]:
     file = find_config(os.environ, named)
     return {
-        "store": engine.address,
+        "store": engine.settings.public_store,
         "config_file": str(file) if file else None,
-        "embedder": engine.embedder_name,
-        "kept": engine.kept_tuning(),
-        "tuning": engine.tuned().model_dump(),
+        "embedder": engine.settings.embedder.name,
+        "kept": engine.tuning.saved(),
+        "tuning": engine.tuning.current().model_dump(),
     }

@@ -49,8 +49,8 @@ def watch(
         raise Invalid(f"{folder} is not a folder")
     here = folder.resolve()
     ends = idempotency_key or dry_run
-    with common(ctx).engine() as engine, nullcontext() if dry_run else alone(engine.address, here):
-        notes = open_notes(engine.notes, here, profile=engine.settings.profile, project=project)
+    with common(ctx).engine() as engine, nullcontext() if dry_run else alone(engine.settings.public_store, here):
+        notes = open_notes(engine.store, here, profile=engine.settings.profile, project=project)
         sync = FolderSync(
             engine, notes, here, fits=_fits(engine), sure=yes, dry_run=dry_run, grace=0 if ends else GRACE
         )
@@ -67,7 +67,7 @@ def _fits(engine: Engine) -> Fits:
     from retentive.transfer.formats.passages import fitting
 
     try:
-        return fitting(engine.embedder())
+        return fitting(engine.embeddings.embedder())
     except Unavailable:
         return fitting()
 

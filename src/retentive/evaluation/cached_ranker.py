@@ -1,39 +1,153 @@
-"""Queries ranked under many tunings: what the retrievers found is fetched once and ranked in memory.
+"""Rank queries under many tunings: what the retrievers found is read once and ranked in memory.
 
-A recall spends its time on searching. Here the same functions run on a store that makes no search twice, so that the
+A recall spends most of its time on reading. Here the recall pipeline runs on a store that makes no read twice, so the
 result is that of a recall and takes a millisecond or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
-from retentive.models import Memory
+from retentive.models import Memory, Model, Query
 from retentive.pipeline.concurrency import INLINE
-from retentive.pipeline.recall import Query, ranked
-from retentive.ranking import Tuning, pick
+from retentive.pipeline.recall import query_period, search
+from retentive.ranking import Tuning, order, pick
+from retentive.stores.base import Retrieved, Scores, Search, Searchable, Vector
+
+V = TypeVar("V")
 
 Rank = Callable[[EvaluationQuery, Tuning], tuple[Memory, ...]]
-"""The memories that a recall of a query gives under a tuning, best first."""
+"""Returns the memories that a recall of a query gives under a tuning, best first."""
 
 
-def ranking_again(engine: Engine, *, now: datetime) -> Rank:
-    """Ranks queries as a recall would, without reranking. `Unavailable` where one of its searches did not run."""
-    gather = engine.gathering(INLINE)
+def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
+    """Rank queries as a recall would, without reranking. `Unavailable` if a retriever did not run."""
+    store = CachedStore(engine.store)
 
     def rank(query: EvaluationQuery, tuning: Tuning) -> tuple[Memory, ...]:
-        scope = engine.scope(project=query.project, profile=query.profile)
-        asked = Query(query.text, scope, tuning, LIMIT, query.asked_at or now)
-        found = gather(asked)
-        for searched in found.searches:
-            if not searched.ran and searched.weight > 0:
-                raise Unavailable(f"tuning needs both searches, and one did not run: {searched.note}")
-        ranking = pick(ranked(found, asked), tuning, limit=LIMIT, vectors=found.vectors)
-        return tuple(hit.memory for hit in ranking.hits)
+        asked = Query(
+            query.text,
+            engine.scope(project=query.project, profile=query.profile),
+            tuning,
+            query.asked_at or now,
+            LIMIT,
+        )
+        outcome = search(asked, store, engine.embeddings.embedder, INLINE)
+        for result in (outcome.semantic, outcome.keyword):
+            if not result.ran and result.weight > 0:
+                reason = result.failure or result.note
+                raise Unavailable(f"tuning needs both retrievers, and one did not run: {reason}")
+        ranking = order(outcome.lists, tuning, now=asked.now, context=outcome.context, period=query_period(asked))
+        return tuple(hit.memory for hit in pick(ranking, tuning, limit=LIMIT, vectors=outcome.vectors).hits)
 
     return rank
+
+
+class CachedStore:
+    """Searches of a store, each read made once. Results stay as they were at the first read."""
+
+    def __init__(self, store: Searchable) -> None:
+        self._store = store
+        self._reads: dict[Hashable, _Reads] = {}
+
+    def open_search(self, query: Query) -> CachedSearch:
+        reads = self._reads.setdefault((query.text, query.scope, query.exclude), _Reads())
+        return CachedSearch(lambda: self._store.open_search(query), query, reads)
+
+
+@dataclass(slots=True)
+class _Reads:
+    """What was read for one query text and scope, under all tunings."""
+
+    model: list[Model | None] = field(default_factory=list)
+    retrieved: dict[Hashable, Retrieved] = field(default_factory=dict)
+    by_id: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
+
+
+class CachedSearch:
+    """See `retentive.stores.base.Search`. The search of the store is opened at the first read that is not cached."""
+
+    def __init__(self, open_search: Callable[[], Search], query: Query, reads: _Reads) -> None:
+        self._open_search = open_search
+        self._query = query
+        self._reads = reads
+        self._search: Search | None = None
+        self._vector: Vector | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._search is not None:
+            self._search.close()
+
+    @property
+    def model(self) -> Model | None:
+        if not self._reads.model:
+            self._reads.model.append(self._opened().model)
+        return self._reads.model[0]
+
+    def keyword(self, limit: int) -> Retrieved:
+        key = ("keyword", limit, self._query.tuning.common_words)
+        return self._retrieved(key, lambda: self._opened().keyword(limit))
+
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+        self._vector = vector
+        key = ("semantic", vector.tobytes(), limit, depth)
+        return self._retrieved(key, lambda: self._opened().nearest(vector, limit, depth=depth))
+
+    def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
+        return self._of_ids("neighbours", ids, lambda missing: self._opened().neighbours(missing))
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
+        return self._of_ids("vectors", ids, lambda missing: self._opened().vectors(missing))
+
+    def scores(self, ids: Sequence[str]) -> Scores:
+        vector = None if self._vector is None else self._vector.tobytes()
+        read = self._of_ids(("scores", vector), ids, self._read_scores)
+        return Scores(
+            {id: keyword for id, (keyword, _) in read.items() if keyword is not None},
+            {id: semantic for id, (_, semantic) in read.items() if semantic is not None},
+        )
+
+    def _read_scores(self, ids: Sequence[str]) -> dict[str, tuple[float | None, float | None]]:
+        search = self._opened()
+        if self._vector is not None:
+            search.nearest(self._vector, 1)  # semantic scores are for its vector
+        scores = search.scores(ids)
+        return {id: (scores.keyword.get(id), scores.semantic.get(id)) for id in ids}
+
+    def _opened(self) -> Search:
+        if self._search is None:
+            self._search = self._open_search()
+        return self._search
+
+    def _retrieved(self, key: Hashable, retrieve: Callable[[], Retrieved]) -> Retrieved:
+        if key not in self._reads.retrieved:
+            self._reads.retrieved[key] = retrieve()
+        return self._reads.retrieved[key]
+
+    def _of_ids(
+        self, key: Hashable, ids: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, V]]
+    ) -> dict[str, V]:
+        """The values of these ids. An id without a value is looked up once, too."""
+        known: dict[str, V | None] = self._reads.by_id.setdefault(key, {})
+        wanted = list(ids)
+        missing = [id for id in wanted if id not in known]
+        if missing:
+            known.update(dict.fromkeys(missing))
+            known.update(read(missing))
+        return {id: value for id in wanted if (value := known[id]) is not None}

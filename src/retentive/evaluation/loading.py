@@ -79,10 +79,10 @@ def load(engine: Engine, judged: JudgedSet, *, progress: Callable[[int], None] =
     while batch := list(islice(drafts, BATCH)):
         engine.remember_many([draft for draft in batch if (draft.source, draft.text) not in there])
         progress(len(batch))
-    if engine.embedder() is None:
+    if engine.embeddings.embedder() is None:
         return
-    problem = engine.embedding_problem()
-    if problem or engine.count_unembedded():
+    problem = engine.embeddings.problem()
+    if problem or engine.embeddings.count_missing():
         raise Unavailable(f"the set could not be embedded: {problem or 'the embedder failed on the way'}")
 
 
@@ -103,5 +103,5 @@ def _refuse_strangers(engine: Engine, there: set[tuple[str | None, str]], judged
     strangers = engine.stats().memories - len(ours)
     if strangers:
         raise Conflict(
-            f"{engine.address} holds {strangers} memories that are not of this set; give it a store of its own"
+            f"{engine.settings.public_store} holds {strangers} memories that are not of this set; give it a store of its own"
         )

@@ -61,7 +61,7 @@ def own_queries(
     """
     return tuple(
         EvaluationQuery(f"q{at}", one.text, relevant, one.project, one.asked_at, profile=profile)
-        for at, one in enumerate(asked(engine.judgements(profile=profile, project=project)), 1)
+        for at, one in enumerate(asked(engine.judgements.list(profile=profile, project=project)), 1)
         if (relevant := {id: grade for id, grade in one.relevance.items() if grade > 0})
     )
 
@@ -123,9 +123,9 @@ def evaluate_mine(
     library()
     judged = own_set(engine)
     judged = judged if limit_queries is None else judged.first(limit_queries)
-    embedder = engine.embedder()
+    embedder = engine.embeddings.embedder()
     chosen = runnable([*systems([*names, *([baseline] if baseline and names else [])]), *besides], embedder)
-    present = System(PRESENT, engine.tuned())
+    present = System(PRESENT, engine.tuning.current())
     if not names and present.tuning != systems(["default"])[0].tuning:
         chosen = [*chosen, *([present] if embedder is not None or present.tuning.semantic_weight == 0 else [])]
     with progress("recalling", total=len(judged.queries)) as recalled:
@@ -136,7 +136,7 @@ def evaluate_mine(
 
 def export_mine(engine: Engine, folder: Path, *, project: str | None = None) -> int:
     """How many queries were written as a judged set, with the memories of every project that they are asked of."""
-    judged = asked(engine.judgements(project=project))
+    judged = asked(engine.judgements.list(project=project))
     if not judged:
         raise Invalid("nothing is judged yet; judge some memories with: retentive judge")
     queries = [

@@ -121,7 +121,7 @@ def recalled(engine: Engine, query: EvaluationQuery, tuning: Tuning) -> Recall:
 
 
 def _embed_queries(engine: Engine, queries: Sequence[EvaluationQuery]) -> None:
-    embedder = engine.embedder()
+    embedder = engine.embeddings.embedder()
     if embedder is not None:
         embedder.embed([embedder.split(query.text)[0] for query in queries])
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.evaluation.cached_ranker import ranking_again
+from retentive.evaluation.cached_ranker import cached_ranker
 from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet
 from retentive.evaluation.metrics import METRICS, Metric, Values, library, measure
 from retentive.evaluation.result import Progress, no_progress
@@ -117,7 +117,7 @@ def tune(
     start = present.with_parameters(rerank=0)
     parts, by = folds(judged.queries, seed=seed)
     sampled = _sampled(len(judged.queries), sample, seed)
-    rank = ranking_again(engine, now=engine.now())
+    rank = cached_ranker(engine, now=engine.now())
     scores = Scores([judged.queries[place] for place in sampled], rank, metric, judged.identify)
     everything = np.arange(len(sampled))
     with progress("searching", total=budget * (len(parts) + 1)) as step:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from retentive.engine import Asked, Engine
+from retentive.engine import Engine, QueryOptions
 from retentive.errors import Invalid
 from retentive.models import Hit
 from retentive.tenancy import ProfileView
@@ -37,9 +37,9 @@ def facts(hit: Hit) -> dict[str, Any]:
     return given | {name: value for name, value in known.items() if value is not None}
 
 
-def check_asked(asked: Asked) -> Asked:
+def check_asked(asked: QueryOptions) -> QueryOptions:
     """What is asked beside every query, if it is nothing but that."""
-    unknown = sorted(asked.keys() - Asked.__annotations__.keys())
+    unknown = sorted(asked.keys() - QueryOptions.__annotations__.keys())
     if unknown:
-        raise Invalid(f"a query is not asked with '{unknown[0]}'; it is with {', '.join(Asked.__annotations__)}")
+        raise Invalid(f"a query is not asked with '{unknown[0]}'; it is with {', '.join(QueryOptions.__annotations__)}")
     return asked

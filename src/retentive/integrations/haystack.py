@@ -11,7 +11,7 @@ from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra
 from retentive.integrations.documents import confined, facts
 from retentive.models import Kind, Recall
-from retentive.stores import public_address
+from retentive.settings import public_address
 from retentive.tenancy import ProfileView
 
 try:

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from pydantic import ConfigDict, Field
 
-from retentive.engine import Asked, Engine
+from retentive.engine import Engine, QueryOptions
 from retentive.errors import MissingExtra
 from retentive.integrations.documents import check_asked, confined, facts
 from retentive.models import Kind
@@ -42,9 +42,9 @@ class RetentiveRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun | None = None,
         k: int | None = None,
-        **asked: Unpack[Asked],
+        **asked: Unpack[QueryOptions],
     ) -> list[Document]:
-        asking = Asked(
+        asking = QueryOptions(
             limit=self.k if k is None else k,
             project=self.project,
             session=self.session,
@@ -62,6 +62,6 @@ class RetentiveRetriever(BaseRetriever):
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun | None = None,
         k: int | None = None,
-        **asked: Unpack[Asked],
+        **asked: Unpack[QueryOptions],
     ) -> list[Document]:
         return await asyncio.to_thread(self._get_relevant_documents, query, k=k, **asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Unpack
 
-from retentive.engine import Asked, Engine
+from retentive.engine import Engine, QueryOptions
 from retentive.errors import MissingExtra
 from retentive.integrations.documents import FACTS, check_asked, confined, facts
 from retentive.models import Hit
@@ -26,7 +26,11 @@ class RetentiveRetriever(BaseRetriever):
     """Retrieves what a profile remembers; whatever a recall takes beside its query is given once, here."""
 
     def __init__(
-        self, memory: Engine | ProfileView, *, callback_manager: CallbackManager | None = None, **asked: Unpack[Asked]
+        self,
+        memory: Engine | ProfileView,
+        *,
+        callback_manager: CallbackManager | None = None,
+        **asked: Unpack[QueryOptions],
     ) -> None:
         self._memory = confined(memory)
         self._asked = check_asked(asked)

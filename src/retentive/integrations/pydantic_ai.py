@@ -17,7 +17,7 @@ from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, NotFound, RetentiveError
 from retentive.integrations.documents import confined
 from retentive.models import Kind, Memory
-from retentive.pipeline.explain import in_words
+from retentive.pipeline.explain import score_parts
 from retentive.tenancy import ProfileView
 
 try:
@@ -78,7 +78,7 @@ class RetentiveToolset(FunctionToolset[Any]):
         """
         found = self._memory.recall(query, limit=limit, kinds=kinds, record_use=self._leaves_traces)
         hits = [
-            {"rank": hit.rank, **_told(hit.memory), "score": round(hit.score, 4), "why": in_words(hit)}
+            {"rank": hit.rank, **_told(hit.memory), "score": round(hit.score, 4), "why": score_parts(hit)}
             for hit in found.hits
         ]
         missing = {"degraded": found.degraded_reason} if found.degraded_reason else {}

@@ -1,7 +1,7 @@
-"""Tokens: who may come in from another machine, as whom, and to do what.
+"""API tokens: which profile a client may use, and with which access.
 
-A token is shown once, when it is made. The store keeps a hash of it: whoever reads the store cannot come in with what
-they find there. A token is long and random, so a plain SHA-256 is enough; there is nothing to guess.
+A token is shown once, when it is created. The store holds only its hash, so a copy of the store gives nobody access. A
+token is long and random, so a plain SHA-256 is enough.
 """
 
 from __future__ import annotations
@@ -9,26 +9,29 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
 from retentive.errors import Invalid, NotFound
 from retentive.models import Serializable
-from retentive.stores import Store
+from retentive.pipeline.remember import check_name
+from retentive.stores.base import KeyValue
 
 Access = Literal["read", "write", "admin"]
 ACCESSES: tuple[Access, ...] = get_args(Access)
-"""What a token allows, each with what stands before it: to read, to change memories, to change settings."""
+"""What a token allows; each includes the ones before it: read memories, change memories, change settings."""
 
 PREFIX = "token/"
-_MARK = "rcl_"
-"""Makes a token that leaked into a log or a repository easy to find."""
+MARKS = ("rtv_", "rcl_")
+"""A token starts with a mark, so that one that leaked into a log or a repository is easy to find. New tokens get the
+first mark; the second is of tokens created before the project was renamed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token(Serializable):
-    """A token as it is kept, without its secret."""
+    """A token as it is stored, without its secret."""
 
     id: str
     profile: str
@@ -37,46 +40,55 @@ class Token(Serializable):
     note: str = ""
 
 
-def create_token(store: Store, *, profile: str, access: Access, note: str = "", now: datetime) -> tuple[Token, str]:
-    """A new token and its secret, which is not kept and cannot be shown again."""
-    if access not in ACCESSES:
-        raise Invalid(f"there is no access '{access}'; there are {', '.join(ACCESSES)}")
-    secret = _MARK + secrets.token_urlsafe(32)
-    token = Token(secrets.token_hex(4), profile, access, now, note)
-    store.keep({f"{PREFIX}{_hashed(secret)}": json.dumps(token.to_dict())})
-    return token, secret
+class AccessTokens:
+    """`engine.tokens`: create, find, list and revoke API tokens."""
 
+    def __init__(self, store: KeyValue, *, profile: str, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._profile = profile
+        self._clock = clock
 
-def find_token(store: Store, secret: str) -> Token | None:
-    """The token with this secret, None if there is none or it was taken back."""
-    kept = store.get_value(f"{PREFIX}{_hashed(secret)}")
-    return None if kept is None else _parsed(kept)
+    def create(self, *, profile: str | None = None, access: Access = "read", note: str = "") -> tuple[Token, str]:
+        """Create a token for a profile; return it with its secret, which cannot be shown again."""
+        named = self._profile if profile is None else profile
+        check_name("profile", named)
+        if access not in ACCESSES:
+            raise Invalid(f"there is no access '{access}'; use one of {', '.join(ACCESSES)}")
+        secret = MARKS[0] + secrets.token_urlsafe(32)
+        token = Token(secrets.token_hex(4), named, access, self._clock(), note)
+        self._store.compare_and_set({f"{PREFIX}{_hash(secret)}": json.dumps(token.to_dict())})
+        return token, secret
 
+    def find(self, secret: str) -> Token | None:
+        """Return the token with this secret; None if there is none or it was revoked."""
+        entry = self._store.get_value(f"{PREFIX}{_hash(secret)}")
+        return None if entry is None else _to_token(entry)
 
-def list_tokens(store: Store) -> list[Token]:
-    """Every token, oldest first."""
-    return sorted(map(_parsed, store.list_values(PREFIX).values()), key=lambda token: (token.created, token.id))
+    def revoke(self, id: str) -> Token:
+        """Revoke a token and return it."""
+        for name, entry in self._store.list_values(PREFIX).items():
+            token = _to_token(entry)
+            if token.id == id:
+                self._store.compare_and_set({name: None})
+                return token
+        raise NotFound(f"there is no token {id}; see: retentive token list")
 
-
-def revoke_token(store: Store, id: str) -> Token:
-    """The token that was taken back; from now on nobody comes in with it."""
-    for name, kept in store.list_values(PREFIX).items():
-        token = _parsed(kept)
-        if token.id == id:
-            store.keep({name: None})
-            return token
-    raise NotFound(f"there is no token {id}; see: retentive token list")
+    # Defined last: after it, `list` in this class is no longer the type.
+    def list(self) -> list[Token]:
+        """Return every token that was not revoked, oldest first."""
+        tokens = map(_to_token, self._store.list_values(PREFIX).values())
+        return sorted(tokens, key=lambda token: (token.created, token.id))
 
 
 def looks_like_token(secret: str) -> bool:
-    """Whether this could be one of these tokens, and not a key for somebody else."""
-    return secret.startswith(_MARK)
+    """Whether this could be one of our tokens, and not a key for another service."""
+    return secret.startswith(MARKS)
 
 
-def _hashed(secret: str) -> str:
+def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
-def _parsed(kept: str) -> Token:
-    fields = json.loads(kept)
+def _to_token(entry: str) -> Token:
+    fields = json.loads(entry)
     return Token(**{**fields, "created": datetime.fromisoformat(fields["created"])})

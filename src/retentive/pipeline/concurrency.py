@@ -1,4 +1,4 @@
-"""Who may work now, where more at once would only get in each other's way."""
+"""Limit concurrent recalls to cores + 1; queue the rest first in, first out."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Turns:
-    """Lets one more work at once than there are cores: one of them is always about to begin or to end.
+class FairLimiter:
+    """Lets a limited number of threads work at once, and the others wait in order.
 
-    Beyond that, threads fight over the cores and over the interpreter: sixteen recalls at once were slower together
-    than one after the other, and each took its own memory.
+    The default is one more than there are cores: one thread is always starting or ending. Beyond that, threads compete
+    for the cores and the interpreter's lock: sixteen concurrent recalls were slower than the same recalls in sequence.
     """
 
-    def __init__(self, most: int | None = None) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self._guard = threading.Lock()
-        self._free = most or (os.cpu_count() or 1) + 1
+        self._free = limit or (os.cpu_count() or 1) + 1
         self._working = 0
         self._waiting: deque[threading.Lock] = deque()
 
     @contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Wait for a turn, first come, first served; gives whether anybody else is at work or waiting."""
-        crowded = self._begin()
+    def slot(self) -> Iterator[bool]:
+        """Wait for a slot; yields whether another thread is working or waiting."""
+        shared = self._acquire()
         try:
-            yield crowded
+            yield shared
         finally:
-            self._end()
+            self._release()
 
-    def _begin(self) -> bool:
+    def _acquire(self) -> bool:
         with self._guard:
             if self._free:
                 self._free -= 1
                 self._working += 1
                 return self._working > 1
-            mine = threading.Lock()
-            mine.acquire()
-            self._waiting.append(mine)
-        mine.acquire()  # whoever ends hands its turn over by releasing it
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()  # the thread that releases its slot hands it over by releasing this lock
         return True
 
-    def _end(self) -> None:
+    def _release(self) -> None:
         with self._guard:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -54,17 +54,17 @@ class Turns:
                 self._working -= 1
 
 
-class AtOnce(Executor):
-    """Does what it is given at once, on the thread that gives it: with every core busy, another one brings nothing."""
+class InlineExecutor(Executor):
+    """Runs work on the calling thread: with every core busy, another thread brings nothing."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        """What came of it, good or bad."""
-        outcome: Future[Any] = Future()
+        """Run the work now and return its result or exception as a future."""
+        future: Future[Any] = Future()
         try:
-            outcome.set_result(work(*arguments, **options))
+            future.set_result(work(*arguments, **options))
         except Exception as error:
-            outcome.set_exception(error)
-        return outcome
+            future.set_exception(error)
+        return future
 
 
-INLINE = AtOnce()
+INLINE = InlineExecutor()

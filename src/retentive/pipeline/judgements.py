@@ -1,4 +1,4 @@
-"""What somebody says of memories becomes judgements, checked."""
+"""Relevance judgements: how well memories answer a query, as a person rated them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,27 @@ from typing import Any
 
 from retentive.errors import Invalid, NotFound
 from retentive.models import Judgement, Scope
-from retentive.stores import Store
+from retentive.stores.base import Store
 
 MAX_QUERY = 10_000
-MOST_RELEVANT = 3
+MAX_RELEVANCE = 3
+
+
+class JudgementLog:
+    """`engine.judgements`: list and remove relevance judgements. `engine.judge` adds them."""
+
+    def __init__(self, store: Store, *, profile: str) -> None:
+        self._store = store
+        self._profile = profile
+
+    def remove(self, *judgements: Judgement) -> int:
+        """Remove judgements and return how many existed."""
+        return self._store.unjudge(judgements)
+
+    # Defined last: after it, `list` in this class is no longer the type.
+    def list(self, *, project: str | None = None, profile: str | None = None) -> list[Judgement]:
+        """Return the judgements of a profile or of one project, in the order in which they were first given."""
+        return self._store.judgements(profile or self._profile, project=project)
 
 
 def to_judgements(
@@ -24,17 +41,18 @@ def to_judgements(
     asked_at: datetime | None,
     now: datetime,
 ) -> list[Judgement]:
-    """The judgements that were meant; `Invalid` if a recall in this scope could never give such a memory."""
+    """Check judgements and return them. `Invalid` if a recall in this scope could never return such a memory."""
     _check_query(query)
-    grades = {**dict.fromkeys(_ids(bad), 0), **_grades(good)}
-    both = sorted(set(_ids(bad)) & set(_grades(good)))
+    bad_ids, grades = _ids(bad), _grades(good)
+    both = sorted(set(bad_ids) & set(grades))
     if both:
         raise Invalid(f"memory {both[0]} cannot be good and bad at once")
+    grades = {**dict.fromkeys(bad_ids, 0), **grades}
     if not grades:
         raise Invalid("name at least one memory that is good or bad")
-    memories = {memory.id: memory for memory in store.get(list(grades))}
+    memories = {memory.id: memory for memory in store.get(list(grades), within=Scope(scope.profile))}
     for id in grades:
-        if id not in memories or memories[id].profile != scope.profile:
+        if id not in memories:
             raise NotFound(f"there is no memory {id}")
         if scope.project not in (None, memories[id].project):
             raise Invalid(f"memory {id} is not in project '{scope.project}'; nothing was judged")
@@ -60,6 +78,6 @@ def _ids(given: Iterable[str]) -> list[str]:
 def _grades(good: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
     grades = dict(good) if isinstance(good, Mapping) else dict.fromkeys(_ids(good), 1)
     for id, grade in grades.items():
-        if type(grade) is not int or not 1 <= grade <= MOST_RELEVANT:
-            raise Invalid(f"the relevance of {id}: a whole number from 1 to {MOST_RELEVANT}, not {grade!r:.80}")
+        if type(grade) is not int or not 1 <= grade <= MAX_RELEVANCE:
+            raise Invalid(f"the relevance of {id}: an integer from 1 to {MAX_RELEVANCE}, not {grade!r:.80}")
     return grades

@@ -1,358 +1,264 @@
-"""The read path: the retrievers search at the same time, their candidates are fetched once, and `ranking` ranks them."""
+"""The read path: both retrievers search, their candidates get neighbours and scores, and `ranking` ranks them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass
 from time import perf_counter
-from typing import cast
 
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import (
-    Candidate,
-    Context,
-    Key,
-    Memory,
-    Period,
-    RankedList,
-    Ranking,
-    Recall,
-    RetrieverReport,
-    Scope,
-)
-from retentive.pipeline.neighbours import fetch_neighbours
-from retentive.ranking import Tuning, order, pick
-from retentive.stores import Found, Searching, Store, Vector
-from retentive.stores.at_once import Asked, AtOnce, InOneGo
+from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall, RetrieverReport
+from retentive.ranking import order, pick
+from retentive.stores.base import Retrieved, Search, Searchable, Vector
 from retentive.text.temporal import period
 
 EMBED_SECONDS = 5.0
-"""How long a recall waits for its query's vector before it answers from words alone."""
+"""How long a recall waits for the query's embedding before it answers from the keyword retriever alone."""
 
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is asked, of which memories, and how the answer is to be ranked."""
-
-    text: str
-    scope: Scope
-    tuning: Tuning
-    limit: int
-    now: datetime
-    exclude: Sequence[str] = ()
-    vector: Vector | None = None
-
-    @property
-    def pool(self) -> int:
-        """How many candidates each retriever brings."""
-        return self.tuning.pool(self.limit)
-
-    @property
-    def depth(self) -> int:
-        """How many the retriever by meaning looks at."""
-        return self.tuning.depth(self.limit)
-
-    @property
-    def period(self) -> Period | None:
-        """The time that the query is about, where that counts."""
-        return period(self.text, now=self.now) if self.tuning.time_weight > 0 else None
+OpenEmbedder = Callable[[], Embedder | None]
 
 
 @dataclass(frozen=True, slots=True)
 class RetrieverResult:
-    """How one retriever's search went."""
+    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not."""
 
     name: str
     weight: float
-    found: Sequence[Found] = ()
+    retrieved: Retrieved = Retrieved()
     ran: bool = True
     note: str = ""
-    vector: Vector | None = None
-    stages: Mapping[str, float] = field(default_factory=dict)
+    failure: str | None = None
+    elapsed_ms: float = 0.0
 
-    def report(self, candidates: int) -> RetrieverReport:
+    def report(self) -> RetrieverReport:
         """The part of it that the caller sees."""
-        return RetrieverReport(self.name, self.weight, self.ran, candidates, sum(self.stages.values()), self.note)
+        note = self.note if self.failure is None else f"unavailable: {self.failure}"
+        return RetrieverReport(self.name, self.weight, self.ran, len(self.retrieved.candidates), self.elapsed_ms, note)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """Everything that ranking looks at, and how the searches went."""
+    """Everything that ranking needs, and how the retrievers went."""
 
-    searches: tuple[RetrieverResult, ...]
-    retrievers: tuple[RankedList, ...]
+    semantic: RetrieverResult
+    keyword: RetrieverResult
+    lists: tuple[RankedList, ...]
     context: Context
     vectors: Mapping[str, Vector]
     stages: Mapping[str, float]
-
-
-def gather(
-    query: Query,
-    store: Store,
-    embedder: Callable[[], Embedder | None],
-    threads: Executor,
-    *,
-    embed_seconds: float = EMBED_SECONDS,
-) -> SearchOutcome:
-    """What the retrievers found for a query, with what stands around it; nothing is ranked yet."""
-    source: Searching = store
-    if isinstance(store, AtOnce):
-        searches, source = _search_at_once(query, store, embedder, threads, embed_seconds)
-    else:
-        searches = _search(query, store, embedder, threads, embed_seconds)
-    watch = _Watch()
-    memories, context = _fetch(searches, query, source)
-    watch.lap("fetch")
-    retrievers = tuple(_retriever(searched, query, source, memories) for searched in searches if searched.ran)
-    vectors = {}
-    if query.tuning.diversity > 0:
-        vectors = {memories[key].id: row for key, row in source.vectors(list(memories)).items()}
-    watch.lap("score")
-    searching = {name: ms for searched in searches for name, ms in searched.stages.items()}
-    return SearchOutcome(searches, retrievers, context, vectors, searching | watch.laps)
-
-
-def ranked(found: SearchOutcome, query: Query) -> Ranking:
-    """What was gathered for a query, best first; what is left to do is to rerank the best and to pick."""
-    return order(found.retrievers, query.tuning, now=query.now, context=found.context, period=query.period)
+    embedding: Vector | None = None
 
 
 def recall(
     query: Query,
-    store: Store,
-    embedder: Callable[[], Embedder | None],
+    store: Searchable,
+    embedder: OpenEmbedder,
     threads: Executor,
     *,
     reranker: Reranker | None = None,
     embed_seconds: float = EMBED_SECONDS,
 ) -> Recall:
-    """The hits for a query, with how each retriever went and whether anything was missing."""
+    """Search and rank: the hits of a query, how each retriever went, and whether anything was missing."""
     started = perf_counter()
-    found = gather(query, store, embedder, threads, embed_seconds=embed_seconds)
-    return answer(found, query, threads, reranker=reranker, started=started)
+    outcome = search(query, store, embedder, threads, embed_seconds=embed_seconds)
+    return rank_outcome(outcome, query, threads, reranker=reranker, started=started)
 
 
-def answer(
-    found: SearchOutcome, query: Query, threads: Executor, *, reranker: Reranker | None, started: float
+def search(
+    query: Query, store: Searchable, embedder: OpenEmbedder, threads: Executor, *, embed_seconds: float = EMBED_SECONDS
+) -> SearchOutcome:
+    """Read everything that a recall ranks, in one search of the store."""
+    timer = StageTimer()
+    with store.open_search(query) as reads:
+        semantic, keyword, embedding = _retrieve(query, reads, embedder, threads, timer, embed_seconds)
+        timer.skip()
+        context = _neighbours(query, reads, (semantic, keyword))
+        timer.lap("fetch")
+        lists = _ranked_lists(query, reads, semantic, keyword, context)
+        vectors: Mapping[str, Vector] = {}
+        if query.tuning.diversity > 0:
+            vectors = reads.vectors([*_memories(semantic, keyword), *(memory.id for memory in context.memories)])
+        timer.lap("score")
+    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding)
+
+
+def rank_outcome(
+    outcome: SearchOutcome, query: Query, threads: Executor, *, reranker: Reranker | None, started: float
 ) -> Recall:
-    """What was gathered for a query as the answer to it. Whoever wants to look behind a recall keeps both."""
-    watch = _Watch()
-    ranking = ranked(found, query)
-    watch.lap("rank")
-    ranking, not_reranked = rerank_best(ranking, query.text, query.tuning, reranker, threads, text_of=_text_to_read)
-    watch.lap("rerank" if query.tuning.rerank else "rank")
-    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=found.vectors)
-    watch.lap("rank")
-    missing = _missing(found.searches, not_reranked)
+    """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
+    timer = StageTimer(outcome.stages)
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, period=query_period(query))
+    timer.lap("rank")
+    ranking, not_reranked = rerank_best(
+        ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
+    )
+    timer.lap("rerank" if query.tuning.rerank else "rank")
+    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
+    timer.lap("rank")
+    missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
+    reasons = {what: why for what, why in missing.items() if why}
     return Recall(
         query=query.text,
         hits=ranking.hits,
-        retrievers=tuple(searched.report(min(len(searched.found), query.pool)) for searched in found.searches),
-        degraded=", ".join(missing) or None,
-        degraded_reason="; ".join(missing.values()) or None,
+        retrievers=(outcome.semantic.report(), outcome.keyword.report()),
+        degraded=", ".join(reasons) or None,
+        degraded_reason="; ".join(reasons.values()) or None,
         elapsed_ms=(perf_counter() - started) * 1000,
-        stages={**found.stages, **watch.laps},
+        stages=timer.laps,
         dropped=ranking.dropped,
     )
 
 
-def _search(
+def query_period(query: Query) -> Period | None:
+    """The time that the query is about, if time affects the ranking."""
+    return period(query.text, now=query.now) if query.tuning.time_weight > 0 else None
+
+
+def _retrieve(
     query: Query,
-    store: Store,
-    embedder: Callable[[], Embedder | None],
+    reads: Search,
+    embedder: OpenEmbedder,
     threads: Executor,
+    timer: StageTimer,
     embed_seconds: float,
-) -> tuple[RetrieverResult, RetrieverResult]:
-    """Both retrievers, at the same time. A retriever of weight 0 is not run: no query, no embedding, no network call."""
+) -> tuple[RetrieverResult, RetrieverResult, Vector | None]:
+    """Run both retrievers; the query is embedded on another thread during the keyword search.
+
+    A retriever of weight 0 does not run: no search, no embedding, no network call.
+    """
     tuning = query.tuning
-    meaning: Future[RetrieverResult] | None = None
-    if tuning.semantic_weight > 0 and query.text.strip():
-        meaning = threads.submit(_by_meaning, query, store, embedder)
-    words = _not_run("keyword", query, tuning.keyword_weight)
-    if tuning.keyword_weight > 0 and query.text.strip():
-        words = _by_words(query, store)
-    if meaning is None:
-        return _not_run("semantic", query, tuning.semantic_weight), words
+    empty = not query.text.strip()
+    idle = "the query is empty" if empty else "its weight is 0"
+    keyword = RetrieverResult("keyword", tuning.keyword_weight, ran=False, note=idle)
+    semantic = RetrieverResult("semantic", tuning.semantic_weight, ran=False, note=idle)
+    embedding = None
+    if tuning.semantic_weight > 0 and not empty and query.vector is None:
+        embedding = threads.submit(_embed, query.text, reads.model, embedder)
+    if tuning.keyword_weight > 0 and not empty:
+        timer.skip()
+        found = reads.keyword(query.pool)
+        keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
+    if tuning.semantic_weight <= 0 or empty:
+        return semantic, keyword, None
+    vector = query.vector
     try:
-        return meaning.result(timeout=embed_seconds), words
+        if embedding is not None:
+            vector, timer.laps["embed"] = embedding.result(timeout=embed_seconds)
     except TookTooLong:
-        meaning.cancel()
-        return _too_slow(query, embed_seconds), words
-
-
-def _search_at_once(
-    query: Query,
-    store: AtOnce,
-    embedder: Callable[[], Embedder | None],
-    threads: Executor,
-    embed_seconds: float,
-) -> tuple[tuple[RetrieverResult, RetrieverResult], Searching]:
-    """Both retrievers in one request, which the query's vector has to be there for; and what answers all further ones."""
-    tuning, asks = query.tuning, bool(query.text.strip())
-    words = _not_run("keyword", query, tuning.keyword_weight)
-    meaning = _not_run("semantic", query, tuning.semantic_weight)
-    if tuning.semantic_weight > 0 and asks:
-        embedding = threads.submit(_embedded, query, cast("Store", store), embedder)
-        try:
-            meaning = embedding.result(timeout=embed_seconds)
-        except TookTooLong:
-            embedding.cancel()
-            meaning = _too_slow(query, embed_seconds)
-    watch = _Watch()
-    asked = Asked(
-        query.text if tuning.keyword_weight > 0 and asks else None,
-        meaning.vector,
-        query.scope,
-        query.pool,
-        query.depth,
-        query.exclude,
-        tuning.common_words,
-    )
-    if asked.query is None and asked.vector is None:
-        return (meaning, words), store
-    source = InOneGo(store, asked)
-    watch.lap("search")
-    if asked.vector is not None:
-        found = source.search_vectors(asked.vector, asked.scope, limit=asked.depth)
-        meaning = replace(meaning, found=found, stages={**meaning.stages, "semantic": watch.laps["search"]})
-    if asked.query is not None:
-        found = source.search_words(asked.query, asked.scope, limit=asked.limit)
-        words = RetrieverResult("keyword", tuning.keyword_weight, found, stages={"keyword": watch.laps["search"]})
-    return (meaning, words), source
-
-
-def _not_run(name: str, query: Query, weight: float) -> RetrieverResult:
-    return RetrieverResult(name, weight, ran=False, note=_why_not_run(query, weight))
-
-
-def _too_slow(query: Query, seconds: float) -> RetrieverResult:
-    note = f"unavailable: the embedder did not answer within {seconds:g} seconds"
-    return RetrieverResult("semantic", query.tuning.semantic_weight, ran=False, note=note)
-
-
-def _why_not_run(query: Query, weight: float) -> str:
-    return "the query is empty" if weight > 0 and not query.text.strip() else "its weight is 0"
-
-
-def _by_words(query: Query, store: Store) -> RetrieverResult:
-    watch = _Watch()
-    found = store.search_words(
-        query.text,
-        query.scope,
-        limit=query.pool,
-        exclude=query.exclude,
-        common=query.tuning.common_words,
-    )
-    watch.lap("keyword")
-    return RetrieverResult("keyword", query.tuning.keyword_weight, found, stages=watch.laps)
-
-
-def _by_meaning(query: Query, store: Store, embedder: Callable[[], Embedder | None]) -> RetrieverResult:
-    embedded = _embedded(query, store, embedder)
-    if embedded.vector is None:
-        return embedded
-    watch = _Watch()
-    found = store.search_vectors(embedded.vector, query.scope, limit=query.depth, exclude=query.exclude)
-    watch.lap("semantic")
-    return replace(embedded, found=found, stages={**embedded.stages, **watch.laps})
-
-
-def _embedded(query: Query, store: Store, embedder: Callable[[], Embedder | None]) -> RetrieverResult:
-    """The search by meaning with its query's vector, still to be made; or why there is none."""
-    weight = query.tuning.semantic_weight
-    watch = _Watch()
-    try:
-        vector = query.vector if query.vector is not None else _embed(query.text, store, embedder())
+        failure = f"the embedder did not answer within {embed_seconds:g} seconds"
     except Unavailable as error:
-        return RetrieverResult("semantic", weight, ran=False, note=f"unavailable: {error}")
-    watch.lap("embed")
-    return RetrieverResult("semantic", weight, vector=vector, stages=watch.laps)
+        failure = str(error)
+    if vector is None:
+        return RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=failure), keyword, None
+    timer.skip()
+    found = reads.nearest(vector, query.pool, depth=query.depth)
+    elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
+    return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 
 
-def _embed(text: str, store: Store, embedder: Embedder | None) -> Vector:
-    """The query's vector. `Unavailable` if it could not be compared with the vectors in the store."""
-    if embedder is None:
+def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vector, float]:
+    """Embed a query; return its vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
+    started = perf_counter()
+    opened = embedder()
+    if opened is None:
         raise Unavailable("no embedder is configured")
-    stored = store.model()
-    if stored is not None and stored.fingerprint != embedder.model.fingerprint:
+    if stored is not None and stored.fingerprint != opened.model.fingerprint:
         raise Unavailable(
-            f"the store's vectors come from {stored}, the embedder is {embedder.model}; run: retentive reembed"
+            f"the store's vectors come from {stored}, the embedder is {opened.model}; run: retentive reembed"
         )
-    vector: Vector = embedder.embed([embedder.split(text)[0]])[0]
-    return vector
+    vector: Vector = opened.embed([opened.split(text)[0]])[0]
+    return vector, (perf_counter() - started) * 1000
 
 
-def _text_to_read(memory: Memory) -> str:
-    """What the reranker sees of a memory."""
-    return memory.indexed_text
+def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, Memory]:
+    """The candidates of all retrievers by id, or the best of each."""
+    return {
+        candidate.memory.id: candidate.memory for result in results for candidate in result.retrieved.candidates[:limit]
+    }
 
 
-def _missing(searches: Sequence[RetrieverResult], not_reranked: str | None) -> dict[str, str]:
-    """What did not take part though it should have, and why."""
-    prefix = "unavailable: "
-    notes = (searched.note for searched in searches if searched.note.startswith(prefix))
-    by_meaning = next((note.removeprefix(prefix) for note in notes), None)
-    lacks = {"keyword-only": by_meaning, "not-reranked": not_reranked}
-    return {what: why for what, why in lacks.items() if why}
+def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult]) -> Context:
+    """The neighbours of the best candidates in their sessions, if context affects the ranking.
 
-
-def _fetch(searches: Sequence[RetrieverResult], query: Query, store: Searching) -> tuple[Mapping[Key, Memory], Context]:
-    """The candidates of all retrievers, with their neighbours where those count."""
-    found = _keys(searches, query.pool)
-    memories = store.fetch(found) if found else {}
-    tuning = query.tuning
-    if not memories or not (tuning.neighbour_weight or tuning.session_weight):
-        return memories, Context()
-    # Around the best of each retriever: neighbours of the others seldom rise into the result, and cost as much.
+    Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
+    Neighbours that the caller excludes, or of kinds it did not ask for, are left out.
+    """
+    candidates = _memories(*results)
+    if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
+        return Context()
     nearest = max(2 * query.limit, 10) if query.limit > 0 else query.pool
-    return fetch_neighbours(
-        store,
-        memories,
-        around=_keys(searches, nearest),
-        exclude=query.exclude,
-        kinds=query.scope.kinds,
-    )
-
-
-def _keys(searches: Sequence[RetrieverResult], pool: int) -> list[Key]:
-    """Every candidate once."""
-    return list(dict.fromkeys(found.key for searched in searches for found in searched.found[:pool]))
-
-
-def _retriever(searched: RetrieverResult, query: Query, store: Searching, memories: Mapping[Key, Memory]) -> RankedList:
-    """What a search brought, as ranking takes it: full memories, equal scores by id on every store."""
-    own = {found.key: found.score for found in searched.found[: query.pool]}
-    candidates = [Candidate(memories[key], score) for key, score in own.items() if key in memories]
-    candidates.sort(key=lambda candidate: (-candidate.score, candidate.memory.id))
-    elsewhere: Mapping[Key, float] = {}
-    others = [key for key in memories if key not in own]
-    if query.tuning.fusion == "full" and others:
-        if searched.vector is None:
-            elsewhere = store.score_words(query.text, query.scope, others)
+    pairs = reads.neighbours(list(_memories(*results, limit=nearest)))
+    kinds = query.scope.kinds
+    added = {
+        memory.id: memory
+        for pair in pairs.values()
+        for memory in pair
+        if memory is not None
+        and memory.id not in candidates
+        and memory.id not in query.exclude
+        and (kinds is None or memory.kind in kinds)
+    }
+    known = {**candidates, **added}
+    at = {(memory.session, memory.position): memory.id for memory in known.values()}
+    neighbours: dict[str, tuple[str | None, str | None]] = {}
+    for id, memory in known.items():
+        if memory.session is None:
+            continue
+        if id in pairs:
+            before, after = ((one.id if one and one.id in known else None) for one in pairs[id])
         else:
-            elsewhere = store.score_vectors(searched.vector, others)
-    return RankedList(
-        searched.name,
-        tuple(candidates),
-        searched.weight,
-        tuple(found.score for found in searched.found),
-        {memories[key].id: score for key, score in elsewhere.items()},
-    )
+            position = memory.position or 0
+            before, after = at.get((memory.session, position - 1)), at.get((memory.session, position + 1))
+        neighbours[id] = before, after
+    return Context(tuple(added[id] for id in sorted(added)), neighbours)
 
 
-class _Watch:
-    """Milliseconds of each stage."""
+def _ranked_lists(
+    query: Query, reads: Search, semantic: RetrieverResult, keyword: RetrieverResult, context: Context
+) -> tuple[RankedList, ...]:
+    """The candidates of each retriever; in full fusion with its scores of the memories that only others found."""
+    ran = [result for result in (semantic, keyword) if result.ran]
+    elsewhere: dict[str, Mapping[str, float]] = {"semantic": {}, "keyword": {}}
+    if query.tuning.fusion == "full" and ran:
+        ids = [*_memories(semantic, keyword), *(memory.id for memory in context.memories)]
+        if ids:
+            scores = reads.scores(ids)
+            elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
+    lists = []
+    for result in ran:
+        candidates = sorted(result.retrieved.candidates, key=_best_first)
+        own = {candidate.memory.id for candidate in candidates}
+        others = {id: score for id, score in elsewhere[result.name].items() if id not in own}
+        lists.append(
+            RankedList(result.name, tuple(candidates), result.weight, tuple(result.retrieved.depth_scores), others)
+        )
+    return tuple(lists)
 
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
+
+def _best_first(candidate: Candidate) -> tuple[float, str]:
+    """Equal scores are ordered by id, on every store."""
+    return -candidate.score, candidate.memory.id
+
+
+class StageTimer:
+    """Milliseconds of each stage of a recall."""
+
+    def __init__(self, laps: Mapping[str, float] | None = None) -> None:
+        self.laps: dict[str, float] = dict(laps or {})
         self._last = perf_counter()
 
-    def lap(self, name: str) -> None:
+    def lap(self, name: str) -> float:
+        """Add the time since the last lap to a stage, and return it."""
         now = perf_counter()
-        self.laps[name] = self.laps.get(name, 0.0) + (now - self._last) * 1000
+        elapsed = (now - self._last) * 1000
+        self.laps[name] = self.laps.get(name, 0.0) + elapsed
         self._last = now
+        return elapsed
+
+    def skip(self) -> None:
+        """Start the next lap now."""
+        self._last = perf_counter()

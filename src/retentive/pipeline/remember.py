@@ -1,22 +1,22 @@
-"""The write path: what a caller says becomes a memory, checked, embedded and stored."""
+"""The write path: check a draft, embed it and store it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict
 from uuid import UUID
 
 import uuid_utils
 
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import Embedder
-from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory
+from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope
 from retentive.ranking.duplicates import normalised
-from retentive.stores import IdempotencyKey, Record, Store
+from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 500
@@ -24,7 +24,7 @@ MAX_NAME = 500
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Something to remember. Only the text is needed."""
+    """A memory to store. Only the text is required."""
 
     text: str
     id: str | None = None
@@ -43,7 +43,7 @@ class Draft:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **defaults: Any) -> Draft:
-        """A draft from plain values, as a line of JSONL has them; an unknown field is an error."""
+        """A draft from plain values, such as a line of JSONL; an unknown field raises `Invalid`."""
         if not isinstance(values, Mapping):
             raise Invalid(f"a memory is an object with a text, not {type(values).__name__}")
         known = {item.name for item in fields(cls)}
@@ -55,8 +55,39 @@ class Draft:
         return cls(**{**defaults, **{name: value for name, value in values.items() if value is not None}})
 
 
+class DraftFields(TypedDict, total=False):
+    """The fields of `Draft` beside its text, as keyword arguments."""
+
+    id: str | None
+    profile: str
+    project: str | None
+    session: str | None
+    position: int | None
+    kind: Kind
+    speaker: str | None
+    importance: float
+    metadata: Mapping[str, Any]
+    source: str | None
+    created: datetime | str | None
+    occurred: datetime | str | None
+    evergreen: bool
+
+
+class MemoryChanges(TypedDict, total=False):
+    """The fields of a memory that can be changed, as keyword arguments."""
+
+    text: str
+    kind: Kind
+    speaker: str | None
+    importance: float
+    metadata: Mapping[str, Any]
+    source: str | None
+    occurred: datetime | str | None
+    evergreen: bool
+
+
 def to_memory(draft: Draft, *, now: datetime) -> Memory:
-    """The memory that a draft describes, with an id and a time; what is wrong with it is named."""
+    """Check a draft and make a memory of it, with an id and a time."""
     _check(draft)
     return Memory(
         id=_id(draft.id),
@@ -78,12 +109,12 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
 
 
 def content_hash(text: str) -> str:
-    """The same for texts that say the same thing, whatever their case, spacing and punctuation."""
+    """A hash of the text that ignores case, white space and punctuation."""
     return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
 
 
-def fingerprint(request: Any) -> str:
-    """The same for requests that say the same, so that one that is sent again can be told from another one."""
+def request_fingerprint(request: Any) -> str:
+    """A hash of a request, by which a repeated request is told from another one with the same idempotency key."""
     written = json.dumps(request, sort_keys=True, default=str)
     return hashlib.sha256(written.encode(errors="replace")).hexdigest()
 
@@ -95,7 +126,7 @@ def store_memories(
     *,
     idempotency_key: IdempotencyKey | None = None,
 ) -> list[Memory]:
-    """The memories as stored, all or none. Without a usable embedder they are stored all the same, for later."""
+    """Embed and store memories, all or none. Without a usable embedder they are stored without vectors."""
     usable = usable_embedder(store, embedder)
     vectors = embed_memories(usable, memories) if usable else None
     if vectors is None or usable is None:
@@ -105,7 +136,7 @@ def store_memories(
 
 
 def usable_embedder(store: Store, embedder: Embedder | None) -> Embedder | None:
-    """The embedder, if there is one and its vectors may stand beside those in the store."""
+    """The embedder, if there is one and the store's vectors are of the same model."""
     if embedder is None:
         return None
     try:
@@ -115,8 +146,33 @@ def usable_embedder(store: Store, embedder: Embedder | None) -> Embedder | None:
         return None
 
 
-def embed_memories(embedder: Embedder, memories: Sequence[Memory]) -> list[Any] | None:
-    """For each memory a row for each of its parts; None if the embedder cannot be reached."""
+def update_memory(
+    store: Store,
+    embedder: Callable[[], Embedder | None],
+    old: Memory,
+    changes: MemoryChanges,
+    *,
+    within: Scope | None,
+    idempotency_key: IdempotencyKey | None,
+) -> Memory:
+    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed."""
+    changeable = MemoryChanges.__annotations__
+    unknown = [name for name in changes if name not in changeable]
+    if unknown:
+        raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
+    fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *changeable)}
+    new = to_memory(Draft(**{**fields, **changes}), now=old.created)
+    new = new._replace(created=old.created, accessed=old.accessed, access_count=old.access_count)
+    if new.indexed_text == old.indexed_text:
+        return store.update(Record(new), model=None, keep_vectors=True, within=within, idempotency_key=idempotency_key)
+    usable = usable_embedder(store, embedder())
+    rows = embed_memories(usable, [new]) if usable else None
+    record = Record(new, rows[0] if rows else None)
+    return store.update(record, model=usable.model if usable else None, within=within, idempotency_key=idempotency_key)
+
+
+def embed_memories(embedder: Embedder, memories: Sequence[Memory]) -> list[Vector] | None:
+    """The vectors of each memory, one row for each of its parts; None if the embedder cannot be reached."""
     parts = [embedder.split(memory.indexed_text) for memory in memories]
     try:
         rows = embedder.embed([part for of_memory in parts for part in of_memory])
@@ -130,7 +186,7 @@ def embed_memories(embedder: Embedder, memories: Sequence[Memory]) -> list[Any] 
 
 
 def to_time(value: datetime | str | None, name: str) -> datetime | None:
-    """A time with a zone from a time or ISO 8601 text; one without a zone is taken as UTC."""
+    """A time with a time zone, from a datetime or ISO 8601 text; without a zone it is UTC."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -179,7 +235,7 @@ def _check_text(text: Any) -> None:
 
 
 def check_name(name: str, value: Any) -> None:
-    """`Invalid` if this cannot be a name; a project, session, speaker or source may be left out."""
+    """Raise `Invalid` if this cannot be a name; None is allowed except for a profile."""
     if value is None and name != "profile":
         return
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:

@@ -1,31 +1,31 @@
-"""The parameters that a store keeps for everybody who uses it, with a history in which any change can be taken back."""
+"""The tuning saved in a store for every process that uses it, with a history in which each change can be undone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from retentive.errors import Conflict, NotFound, RetentiveError
 from retentive.models import Serializable
+from retentive.ranking import Tuning, preset
 from retentive.ranking.tuning import parse_tuning, spelled_parameter
-from retentive.stores import Store
+from retentive.settings import Settings
+from retentive.stores.base import KeyValue
 
 PARAMETERS, HISTORY = "tuning", "tuning/history"
 EXPORTED = (PARAMETERS, HISTORY)
-"""What of the notes in a store goes with it when it is exported."""
+"""The key-value entries that an export includes."""
 
-LONGEST = 200
-"""So many changes are remembered."""
-
-TRIES = 20
+MAX_HISTORY = 200
+RETRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Serializable):
-    """The parameters that are kept, before and after somebody turned some."""
+class TuningChange(Serializable):
+    """The saved parameters before and after one change."""
 
     id: int
     at: datetime
@@ -35,37 +35,82 @@ class Change(Serializable):
     idempotency_key: str | None = None
 
 
-def kept_parameters(store: Store) -> dict[str, Any]:
-    """The parameters that are kept."""
+class SavedTuning:
+    """`engine.tuning`: the tuning in effect, and the parameters saved in the store."""
+
+    def __init__(self, store: KeyValue, settings: Settings, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._settings = settings
+        self._clock = clock
+        self._cached: tuple[str | None, Tuning] | None = None
+
+    def current(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
+        """The tuning in effect: configured parameters, over those saved in the store, over the defaults.
+
+        `override` replaces it: a whole `Tuning`, some parameters, or the name of a preset.
+        """
+        if isinstance(override, Tuning):
+            return override
+        if isinstance(override, str):
+            return preset(override)
+        saved = self._store.get_value(PARAMETERS)
+        if self._cached is None or self._cached[0] != saved:
+            self._cached = (saved, self._settings.tuned(json.loads(saved or "{}")))
+        tuning = self._cached[1]
+        return tuning.with_parameters(**override) if override else tuning
+
+    def saved(self) -> dict[str, Any]:
+        """The parameters saved in the store."""
+        return saved_parameters(self._store)
+
+    def save(self, parameters: Mapping[str, Any], *, by: str = "", idempotency_key: str | None = None) -> Tuning:
+        """Save parameters for every process on this store and return the tuning in effect; None resets a parameter."""
+        save_parameters(self._store, parameters, by=by, now=self._clock(), idempotency_key=idempotency_key)
+        return self.current()
+
+    def history(self) -> Sequence[TuningChange]:
+        """The changes of the saved parameters, newest first."""
+        return history(self._store)
+
+    def undo(self, id: int | None = None, *, by: str = "", idempotency_key: str | None = None) -> Tuning:
+        """Undo a change, the last one by default, and return the tuning in effect."""
+        undo_change(self._store, id, by=by, now=self._clock(), idempotency_key=idempotency_key)
+        return self.current()
+
+
+def saved_parameters(store: KeyValue) -> dict[str, Any]:
+    """The parameters saved in a store."""
     parameters: dict[str, Any] = json.loads(store.get_value(PARAMETERS) or "{}")
     return parameters
 
 
-def turn(
-    store: Store, parameters: Mapping[str, Any], *, by: str, now: datetime, idempotency_key: str | None = None
+def save_parameters(
+    store: KeyValue, parameters: Mapping[str, Any], *, by: str, now: datetime, idempotency_key: str | None = None
 ) -> None:
-    """Keep these parameters, over those that are kept; None takes one back. What is wrong is named, and nothing changes.
+    """Save parameters over the saved ones; None resets one. An invalid value raises `Invalid` and changes nothing.
 
-    `once` names this change: sent again under the same name, it is not made again, whatever came after it.
+    A change that was already made under the same idempotency key is not made again, whatever was changed since.
     """
 
-    def turned(before: dict[str, Any]) -> dict[str, Any]:
-        wanted = {name: value for name, value in {**before, **_spelled(parameters)}.items() if value is not None}
+    def changed(before: dict[str, Any]) -> dict[str, Any]:
+        wanted = {name: value for name, value in {**before, **_by_python_name(parameters)}.items() if value is not None}
         checked = parse_tuning(wanted)
         return checked.model_dump(include=set(checked.model_fields_set))
 
-    _change(store, turned, by=by, now=now, idempotency_key=idempotency_key)
+    _change(store, changed, by=by, now=now, idempotency_key=idempotency_key)
 
 
-def history(store: Store) -> Sequence[Change]:
-    """Every change that is remembered, newest first."""
-    return [_parsed(entry) for entry in reversed(json.loads(store.get_value(HISTORY) or "[]"))]
+def history(store: KeyValue) -> Sequence[TuningChange]:
+    """The recorded changes, newest first."""
+    return [_to_change(entry) for entry in reversed(json.loads(store.get_value(HISTORY) or "[]"))]
 
 
-def undo(store: Store, id: int | None = None, *, by: str, now: datetime, idempotency_key: str | None = None) -> None:
-    """Bring back the parameters as they were before a change, the last one if none is named. This too can be undone."""
+def undo_change(
+    store: KeyValue, id: int | None = None, *, by: str, now: datetime, idempotency_key: str | None = None
+) -> None:
+    """Restore the parameters from before a change, the last one by default. An undo can be undone too."""
     changes = history(store)
-    if _made(changes, idempotency_key):
+    if _is_recorded(changes, idempotency_key):
         return
     found = next((change for change in changes if id is None or change.id == id), None)
     if found is None:
@@ -73,53 +118,71 @@ def undo(store: Store, id: int | None = None, *, by: str, now: datetime, idempot
     _change(store, lambda _: dict(found.before), by=by, now=now, idempotency_key=idempotency_key)
 
 
-def refusal(store: Store, kept: Mapping[str, str]) -> str | None:
-    """Why parameters and a history from elsewhere cannot be kept here, in a sentence; None if they can."""
-    if not kept.keys() <= set(EXPORTED):
+def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
+    """Why imported tuning entries cannot be saved here, in a sentence; None if they can."""
+    if not entries.keys() <= set(EXPORTED):
         return "settings that this version does not know"
     try:
-        parse_tuning(json.loads(kept.get(PARAMETERS, "{}")))
-        list(map(_parsed, json.loads(kept.get(HISTORY, "[]"))))
+        parse_tuning(json.loads(entries.get(PARAMETERS, "{}")))
+        list(map(_to_change, json.loads(entries.get(HISTORY, "[]"))))
     except (RetentiveError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "settings that are not valid"
-    if all(store.get_value(name) == value for name, value in kept.items()):
+    if all(store.get_value(name) == value for name, value in entries.items()):
         return "these settings are there already"
     if any(store.get_value(name) is not None for name in EXPORTED):
-        return "the store keeps settings of its own"
+        return "the store has saved settings of its own"
     return None
 
 
-def _made(changes: Sequence[Change], idempotency_key: str | None) -> bool:
+def _is_recorded(changes: Sequence[TuningChange], idempotency_key: str | None) -> bool:
     return idempotency_key is not None and any(change.idempotency_key == idempotency_key for change in changes)
 
 
-def _change(store: Store, change: Any, *, by: str, now: datetime, idempotency_key: str | None) -> None:
-    for _ in range(TRIES):  # another process may turn a parameter at the same moment; neither change may be lost
+def _change(
+    store: KeyValue,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    *,
+    by: str,
+    now: datetime,
+    idempotency_key: str | None,
+) -> None:
+    for _ in range(RETRIES):  # another process may save at the same moment, and neither change may be lost
         old, log = store.get_value(PARAMETERS), store.get_value(HISTORY)
         before: dict[str, Any] = json.loads(old or "{}")
         entries = json.loads(log or "[]")
-        if _made(list(map(_parsed, entries)), idempotency_key):
+        if _is_recorded(list(map(_to_change, entries)), idempotency_key):
             return
         after = change(before)
         if after == before:
             return
-        number = entries[-1]["id"] + 1 if entries else 1
-        entries.append(Change(number, now, by, before, after, idempotency_key).to_dict())
-        new = {PARAMETERS: json.dumps(after) if after else None, HISTORY: json.dumps(entries[-LONGEST:])}
-        if store.keep(new, expected={PARAMETERS: old, HISTORY: log}):
+        id = entries[-1]["id"] + 1 if entries else 1
+        entries.append(_to_entry(TuningChange(id, now, by, before, after, idempotency_key)))
+        new = {PARAMETERS: json.dumps(after) if after else None, HISTORY: json.dumps(entries[-MAX_HISTORY:])}
+        if store.compare_and_set(new, expected={PARAMETERS: old, HISTORY: log}):
             return
-    raise Conflict("others are changing the settings at this moment; try again")
+    raise Conflict("other clients are changing the settings at the moment; try again")
 
 
-def _spelled(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters under their Python names, so that one spelled two ways is one."""
-    taken_back = [name for name, value in parameters.items() if value is None]
-    spelled = parse_tuning({name: value for name, value in parameters.items() if value is not None})
+def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters under their Python names, so that one parameter in two spellings is one."""
+    reset = [name for name, value in parameters.items() if value is None]
+    checked = parse_tuning({name: value for name, value in parameters.items() if value is not None})
     return {
-        **spelled.model_dump(include=set(spelled.model_fields_set)),
-        **{spelled_parameter(name): None for name in taken_back},
+        **checked.model_dump(include=set(checked.model_fields_set)),
+        **{spelled_parameter(name): None for name in reset},
     }
 
 
-def _parsed(entry: dict[str, Any]) -> Change:
-    return Change(**{**entry, "at": datetime.fromisoformat(entry["at"])})
+# In the store, the idempotency key is called "once"; stores written before must stay readable.
+
+
+def _to_entry(change: TuningChange) -> dict[str, Any]:
+    entry = change.to_dict()
+    entry["once"] = entry.pop("idempotency_key")
+    return entry
+
+
+def _to_change(entry: dict[str, Any]) -> TuningChange:
+    fields = {**entry, "at": datetime.fromisoformat(entry["at"])}
+    fields["idempotency_key"] = fields.pop("once", None)
+    return TuningChange(**fields)

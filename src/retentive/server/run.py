@@ -76,7 +76,7 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
 
 def check_tokens(engine: Engine, settings: ServerSettings) -> None:
     """`Invalid` if everybody needs a token and nobody has one."""
-    if needs_token(settings) and not engine.tokens():
+    if needs_token(settings) and not engine.tokens.list():
         why = "the settings ask for it" if settings.host in LOOPBACK else f"{settings.host} is not this machine alone"
         raise Invalid(
             f"every request needs a token ({why}), and there is none yet; make one first: "

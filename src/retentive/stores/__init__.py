@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from retentive.errors import Invalid, MissingExtra
@@ -20,13 +19,6 @@ def open_store(address: str, *, busy_seconds: float = 60) -> Store:
     if loader is None:
         raise Invalid(f"there is no store '{scheme}://'; use a file path, or one of {', '.join(_LOADERS)}://")
     return loader(address, busy_seconds)
-
-
-def public_address(address: str) -> str:
-    """An address as it may be shown to anybody: with every password in it hidden."""
-    hidden = re.sub(r"://([^:/@?]*):[^@/]*@", r"://\1:***@", address)
-    hidden = re.sub(r"%3A%2F%2F([^&]*?)(?::|%3A)[^&]*?(?:@|%40)", r"%3A%2F%2F\1:***@", hidden, flags=re.IGNORECASE)
-    return re.sub(r"([?&][a-z_]*(?:password|key|token)=)[^&]*", r"\1***", hidden, flags=re.IGNORECASE)
 
 
 def _open_sqlite(address: str, busy_seconds: float) -> Store:

@@ -83,10 +83,6 @@ class Memories(Protocol):
         """Return the memories with these ids that exist, in the order of the ids."""
         ...
 
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
-        """Return one page of the memories of a scope by id, newest first."""
-        ...
-
     def update(
         self,
         record: Record,
@@ -122,6 +118,11 @@ class Memories(Protocol):
 
     def stats(self) -> Stats:
         """Return what the store holds."""
+        ...
+
+    # Defined last: after it, `list` in this class is no longer the type.
+    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        """Return one page of the memories of a scope by id, newest first."""
         ...
 
 

@@ -1,7 +1,6 @@
-"""The store as plain Python: nothing on disk, every search by looking at everything.
+"""A store that holds everything in Python objects and compares every memory with each query.
 
-It is what the other stores are compared with, and serves tests and throw-away programs. Words and vectors score as in
-the SQLite store; with a `mean_length`, as in stores that cannot weigh all their words anew at every change.
+It is the reference that the other stores are tested against, and it serves tests and short-lived programs.
 """
 
 from __future__ import annotations
@@ -9,109 +8,98 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
-import numpy as np
-
-from retentive.errors import Conflict, Invalid, NotFound
+from retentive.errors import Conflict, NotFound
 from retentive.models import (
     KINDS,
     Day,
     Judgement,
-    Key,
     Kind,
     Memory,
     Model,
     Page,
     Profile,
     Project,
+    Query,
     Scope,
     Session,
     Stats,
 )
-from retentive.stores import Found, IdempotencyKey, Record, ScanPage, Vector, check_same
-from retentive.stores.sql_codec import SCOPE_TOKENS
-from retentive.text.analysis import BM25, index_terms, query_terms, rare_terms
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, check_same_request, is_within, next_cursor
+from retentive.stores.in_memory_search import Entry, InMemorySearch, make_entry, rounded
 
 
 class InMemoryStore:
-    """Everything in dicts behind one lock. See `retentive.stores.Store` for what each method promises."""
+    """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
+
+    BM25 takes the mean length of all memories, or `mean_length` to score as a store does that uses a fixed one.
+    """
 
     def __init__(self, *, mean_length: float | None = None) -> None:
         self._lock = threading.RLock()
         self._mean_length = mean_length
-        self._names = _Names()
-        self._entries: dict[Key, _Entry] = {}
-        self._keys: dict[str, Key] = {}
-        self._next_key = 1
-        self._kept: dict[str, str] = {}
-        self._made: dict[str, tuple[IdempotencyKey, list[str]]] = {}
-        self._judged: dict[_Judged, Judgement] = {}
-        self._models: dict[str, Model] = {}
-        self._active: str | None = None
+        self._entries: dict[str, Entry] = {}  # by memory id, in the order of writing
+        self._containers = _Containers()
+        self._values: dict[str, str] = {}
+        self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
+        self._judgements: dict[_JudgementKey, Judgement] = {}
+        self._model: Model | None = None
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no files and no connections."""
 
     def check(self) -> list[str]:
-        """There is only one copy of everything, so nothing can disagree."""
+        """Return no problems: there is one copy of everything, so no two can differ."""
         return []
 
-    # Keeping
+    # Memories
 
     def add(
         self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
     ) -> list[Memory]:
         with self._lock:
-            written = self._made_before(idempotency_key)
-            if written is not None:
-                return self.get(written)
-            names = self._names.copy()
-            new: dict[str, _Entry] = {}
-            free: dict[tuple[str, str], int] = {}
+            earlier = self._ids_of_request(idempotency_key)
+            if earlier is not None:
+                return self.get(earlier)
+            containers = self._containers.copy()
+            new: dict[str, Entry] = {}
+            last_positions: dict[tuple[str, str], int] = {}
             for record in records:
-                memory = record.memory
-                if memory.id in self._keys or memory.id in new:
-                    raise Conflict(f"there is a memory with the id {memory.id} already; nothing was stored")
-                memory = _as_kept(names.place(memory))
+                id = record.memory.id
+                if id in self._entries or id in new:
+                    raise Conflict(f"there is a memory with the id {id} already; nothing was stored")
+                memory = _normalized(containers.register(record.memory))
                 if memory.session is not None:
                     session = (memory.profile, memory.session)
-                    following = free[session] if session in free else self._following(session)
-                    memory = memory._replace(position=following if memory.position is None else memory.position)
-                    free[session] = max(following, (memory.position or 0) + 1)
-                new[memory.id] = _Entry(memory, self._rounded(record.vectors, model))
-            # Nothing can fail from here on.
-            self._note_made(idempotency_key, [record.memory.id for record in records])
-            self._names = names
-            for id, entry in new.items():
-                self._keys[id] = self._next_key
-                self._entries[self._next_key] = entry
-                self._next_key += 1
-                self._register(entry, model)
+                    last = last_positions[session] if session in last_positions else self._last_position(session)
+                    position = last + 1 if memory.position is None else memory.position
+                    memory = memory._replace(position=position)
+                    last_positions[session] = max(last, position)
+                new[id] = make_entry(memory, rounded(record.vectors, model))
+            # Nothing fails from here on, so all records are written or none.
+            self._record_request(idempotency_key, list(new))
+            self._containers = containers
+            self._entries |= new
+            self._set_first_model(new.values(), model)
             return [entry.memory for entry in new.values()]
 
-    def _following(self, session: tuple[str, str]) -> int:
+    def _last_position(self, session: tuple[str, str]) -> int:
         memories = (entry.memory for entry in self._entries.values())
-        taken = (memory.position for memory in memories if (memory.profile, memory.session) == session)
-        return max((position for position in taken if position is not None), default=-1) + 1
+        positions = (memory.position for memory in memories if (memory.profile, memory.session) == session)
+        return max((position for position in positions if position is not None), default=-1)
 
-    def _rounded(self, vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
-        if vectors is None or model is None:
-            return {}
-        if vectors.ndim != 2 or vectors.shape[1] != model.dimension:
-            raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
-        return {model.fingerprint: vectors.astype(np.float16).astype(np.float32)}
+    def _set_first_model(self, changed: Iterable[Entry], model: Model | None) -> None:
+        """Search the vectors of the first model that has any."""
+        if self._model is None and model and any(model.fingerprint in entry.vectors for entry in changed):
+            self._model = model
 
-    def _register(self, entry: _Entry, model: Model | None) -> None:
-        if model is not None and model.fingerprint in entry.vectors:
-            self._models.setdefault(model.fingerprint, model)
-            self._active = self._active or model.fingerprint
-
-    def get(self, ids: Sequence[str]) -> list[Memory]:
+    def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._lock:
-            return [self._entries[self._keys[id]].memory for id in ids if id in self._keys]
+            found = (self._entries[id].memory for id in ids if id in self._entries)
+            return [memory for memory in found if is_within(memory, within)]
 
     def update(
         self,
@@ -119,192 +107,129 @@ class InMemoryStore:
         *,
         model: Model | None,
         keep_vectors: bool = False,
+        within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
         with self._lock:
-            key = self._keys.get(record.memory.id)
-            if key is None:
-                raise NotFound(f"there is no memory {record.memory.id}")
-            if self._made_before(idempotency_key) is not None:
-                return self._entries[key].memory
-            names = self._names.copy()
-            memory = _as_kept(names.place(record.memory))
-            vectors = self._entries[key].vectors if keep_vectors else self._rounded(record.vectors, model)
-            self._names = names
-            self._entries[key] = _Entry(memory, vectors)
-            self._register(self._entries[key], model)
-            self._note_made(idempotency_key, [memory.id])
+            id = record.memory.id
+            entry = self._entries.get(id)
+            if entry is None or not is_within(entry.memory, within):
+                raise NotFound(f"there is no memory {id}")
+            if self._ids_of_request(idempotency_key) is not None:
+                return entry.memory
+            containers = self._containers.copy()
+            memory = _normalized(containers.register(record.memory))
+            vectors = entry.vectors if keep_vectors else rounded(record.vectors, model)
+            self._record_request(idempotency_key, [id])
+            self._containers = containers
+            self._entries[id] = make_entry(memory, vectors)
+            self._set_first_model([self._entries[id]], model)
             return memory
 
-    def _made_before(self, idempotency_key: IdempotencyKey | None) -> list[str] | None:
-        """The ids that the write of this name wrote, None if it is new."""
-        if idempotency_key is None or idempotency_key.name not in self._made:
-            return None
-        earlier, ids = self._made[idempotency_key.name]
-        check_same(idempotency_key, earlier.fingerprint)
-        return ids
-
-    def _note_made(self, idempotency_key: IdempotencyKey | None, ids: list[str]) -> None:
-        if idempotency_key:
-            self._made = {
-                name: made for name, made in self._made.items() if made[0].at >= idempotency_key.forget_before
-            }
-            self._made[idempotency_key.name] = (idempotency_key, ids)
-
-    def remove(self, ids: Sequence[str], *, idempotency_key: IdempotencyKey | None = None) -> int:
+    def remove(
+        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+    ) -> list[str]:
         with self._lock:
-            earlier = self._made_before(idempotency_key)
+            earlier = self._ids_of_request(idempotency_key)
             if earlier is not None:
-                return len(earlier)
-            found = {id for id in ids if id in self._keys}
-            if found:
-                self._note_made(idempotency_key, sorted(found))
-            for id in found:
-                del self._entries[self._keys.pop(id)]
-            self._judged = {at: one for at, one in self._judged.items() if one.memory not in found}
-            return len(found)
+                return earlier
+            removed = [memory.id for memory in self.get(list(dict.fromkeys(ids)), within=within)]
+            if removed:
+                self._record_request(idempotency_key, removed)
+            for id in removed:
+                del self._entries[id]
+            gone = set(removed)
+            self._judgements = {key: one for key, one in self._judgements.items() if one.memory not in gone}
+            return removed
 
     def remove_scope(self, scope: Scope) -> int:
         with self._lock:
-            return self.remove([entry.memory.id for _, entry in self._within(scope)])
+            return len(self.remove([entry.memory.id for entry in self._in_scope(scope)]))
+
+    def _in_scope(self, scope: Scope) -> Iterator[Entry]:
+        matches = self._containers.matcher(scope)
+        return (entry for entry in self._entries.values() if matches(entry.memory))
+
+    def _ids_of_request(self, key: IdempotencyKey | None) -> list[str] | None:
+        """Return the ids that an earlier write with this key changed; None if the key is new."""
+        if key is None or key.name not in self._requests:
+            return None
+        earlier, ids = self._requests[key.name]
+        check_same_request(key, earlier.fingerprint)
+        return list(ids)
+
+    def _record_request(self, key: IdempotencyKey | None, ids: list[str]) -> None:
+        if key:
+            kept = {name: one for name, one in self._requests.items() if one[0].at >= key.expires_before}
+            self._requests = {**kept, key.name: (key, list(ids))}
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         with self._lock:
-            for entry in (self._entries[self._keys[id]] for id in ids if id in self._keys):
-                used = max(entry.memory.accessed or at, at)
-                entry.memory = entry.memory._replace(accessed=used, access_count=entry.memory.access_count + 1)
+            for memory in self.get(ids):
+                used = max(memory.accessed or at, at)
+                count = self._entries[memory.id].memory.access_count + 1
+                self._replace_memory(memory._replace(accessed=used, access_count=count))
+
+    def _replace_memory(self, memory: Memory) -> None:
+        """Replace a memory by one with the same text."""
+        self._entries[memory.id] = replace(self._entries[memory.id], memory=memory)
 
     def stats(self) -> Stats:
         with self._lock:
-            kinds = [entry.memory.kind for entry in self._entries.values()]
-            parts = [len(entry.vectors.get(self._active or "", ())) for entry in self._entries.values()]
+            kinds = Counter(entry.memory.kind for entry in self._entries.values())
+            parts = [entry.parts(self._model) for entry in self._entries.values()]
             return Stats(
-                memories=len(kinds),
-                by_kind={kind: kinds.count(kind) for kind in KINDS},
-                profiles=len(self._names.profiles),
-                projects=len(self._names.projects),
-                sessions=len(self._names.sessions),
-                vectors=sum(parts),
-                unembedded=parts.count(0),
-                model=self.model(),
+                memories=len(self._entries),
+                by_kind={kind: kinds[kind] for kind in KINDS},
+                profiles=len(self._containers.profiles),
+                projects=len(self._containers.projects),
+                sessions=len(self._containers.sessions),
+                vectors=sum(len(rows) for rows in parts if rows is not None),
+                unembedded=sum(rows is None for rows in parts),
+                model=self._model,
                 bytes=0,
             )
 
-    # Searching
+    # Searchable
 
-    def search_words(
-        self, query: str, scope: Scope, *, limit: int, exclude: Sequence[str] = (), common: float = 1.0
-    ) -> list[Found]:
+    def open_search(self, query: Query) -> InMemorySearch:
         with self._lock:
-            searched = set(self._rare_terms(query, common))
-            score = self._word_score(query, scope)
-            inside = [(key, entry) for key, entry in self._within(scope, exclude) if searched & set(entry.terms)]
-            return _best(((key, score(entry)) for key, entry in inside), limit)
+            in_scope = list(self._in_scope(query.scope))
+            return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
 
-    def _rare_terms(self, query: str, common: float) -> list[str]:
-        documents = [set(entry.terms) for entry in self._entries.values()]
-        asked = query_terms(query)
-        found_in = {term: sum(term in document for document in documents) for term in asked}
-        return rare_terms(asked, found_in, memories=len(documents), common=common)
-
-    def _word_score(self, query: str, scope: Scope) -> Callable[[_Entry], float]:
-        """BM25 by how common each term is in the scope; lengths by the mean of all, or the one given."""
-        terms = self._rare_terms(query, 1.0)
-        inside = [set(entry.terms) for _, entry in self._within(scope)]
-        found_in = {term: sum(term in document for document in inside) for term in terms}
-        mean_length = self._mean_length
-        if mean_length is None:
-            lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self._entries.values()]
-            mean_length = sum(lengths) / max(len(lengths), 1)
-        bm25 = BM25(terms, found_in, memories=len(inside), mean_length=mean_length)
-        return lambda entry: bm25(entry.terms, extra_length=SCOPE_TOKENS)
-
-    def search_vectors(self, vector: Vector, scope: Scope, *, limit: int, exclude: Sequence[str] = ()) -> list[Found]:
-        with self._lock:
-            return _best(self.score_vectors(vector, [key for key, _ in self._within(scope, exclude)]).items(), limit)
-
-    def fetch(self, keys: Sequence[Key]) -> Mapping[Key, Memory]:
-        with self._lock:
-            return {key: self._entries[key].memory for key in keys if key in self._entries}
-
-    def keys(self, ids: Sequence[str]) -> Mapping[str, Key]:
-        with self._lock:
-            return {id: self._keys[id] for id in ids if id in self._keys}
-
-    def score_words(self, query: str, scope: Scope, keys: Sequence[Key]) -> Mapping[Key, float]:
-        with self._lock:
-            score = self._word_score(query, scope)
-            return {key: score(self._entries[key]) for key in keys if key in self._entries}
-
-    def score_vectors(self, vector: Vector, keys: Sequence[Key]) -> Mapping[Key, float]:
-        with self._lock:
-            return {key: float((rows @ vector).max()) for key, rows in self._active_vectors(keys)}
-
-    def neighbours(self, keys: Sequence[Key]) -> Mapping[Key, tuple[Key | None, Key | None]]:
-        with self._lock:
-            sessions: dict[tuple[str, str | None], list[Key]] = {}
-            for key, entry in sorted(self._entries.items(), key=lambda item: item[1].memory.position or 0):
-                sessions.setdefault((entry.memory.profile, entry.memory.session), []).append(key)
-            found: dict[Key, tuple[Key | None, Key | None]] = {}
-            for (_, session), line in sessions.items():
-                for at, key in enumerate(line):
-                    if session is not None and key in keys:
-                        found[key] = (line[at - 1] if at else None, line[at + 1] if at + 1 < len(line) else None)
-            return found
-
-    def vectors(self, keys: Sequence[Key]) -> Mapping[Key, Vector]:
-        with self._lock:
-            return {key: rows[0] for key, rows in self._active_vectors(keys)}
-
-    def _active_vectors(self, keys: Sequence[Key]) -> Iterable[tuple[Key, Vector]]:
-        for key in keys:
-            entry = self._entries.get(key)
-            if entry is not None and self._active in entry.vectors:
-                yield key, entry.vectors[self._active]
-
-    def _within(self, scope: Scope, exclude: Sequence[str] = ()) -> Iterable[tuple[Key, _Entry]]:
-        inside = self._names.reach(scope)
-        without = set(exclude)
-        for key, entry in self._entries.items():
-            if inside(entry.memory) and entry.memory.id not in without:
-                yield key, entry
-
-    # Cataloguing
+    # Catalogue
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
         with self._lock:
             return [
                 self._session(profile, name)
-                for (owner, name), home in sorted(self._names.sessions.items())
-                if owner == profile and project in (None, home)
+                for (owner, name), its_project in sorted(self._containers.sessions.items())
+                if owner == profile and project in (None, its_project)
             ]
 
     def _session(self, profile: str, name: str) -> Session:
         memories = (entry.memory for entry in self._entries.values())
         times = [memory.when for memory in memories if (memory.profile, memory.session) == (profile, name)]
-        home = self._names.sessions[profile, name]
-        return Session(name, profile, home, len(times), min(times, default=None), max(times, default=None))
+        project = self._containers.sessions[profile, name]
+        return Session(name, profile, project, len(times), min(times, default=None), max(times, default=None))
 
     def projects(self, profile: str) -> list[Project]:
         with self._lock:
-            homes = [(owner, home) for (owner, _), home in self._names.sessions.items()]
-            of_memories = [(entry.memory.profile, entry.memory.project) for entry in self._entries.values()]
-            return [
-                Project(name, profile, homes.count((profile, name)), of_memories.count((profile, name)))
-                for owner, name in sorted(self._names.projects)
-                if owner == profile
-            ]
+            sessions = Counter(its for (owner, _), its in self._containers.sessions.items() if owner == profile)
+            memories = Counter(entry.memory.project for entry in self._in_scope(Scope(profile)))
+            names = sorted(name for owner, name in self._containers.projects if owner == profile)
+            return [Project(name, profile, sessions[name], memories[name]) for name in names]
 
     def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
         with self._lock:
-            if (profile, session) not in self._names.sessions:
+            if (profile, session) not in self._containers.sessions:
                 raise NotFound(f"there is no session '{session}' in profile '{profile}'")
-            self._names.sessions[profile, session] = project
+            self._containers.sessions[profile, session] = project
             if project is not None:
-                self._names.projects.add((profile, project))
-            for entry in self._entries.values():
-                if (entry.memory.profile, entry.memory.session) == (profile, session):
-                    entry.memory = entry.memory._replace(project=project)
+                self._containers.projects.add((profile, project))
+            for memory in [entry.memory for entry in self._entries.values()]:
+                if (memory.profile, memory.session) == (profile, session):
+                    self._replace_memory(memory._replace(project=project))
             return self._session(profile, session)
 
     def profiles(self) -> list[Profile]:
@@ -317,169 +242,109 @@ class InMemoryStore:
 
     def days(self, profile: str, *, project: str | None = None) -> list[Day]:
         with self._lock:
-            found: dict[date, Counter[Kind]] = {}
-            for _, entry in self._within(Scope(profile, project)):
-                found.setdefault(entry.memory.when.date(), Counter())[entry.memory.kind] += 1
-            return [Day(day, dict(found[day])) for day in sorted(found)]
+            days: dict[date, Counter[Kind]] = {}
+            for entry in self._in_scope(Scope(profile, project)):
+                days.setdefault(entry.memory.when.date(), Counter())[entry.memory.kind] += 1
+            return [Day(day, dict(days[day])) for day in sorted(days)]
 
-    # Noting
+    # Key-value entries
 
     def get_value(self, name: str) -> str | None:
         with self._lock:
-            return self._kept.get(name)
+            return self._values.get(name)
 
     def list_values(self, prefix: str) -> dict[str, str]:
         with self._lock:
-            return {name: self._kept[name] for name in sorted(self._kept) if name.startswith(prefix)}
+            return {name: self._values[name] for name in sorted(self._values) if name.startswith(prefix)}
 
-    def keep(self, changes: Mapping[str, str | None], *, expected: Mapping[str, str | None] | None = None) -> bool:
+    def compare_and_set(
+        self, changes: Mapping[str, str | None], *, expected: Mapping[str, str | None] | None = None
+    ) -> bool:
         with self._lock:
-            if any(self._kept.get(name) != value for name, value in (expected or {}).items()):
+            if any(self._values.get(name) != value for name, value in (expected or {}).items()):
                 return False
-            for name, value in changes.items():
-                self._kept.pop(name, None)
-                if value is not None:
-                    self._kept[name] = value
+            changed: dict[str, str | None] = {**self._values, **changes}
+            self._values = {name: value for name, value in changed.items() if value is not None}
             return True
 
-    # Modelling
+    # Vector models
 
     def model(self) -> Model | None:
         with self._lock:
-            return None if self._active is None else self._models[self._active]
+            return self._model
 
-    def unembedded(self, model: Model, *, limit: int) -> Mapping[Key, Memory]:
+    def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
         with self._lock:
-            waiting = [key for key, entry in self._entries.items() if model.fingerprint not in entry.vectors]
-            return self.fetch(waiting[:limit])
+            return self._unembedded(model)[:limit]
 
     def count_unembedded(self, model: Model) -> int:
         with self._lock:
-            return sum(model.fingerprint not in entry.vectors for entry in self._entries.values())
+            return len(self._unembedded(model))
 
-    def attach(self, vectors: Mapping[Key, Vector], *, model: Model) -> None:
+    def _unembedded(self, model: Model) -> list[Memory]:
+        return [entry.memory for entry in self._entries.values() if model.fingerprint not in entry.vectors]
+
+    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
         with self._lock:
-            new = {key: self._rounded(rows, model) for key, rows in vectors.items()}
-            for key, rounded in new.items():
-                entry = self._entries.get(key)
-                if entry is not None and model.fingerprint not in entry.vectors:
-                    entry.vectors |= rounded
-                    self._register(entry, model)
+            checked = {id: rounded(rows, model) for id, rows in vectors.items()}
+            for id in [memory.id for memory in self._unembedded(model) if memory.id in checked]:
+                entry = self._entries[id]
+                self._entries[id] = replace(entry, vectors={**entry.vectors, **checked[id]})
+                self._set_first_model([self._entries[id]], model)
 
     def switch_model(self, model: Model) -> bool:
         with self._lock:
-            if self.unembedded(model, limit=1):
+            if self._unembedded(model):
                 return False
-            self._models = {model.fingerprint: model}
-            self._active = model.fingerprint
-            for entry in self._entries.values():
-                entry.vectors = {model.fingerprint: entry.vectors[model.fingerprint]}
+            self._model = model
+            for id, entry in self._entries.items():
+                self._entries[id] = replace(entry, vectors={model.fingerprint: entry.vectors[model.fingerprint]})
             return True
 
-    # Judging
+    # Relevance judgements
 
     def judge(self, judgements: Sequence[Judgement]) -> None:
         with self._lock:
             for one in judgements:
-                if not any(memory.profile == one.profile for memory in self.get([one.memory])):
+                if not self.get([one.memory], within=Scope(one.profile)):
                     raise NotFound(f"there is no memory {one.memory} in profile '{one.profile}'; nothing was judged")
             for one in judgements:
                 if one.project is not None:
-                    self._names.projects.add((one.profile, one.project))
+                    self._containers.projects.add((one.profile, one.project))
                 asked_at = one.asked_at and one.asked_at.astimezone(UTC)
-                self._judged[_judged(one)] = replace(one, asked_at=asked_at, created=one.created.astimezone(UTC))
+                self._judgements[_judgement_key(one)] = replace(
+                    one, asked_at=asked_at, created=one.created.astimezone(UTC)
+                )
 
     def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
         with self._lock:
-            ours = (one for one in self._judged.values() if one.profile == profile)
-            return [one for one in ours if project in (None, one.project)]
+            of_profile = (one for one in self._judgements.values() if one.profile == profile)
+            return [one for one in of_profile if project in (None, one.project)]
 
     def unjudge(self, judgements: Sequence[Judgement]) -> int:
         with self._lock:
-            return sum(self._judged.pop(_judged(one), None) is not None for one in judgements)
+            return sum(self._judgements.pop(_judgement_key(one), None) is not None for one in judgements)
 
-    # Walking
+    # Scan
 
-    def walk(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
+    def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         with self._lock:
-            ahead = sorted(id for id in self._keys if cursor is None or id > cursor)
-            entries = [self._entries[self._keys[id]] for id in ahead[:limit]]
-            records = [Record(entry.memory, entry.vectors.get(self._active or "")) for entry in entries]
-            return ScanPage(records, records[-1].memory.id if len(ahead) > limit else None)
+            ids = sorted(id for id in self._entries if cursor is None or id > cursor)[: limit + 1]
+            page = [self._entries[id] for id in ids[:limit]]
+            records = [Record(entry.memory, entry.parts(self._model)) for entry in page]
+            return ScanPage(records, next_cursor(ids, limit))
 
-    # The last of the methods: to a type checker `list` is this one from here on.
+    # `list` is the last method: behind it a type checker takes `list[...]` for this method.
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
         with self._lock:
-            inside = sorted((entry.memory for _, entry in self._within(scope)), key=lambda one: one.id, reverse=True)
-        rest = [memory for memory in inside if cursor is None or memory.id < cursor]
-        return Page(tuple(rest[:limit]), rest[limit - 1].id if len(rest) > limit else None)
+            ids = sorted((entry.memory.id for entry in self._in_scope(scope)), reverse=True)
+            ids = [id for id in ids if cursor is None or id < cursor][: limit + 1]
+            return Page(tuple(self.get(ids[:limit])), next_cursor(ids, limit))
 
 
-_Judged = tuple[str, str | None, str, str]
-
-
-def _judged(one: Judgement) -> _Judged:
-    """What there is one judgement for."""
-    return one.profile, one.project, one.query, one.memory
-
-
-@dataclass(slots=True)
-class _Entry:
-    """A memory with its terms, and its vectors by the fingerprint of their model."""
-
-    memory: Memory
-    vectors: dict[str, Vector]
-    terms: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.terms = index_terms(self.memory.indexed_text)
-
-
-@dataclass(slots=True)
-class _Names:
-    """The profiles, projects and sessions that exist, and which project a session belongs to."""
-
-    profiles: set[str] = field(default_factory=set)
-    projects: set[tuple[str, str]] = field(default_factory=set)
-    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
-
-    def copy(self) -> _Names:
-        """The same, to be changed and thrown away if something fails."""
-        return _Names(set(self.profiles), set(self.projects), dict(self.sessions))
-
-    def place(self, memory: Memory) -> Memory:
-        """The memory in its session's project; names that are new come into being."""
-        self.profiles.add(memory.profile)
-        if memory.project is not None:
-            self.projects.add((memory.profile, memory.project))
-        if memory.session is None:
-            return memory._replace(position=None)
-        home = self.sessions.setdefault((memory.profile, memory.session), memory.project)
-        if memory.project not in (None, home):
-            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
-        return memory._replace(project=home)
-
-    def reach(self, scope: Scope) -> Callable[[Memory], bool]:
-        """Whether a memory is inside this scope."""
-        named = {name for name in scope.sessions or () if (scope.profile, name) in self.sessions}
-        homes = {name: self.sessions[scope.profile, name] for name in named}
-        if scope.project is not None:
-            homes = {name: home for name, home in homes.items() if home == scope.project}
-        stood_for = set() if scope.only_sessions else set(homes.values()) - {None}
-
-        def inside(memory: Memory) -> bool:
-            if memory.profile != scope.profile or (scope.kinds is not None and memory.kind not in scope.kinds):
-                return False
-            if scope.sessions is None:
-                return scope.project in (None, memory.project)
-            return memory.session in homes or memory.project in stood_for
-
-        return inside
-
-
-def _as_kept(memory: Memory) -> Memory:
-    """The memory as it would come back from a file: a copy, its times in UTC."""
+def _normalized(memory: Memory) -> Memory:
+    """Return a memory as a file would return it: metadata copied, times in UTC."""
     return memory._replace(
         created=memory.created.astimezone(UTC),
         occurred=memory.occurred and memory.occurred.astimezone(UTC),
@@ -488,6 +353,48 @@ def _as_kept(memory: Memory) -> Memory:
     )
 
 
-def _best(found: Iterable[tuple[Key, float]], limit: int) -> list[Found]:
-    """The best first; equal scores in the order of writing, which is the order they come in."""
-    return [Found(*pair) for pair in sorted(found, key=lambda pair: -pair[1])[:limit]]
+@dataclass(slots=True)
+class _Containers:
+    """The profiles, projects and sessions that exist, and the project of each session."""
+
+    profiles: set[str] = field(default_factory=set)
+    projects: set[tuple[str, str]] = field(default_factory=set)
+    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def copy(self) -> _Containers:
+        """Return a copy, which is dropped if a write fails."""
+        return _Containers(set(self.profiles), set(self.projects), dict(self.sessions))
+
+    def register(self, memory: Memory) -> Memory:
+        """Add the names of a memory, and return the memory with the project of its session."""
+        self.profiles.add(memory.profile)
+        if memory.project is not None:
+            self.projects.add((memory.profile, memory.project))
+        if memory.session is None:
+            return memory._replace(position=None)
+        project = self.sessions.setdefault((memory.profile, memory.session), memory.project)
+        if memory.project not in (None, project):
+            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
+        return memory._replace(project=project)
+
+    def matcher(self, scope: Scope) -> Callable[[Memory], bool]:
+        """Return a function that tells whether a memory is in a scope.
+
+        A session of a project stands for all memories of that project, unless the scope has `only_sessions`.
+        """
+        if scope.sessions is None:
+            return lambda memory: is_within(memory, scope)
+        known = {name: self.sessions.get((scope.profile, name)) for name in scope.sessions}
+        projects = set() if scope.only_sessions else set(known.values()) - {None}
+        without_sessions = replace(scope, sessions=None)
+        return lambda memory: (
+            is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
+        )
+
+
+_JudgementKey = tuple[str, str | None, str, str]
+
+
+def _judgement_key(one: Judgement) -> _JudgementKey:
+    """Return what identifies a judgement: a later one with the same key replaces it."""
+    return one.profile, one.project, one.query, one.memory

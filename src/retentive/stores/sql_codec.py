@@ -1,4 +1,4 @@
-"""What stores with rows share: kinds, times and places as numbers, and a row as the memory that it is."""
+"""Encoding shared by the SQL stores: kinds, times and scopes as numbers, and rows as memories."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any
 from retentive.models import KINDS, Kind, Memory
 
 SCOPE_TOKENS = 4
-"""How many tokens the scope adds to a memory's length in the index of words, so to its BM25, on every store."""
+"""The number of tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
 
 KIND_NUMBERS: dict[Kind, int] = {kind: number for number, kind in enumerate(KINDS, 1)}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FLOAT_IS_EXACT = 4_000_000_000_000_000
-"""Up to here, the year 2096, a float of seconds rounds to the right microsecond, in half the time."""
+"""Up to here, the year 2096, a float of seconds rounds to the right microsecond, and takes half the time."""
 
 
 def to_micros(time: datetime | None) -> int | None:
-    """A time as a whole number, exactly."""
+    """A time as microseconds since 1970."""
     return None if time is None else (time - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int | None) -> datetime | None:
-    """A whole number as a time."""
+    """Microseconds since 1970 as a time."""
     if micros is None:
         return None
     if 0 <= micros < _FLOAT_IS_EXACT:
@@ -36,7 +36,7 @@ def from_micros(micros: int | None) -> datetime | None:
 
 
 def to_memory(row: Sequence[Any]) -> Memory:
-    """The memory of a row, its names in place of numbers."""
+    """A memory from its row, in which names have replaced ids."""
     return Memory(
         row[1], row[2], from_micros(row[3]) or _EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
         row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
@@ -46,7 +46,7 @@ def to_memory(row: Sequence[Any]) -> Memory:
 
 @dataclass(frozen=True, slots=True)
 class ScopeIds:
-    """Where a memory stands, in numbers; 0 stands for none."""
+    """The scope of a memory as ids; 0 means none."""
 
     profile: int
     project: int
@@ -55,5 +55,5 @@ class ScopeIds:
 
     @property
     def tokens(self) -> str:
-        """The scope column of the word index."""
+        """The scope column of the keyword index."""
         return f"p{self.profile} r{self.project} s{self.session} k{self.kind}"

@@ -1,4 +1,4 @@
-"""Text into search terms, the same for every store, and BM25 over them.
+"""Turn text into index terms and query terms, the same for every store.
 
 Case and diacritics are folded and English words stemmed. An identifier (`ERR_CONN_42`, `v2.13.0`, `auth-service/login`)
 is one term as typed, beside its pieces. Runs of CJK give single characters and pairs, an emoji is a term of its own.
@@ -7,17 +7,12 @@ A term contains no white space and no quote, so it can be handed to any full-tex
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import Stemmer
-
-K1, B = 0.6, 0.75
-"""BM25's saturation and length normalisation. A word said twice hardly tells more than once (see docs/ranking.md)."""
 
 MAX_TERM = 100
 MAX_QUERY_TERMS = 64
@@ -49,11 +44,11 @@ _STOP_WORDS = """
     wasnt arent werent cant couldnt wouldnt shouldnt wont havent hasnt hadnt tell know remember recall please
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that say nothing of what a query is about."""
+"""English words that do not tell what a query is about."""
 
 
 class _Stems:
-    """English stems, kept; the stemmer itself must not be used by two threads at once."""
+    """Cached English stems. The stemmer itself is not thread-safe."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer.Stemmer("english", 0)
@@ -75,7 +70,7 @@ _stem = _Stems()
 
 
 def index_terms(text: str) -> list[str]:
-    """Every term of a text in order, as a store indexes it."""
+    """Return every term of a text in order, as a store indexes it."""
     terms: list[str] = []
     if text.isascii():
         for chunk in _ASCII_CHUNK.findall(text.lower()):
@@ -98,7 +93,7 @@ def index_terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=512)
 def query_terms(text: str) -> tuple[str, ...]:
-    """The distinct terms worth searching for, in order: without stop words, unless there is nothing else."""
+    """Return the distinct terms of a query in order, without stop words unless there is nothing else."""
     found: dict[str, bool] = {}
     text = text[:MAX_QUERY_LENGTH]
     folded = text.lower() if text.isascii() else _folded(text)
@@ -111,23 +106,23 @@ def query_terms(text: str) -> tuple[str, ...]:
         else:
             terms: list[str] = []
             _add_chunk(chunk, terms)
-            telling = any(piece not in STOP_WORDS for piece in _without_apostrophes(chunk))
-            found.update((term, telling or found.get(term, False)) for term in terms)
+            informative = any(piece not in STOP_WORDS for piece in _split_apostrophes(chunk))
+            found.update((term, informative or found.get(term, False)) for term in terms)
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break
-    return tuple(term for term, telling in found.items() if telling) or tuple(found)
+    return tuple(term for term, informative in found.items() if informative) or tuple(found)
 
 
 def _folded(text: str) -> str:
-    """Text in one case and Unicode form, without diacritics."""
+    """Fold case, Unicode form and diacritics."""
     decomposed = unicodedata.normalize("NFKD", text).casefold().replace("\u2019", "'")
     return unicodedata.normalize("NFC", _DIACRITICS.sub("", decomposed))
 
 
 def _add_chunk(chunk: str, terms: list[str]) -> None:
-    """The terms of one run of letters, digits and joiners: itself, and its pieces if it has any."""
+    """Add the terms of one run of letters, digits and joiners: the run itself, and its pieces if it has any."""
     if "'" in chunk:
-        for piece in _without_apostrophes(chunk):
+        for piece in _split_apostrophes(chunk):
             _add_chunk(piece, terms)
         return
     if chunk.isalpha():
@@ -139,8 +134,8 @@ def _add_chunk(chunk: str, terms: list[str]) -> None:
         terms.extend(_stem(piece[:MAX_TERM]) if piece.isalpha() else piece[:MAX_TERM] for piece in pieces)
 
 
-def _without_apostrophes(chunk: str) -> list[str]:
-    """`caroline's` is caroline, `don't` is dont, `l'amour` is two words."""
+def _split_apostrophes(chunk: str) -> list[str]:
+    """Split at apostrophes: `caroline's` gives caroline, `don't` gives dont, `l'amour` gives two words."""
     head, *tails = chunk.split("'")
     pieces = [head]
     for tail in tails:
@@ -149,64 +144,3 @@ def _without_apostrophes(chunk: str) -> list[str]:
         elif tail not in _ENDINGS:
             pieces.append(tail)
     return [piece for piece in pieces if piece]
-
-
-def rare_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, common: float) -> list[str]:
-    """The known terms, rarest first, without those in more than a share of all memories.
-
-    Common words cost most of the time of a search and find little. The rarest known term always stays.
-    """
-    known = sorted((term for term in terms if found_in.get(term, 0) > 0), key=lambda term: (found_in[term], term))
-    most = max(common * memories, 10)
-    return [term for at, term in enumerate(known) if at == 0 or found_in[term] <= most][:MAX_QUERY_TERMS]
-
-
-ENTRIES = 3_000
-"""How many entries of an index a query may search, at the least; a 50th of the memories if that is more."""
-
-
-def searching_terms(terms: Iterable[str], found_in: Mapping[str, int], *, memories: int, common: float) -> list[str]:
-    """The rare terms, rarest first, as long as all the entries of an index that they have are not too many to read."""
-    chosen: list[str] = []
-    entries, most = 0, max(ENTRIES, memories // 50)
-    for term in rare_terms(terms, found_in, memories=memories, common=common):
-        entries += found_in[term]
-        if not chosen or entries <= most:
-            chosen.append(term)
-    return chosen
-
-
-class BM25:
-    """BM25 of documents for the terms of one query, larger is better; with k1 = 1.2 the formula of SQLite's FTS5."""
-
-    def __init__(
-        self,
-        terms: Iterable[str],
-        found_in: Mapping[str, int],
-        *,
-        memories: int,
-        mean_length: float,
-        k1: float = K1,
-        b: float = B,
-    ) -> None:
-        self._k1, self._b = k1, b
-        self._rarities = [(term, self._rarity(found_in.get(term, 0), memories)) for term in terms]
-        self._terms = frozenset(term for term, _ in self._rarities)
-        self._mean_length = max(mean_length, 1e-9)
-
-    @staticmethod
-    def _rarity(having: int, memories: int) -> float:
-        return max(math.log((memories - having + 0.5) / (having + 0.5)), 1e-6) if having <= memories else 1e-6
-
-    def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
-        """The score of a document's terms, 0 where none of the query's occurs."""
-        there = self._terms.intersection(document)
-        if not there:
-            return 0.0
-        damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
-        score = 0.0
-        for term, rarity in self._rarities:
-            if term in there:
-                count = document.count(term)
-                score += rarity * count * (self._k1 + 1) / (count + damping)
-        return score

@@ -145,7 +145,7 @@ def test_the_key_of_the_settings_is_sent_to_the_model_and_the_callers_own_where_
 
 
 def test_a_token_of_ours_never_reaches_the_model(engine: Engine, model: ModelServer) -> None:
-    _, secret = engine.create_token(profile="default", access="write")
+    _, secret = engine.tokens.create(profile="default", access="write")
     with chat_service(engine, model.url) as url, client(url, key=secret) as openai:
         openai.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
     assert secret not in json.dumps(model.calls[-1].headers)
@@ -193,13 +193,13 @@ def test_a_stream_that_has_just_ended_is_in_the_next_context(url: str, model: Mo
 def test_the_next_query_waits_for_a_slow_store_also_where_the_stream_is_still_open(
     url: str, engine: Engine, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = engine._store.add
+    add = engine.store.add
 
     def slow(*records: Any, **options: Any) -> Any:
         threading.Event().wait(0.3)
         return add(*records, **options)
 
-    monkeypatch.setattr(engine._store, "add", slow)
+    monkeypatch.setattr(engine.store, "add", slow)
     model.script = [hangs(stream_of("Kuzco"))]
     request = {"messages": [{"role": "user", "content": "Who is it?"}], "stream": True}
     with httpx2.Client() as plain, plain.stream("POST", f"{url}/v1/chat/completions", json=request) as response:
@@ -313,7 +313,7 @@ def test_a_token_never_gets_memories_of_another_profile_into_a_prompt(engine: En
     engine.remember("Berta's llama is called Kuzco.", profile="berta", session="s")
     engine.remember("The user's name is Berta.", profile="berta", kind="identity")
     engine.remember("Ada's llama is called Lama.", profile="ada", session="s")
-    _, ada = engine.create_token(profile="ada", access="write")
+    _, ada = engine.tokens.create(profile="ada", access="write")
     with chat_service(engine, model.url, server={"require_token": True}) as url, client(url, key=ada) as openai:
         for wishes in ({"session": "s"}, {"everywhere": True}, {"session": "s", "everywhere": True}):
             message = {"role": "user", "content": f"What is the llama called? {wishes}"}
@@ -332,7 +332,7 @@ def test_a_token_never_gets_memories_of_another_profile_into_a_prompt(engine: En
 def test_who_may_only_read_cannot_chat_and_who_has_no_token_gets_a_proper_exception(
     engine: Engine, model: ModelServer
 ) -> None:
-    _, reader = engine.create_token(profile="default", access="read")
+    _, reader = engine.tokens.create(profile="default", access="read")
     hello = [{"role": "user", "content": "hello"}]
     with chat_service(engine, model.url, server={"require_token": True}) as url:
         with client(url, key=reader) as openai, pytest.raises(PermissionDeniedError, match="needs a token that may"):

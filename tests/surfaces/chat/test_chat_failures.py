@@ -280,7 +280,7 @@ def test_what_cannot_be_stored_does_not_cost_the_answer_and_is_logged_without_it
     def full(*_: object, **__: object) -> None:
         raise Unavailable("the disk is full")
 
-    monkeypatch.setattr(engine._store, "add", full)
+    monkeypatch.setattr(engine.store, "add", full)
     with chat_service(engine, model.url) as url, caplog.at_level(logging.INFO):
         response = ask(url, "a secret word")
     assert response.json()["choices"][0]["message"]["content"] == "You said: a secret word"
@@ -294,7 +294,7 @@ def test_an_unreachable_store_is_an_error_before_the_model_is_asked(
     def locked(*_: object, **__: object) -> None:
         raise Unavailable("the store is locked")
 
-    monkeypatch.setattr(engine._store, "list", locked)
+    monkeypatch.setattr(engine.store, "list", locked)
     with chat_service(engine, model.url) as url:
         response = ask(url, "hello")
     assert response.status_code == 503

@@ -88,9 +88,9 @@ def _observe(app: FastAPI, engine: Engine, settings: Settings) -> None:
     """Count and log what is asked, outside of everything that could refuse it."""
     app.state.telemetry = telemetry = Telemetry(engine)
     app.state.lately = lately = Lately()
-    engine.watch(telemetry.recalled)
-    engine.watch(lately.recalled)
-    engine.watch(trace_recall)
+    engine.on_recall(telemetry.recalled)
+    engine.on_recall(lately.recalled)
+    engine.on_recall(trace_recall)
     app.add_middleware(Traced)
     log = request_log(settings.server.log)
     app.add_middleware(Observed, telemetry.requested, lately.requested, *([log] if log else []))

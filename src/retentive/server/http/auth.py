@@ -56,7 +56,7 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
                 {"WWW-Authenticate": "Bearer"},
             )
         return OWNER
-    token = engine.token(secret)
+    token = engine.tokens.find(secret)
     if token is None:
         raise HTTPException(
             401, "this token is not known, or was taken back", {"WWW-Authenticate": 'Bearer error="invalid_token"'}

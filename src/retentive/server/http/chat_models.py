@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from retentive.chat.context import Item, PromptContext
 from retentive.models import Kind
-from retentive.server.http.fields import WHOLE, Asked, Camel, Name
+from retentive.server.http.fields import WHOLE, Camel, Name, QueryOptions
 from retentive.server.http.tuning_parameters import TuningChoice
 
 ChatMessage = dict[str, Any]
@@ -84,7 +84,7 @@ class ContextRequest(_Place):
         }
     )
 
-    query: Asked | SkipJsonSchema[None] = Field(None, description="A query.")
+    query: QueryOptions | SkipJsonSchema[None] = Field(None, description="A query.")
     messages: Annotated[list[ChatMessage], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="A conversation; memories that it holds already are left out."
     )

@@ -67,7 +67,7 @@ WHOLE = BeforeValidator(_whole)
 
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_PATTERN), NOT_BLANK]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, json_schema_extra=_PATTERN), NOT_BLANK]
-Asked = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, json_schema_extra=_PATTERN), NOT_BLANK]
+QueryOptions = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, json_schema_extra=_PATTERN), NOT_BLANK]
 Id = Annotated[str, BeforeValidator(_id), WithJsonSchema({"type": "string", "format": "uuid"})]
 Time = Annotated[datetime, BeforeValidator(_time), WithJsonSchema({"type": "string", "format": "date-time"})]
 

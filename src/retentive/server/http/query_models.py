@@ -8,16 +8,16 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from retentive.evaluation.metrics import Metric
 from retentive.evaluation.tune import BUDGET, FEWEST, METRIC, SAMPLE, SEED
-from retentive.pipeline.judgements import MOST_RELEVANT
+from retentive.pipeline.judgements import MAX_RELEVANCE
 from retentive.server.http.fields import (
     EXAMPLE_ID,
     OTHER_ID,
     WHOLE,
-    Asked,
     Camel,
     Id,
     Kinds,
     Name,
+    QueryOptions,
     Sessions,
     Sought,
     Time,
@@ -28,7 +28,7 @@ Limit = Annotated[int, Field(ge=1, le=200), WHOLE]
 
 
 class _Query(Camel):
-    query: Asked = Field(description="What is asked, in plain words.")
+    query: QueryOptions = Field(description="What is asked, in plain words.")
     limit: Limit = Field(10, description="The most hits.")
     project: Sought | None = Field(None, description="Only this project's memories.")
     session: Sessions | None = Field(
@@ -95,14 +95,14 @@ def _graded(value: Any) -> Any:
 
 _GRADES = {"type": "object", "maxProperties": 1000, "propertyNames": {"format": "uuid"}}
 Good = Annotated[
-    dict[Id, Annotated[int, Field(ge=1, le=MOST_RELEVANT), WHOLE]],
+    dict[Id, Annotated[int, Field(ge=1, le=MAX_RELEVANCE), WHOLE]],
     Field(max_length=1000),
     BeforeValidator(_graded),
     WithJsonSchema(
         {
             "anyOf": [
                 {"type": "array", "maxItems": 1000, "items": {"type": "string", "format": "uuid"}},
-                {**_GRADES, "additionalProperties": {"type": "integer", "minimum": 1, "maximum": MOST_RELEVANT}},
+                {**_GRADES, "additionalProperties": {"type": "integer", "minimum": 1, "maximum": MAX_RELEVANCE}},
             ]
         }
     ),
@@ -122,7 +122,7 @@ class JudgementIn(Camel):
         }
     )
 
-    query: Asked
+    query: QueryOptions
     good: Good = Field(default_factory=dict, description="Ids, or for each id a relevance from 1 to 3.")
     bad: list[Id] = Field(default_factory=list, max_length=1000)
     project: Name | None = Field(None, description="The project in which it was asked.")
@@ -166,6 +166,6 @@ class JudgementNamed(Camel):
         json_schema_extra={"examples": [{"query": "What can Ana not eat?", "memory": EXAMPLE_ID}]}
     )
 
-    query: Asked
+    query: QueryOptions
     memory: Id
     project: Sought | None = Field(None, description="The project in which it was asked, if it was asked in one.")

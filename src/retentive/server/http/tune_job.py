@@ -68,7 +68,7 @@ class _Work:
         engine = self._inside.engine
         try:
             judged = self._interruptible(own_set(engine, profile=self.profile))
-            found = tune(engine, judged, present=engine.tuned(), progress=self._watched, **self._options)
+            found = tune(engine, judged, present=engine.tuning.current(), progress=self._watched, **self._options)
             self.progress = replace(self.progress, state="done", result=found)
         except _Stopped:
             self.progress = replace(self.progress, state="stopped")

@@ -76,7 +76,7 @@ class Place:
             held = sum(one.memories for one in self.inside.sessions() if one.name == session)
             return Profile(self.inside.profile, 0, int(held > 0), held)
         if project is None:
-            return self.inside.counted()
+            return self.inside.counts()
         found = self.inside.projects()
         return Profile(self.inside.profile, len(found), sum(p.sessions for p in found), sum(p.memories for p in found))
 

@@ -93,7 +93,7 @@ async def memory_remember(
             for one in texts or [text]
         ]
         stored = place.remember(drafts)
-        problem = place.inside.engine.embedding_problem()
+        problem = place.inside.engine.embeddings.problem()
         degraded = f"stored, but not to be found by meaning yet: {problem}" if problem else None
         return RememberResult(
             ids=[memory.id for memory in stored],
@@ -176,7 +176,7 @@ def status_tool(*, read_only: bool) -> Callable[..., Any]:
 
         def work(place: Place) -> StatusResult:
             counted = place.counted()
-            problem = place.inside.engine.embedding_problem()
+            problem = place.inside.engine.embeddings.problem()
             return StatusResult(
                 profile=counted.name,
                 project=place.inside.project,

@@ -1,9 +1,7 @@
-"""Sessions, projects and totals of a SQLite store."""
+"""Sessions, projects, profiles and statistics of a SQLite store."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date
 
@@ -11,8 +9,8 @@ import apsw
 
 from retentive.errors import NotFound
 from retentive.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
-from retentive.stores.sql_codec import ScopeIds, from_micros
-from retentive.stores.sqlite import vector_blocks, word_index
+from retentive.stores.sql_codec import from_micros
+from retentive.stores.sqlite import keyword_index, vector_blocks
 from retentive.stores.sqlite.scopes import NameRegistry, resolve
 
 _SESSIONS = """
@@ -43,11 +41,11 @@ _KEYS_OF_SESSION = "SELECT key FROM memories WHERE session = ?"
 def sessions(
     connection: apsw.Connection, profile: str, project: str | None = None, session: str | None = None
 ) -> list[Session]:
-    """The sessions of a profile, of a project, or the one of that name."""
+    """The sessions of a profile, of a project, or the one with that name."""
     rows = connection.execute(_SESSIONS, {"profile": profile, "project": project, "session": session})
     return [
-        Session(name, owner, home, memories, from_micros(first), from_micros(last))
-        for name, owner, home, memories, first, last in rows
+        Session(name, owner, of_project, memories, from_micros(first), from_micros(last))
+        for name, owner, of_project, memories, first, last in rows
     ]
 
 
@@ -65,7 +63,7 @@ def projects(connection: apsw.Connection, profile: str) -> list[Project]:
 
 
 def profiles(connection: apsw.Connection) -> list[Profile]:
-    """Everybody who has memories here."""
+    """All profiles that have memories."""
     rows = connection.execute(
         """
         SELECT p.name, (SELECT count(*) FROM projects AS r WHERE r.profile = p.id),
@@ -78,52 +76,39 @@ def profiles(connection: apsw.Connection) -> list[Profile]:
 
 
 def days(connection: apsw.Connection, profile: str, project: str | None) -> list[Day]:
-    """How much a profile or one of its projects has of each day."""
-    reach = resolve(connection, Scope(profile, project))
-    if reach is None:
+    """The number of memories of each day, by kind."""
+    scope = resolve(connection, Scope(profile, project))
+    if scope is None:
         return []
-    home = reach.homes.projects[0] if reach.homes else None
+    project_id = scope.containers.projects[0] if scope.containers else None
     found: dict[date, dict[Kind, int]] = {}
-    for day, kind, count in connection.execute(_DAYS, {"profile": reach.profile, "project": home}):
+    for day, kind, count in connection.execute(_DAYS, {"profile": scope.profile, "project": project_id}):
         found.setdefault(date.fromordinal(_FIRST_DAY + day), {})[KINDS[kind - 1]] = count
     return [Day(day, by_kind) for day, by_kind in found.items()]
 
 
 def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:
-    """Put a session and all its memories into another project, in every index."""
+    """Move a session and all its memories to another project, in every index."""
     row = connection.execute(
         "SELECT s.id, p.id FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
         (profile, session),
     ).get
     if row is None:
         raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
-    number, owner = row
-    home = NameRegistry(connection).project(owner, project) if project is not None else None
-    entries = indexed(connection, [key for (key,) in connection.execute(_KEYS_OF_SESSION, (number,))])
-    word_index.remove_words(connection, entries)
-    connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (home, number))
-    connection.execute("UPDATE memories SET project = ? WHERE session = ?", (home, number))
-    moved = [(key, terms, replace(old, project=home or 0)) for key, terms, old in entries]
-    word_index.add_words(connection, moved)
+    id, owner = row
+    target = NameRegistry(connection).project(owner, project) if project is not None else None
+    entries = keyword_index.entries(connection, [key for (key,) in connection.execute(_KEYS_OF_SESSION, (id,))])
+    keyword_index.remove(connection, entries)
+    connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (target, id))
+    connection.execute("UPDATE memories SET project = ? WHERE session = ?", (target, id))
+    moved = [(key, terms, replace(old, project=target or 0)) for key, terms, old in entries]
+    keyword_index.add(connection, moved)
     vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
     return sessions(connection, profile, session=session)[0]
 
 
-def indexed(connection: apsw.Connection, keys: Iterable[int]) -> list[word_index.Entry]:
-    """These memories as the word index has them: key, terms, and scope in numbers."""
-    wanted = array("q", keys)
-    if not wanted:
-        return []
-    rows = connection.execute(
-        "SELECT m.key, m.terms, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind "
-        "FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
-        (apsw.carray(wanted),),
-    )
-    return [(key, terms.split(), ScopeIds(*scope)) for key, terms, *scope in rows]
-
-
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:
-    """What the store holds."""
+    """Statistics of the store."""
     kinds = dict(connection.execute("SELECT kind, count(*) FROM memories GROUP BY kind"))
     embedded: int = connection.execute(
         """

@@ -1,4 +1,4 @@
-"""Connections to one SQLite file: a writer that waits its turn, readers that never wait, errors in our own words."""
+"""Connections to one SQLite file: one writer, a pool of readers, and the mapping of SQLite's errors to ours."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import apsw
 from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
 
 WAIT_SECONDS = 60
-"""How long a writer waits for the other processes that use the file."""
+"""How long a writer waits for other processes that hold the write lock."""
 
-_LOCKED = "another process has kept {} locked for too long; try again, nothing was changed"
+_LOCKED = "another process held the lock on {} for too long; nothing was changed, try again"
 
 
 class Connections:
@@ -29,23 +29,22 @@ class Connections:
         self._idle: list[apsw.Connection] = []
         self._guard = threading.Lock()
         self._closed = False
-        with self._errors():
+        with self.errors():
             Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._connect()
-            # An acknowledged write survives a power cut too.
-            # What is forgotten is overwritten, not only unlinked.
+            # Deleted content is overwritten with zeros, not only unlinked.
             self._writer.execute("PRAGMA secure_delete = ON").fetchall()
 
     def use_wal(self) -> None:
-        """Let readers go on while somebody writes. It marks the file for good, so the file must be known as ours."""
-        with self._writing, self._errors():
+        """Switch the file to WAL mode, in which readers do not wait for a writer. The file must be known as ours."""
+        with self._writing, self.errors():
             deadline = monotonic() + self._wait_ms / 1000
             while True:
                 try:
                     self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
                     return
                 except apsw.BusyError:
-                    # SQLite does not wait here by itself: processes that open a new file at once would fail.
+                    # The busy timeout does not apply here; without a retry, two processes that create a file at once fail.
                     if monotonic() > deadline:
                         raise
                 sleep(0.005)
@@ -58,11 +57,11 @@ class Connections:
 
     @contextmanager
     def write(self, *, durable: bool = True) -> Iterator[apsw.Connection]:
-        """A transaction that is durable when the block ends, and undone if it raises.
+        """A write transaction: committed when the block ends, rolled back if it raises.
 
-        One that need not be durable survives a killed process all the same, but perhaps not a power cut.
+        A transaction that is not durable survives a killed process, but perhaps not a power cut.
         """
-        with self._turn(), self._errors():
+        with self._reserved(), self.errors():
             self._check_open()
             self._writer.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = NORMAL")
             self._writer.execute("BEGIN IMMEDIATE")
@@ -74,21 +73,21 @@ class Connections:
                     self._writer.execute("ROLLBACK")
                 raise
 
-    def empty_log(self) -> None:
-        """Leave nothing in the log of what was written, forgotten text among it, if nobody is reading just now.
+    def truncate_log(self) -> None:
+        """Checkpoint and truncate the write-ahead log, so that forgotten text does not remain in it.
 
-        A reader that is in the way does not make anybody wait: the log is emptied behind a later write, or when the
+        An active reader prevents that; then nobody waits, and the log is truncated after a later write or when the
         last process closes the file.
         """
-        with self._turn(), self._errors():
+        with self._reserved(), self.errors():
             self._check_open()
             self._writer.set_busy_timeout(0)
             with suppress(apsw.BusyError):
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """The writer, for one thread; waiting for it and for other processes takes no longer than one wait in all."""
+    def _reserved(self) -> Iterator[None]:
+        """Reserve the writer for this thread. Waiting for threads and for processes shares one timeout."""
         started = monotonic()
         if not self._writing.acquire(timeout=self._wait_ms / 1000):
             raise Unavailable(_LOCKED.format(self.path))
@@ -102,15 +101,25 @@ class Connections:
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
-        """A connection for reading, one thread's own for the length of the block."""
+        """A connection for reading that no other thread uses during the block."""
+        connection = self.acquire()
+        with self.errors():
+            yield connection
+        self.release(connection)
+
+    def acquire(self) -> apsw.Connection:
+        """Take a connection for reading; `release` it afterwards. One that failed is dropped instead."""
         with self._guard:
             self._check_open()
             connection = self._idle.pop() if self._idle else None
-        with self._errors():
+        with self.errors():
             if connection is None:
                 connection = self._connect()
                 connection.execute("PRAGMA query_only = ON")
-            yield connection
+            return connection
+
+    def release(self, connection: apsw.Connection) -> None:
+        """Give back a connection that was acquired."""
         with self._guard:
             if not self._closed:
                 self._idle.append(connection)
@@ -128,7 +137,7 @@ class Connections:
             self._idle.clear()
 
     def size(self) -> int:
-        """The bytes on disk, with what is not yet moved from the log into the file."""
+        """The bytes on disk, including the write-ahead log."""
         return sum(file.stat().st_size for end in ("", "-wal") if (file := Path(self.path + end)).exists())
 
     def _check_open(self) -> None:
@@ -136,22 +145,23 @@ class Connections:
             raise Unavailable("the store is closed; open it again")
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def errors(self) -> Iterator[None]:
+        """Turn SQLite's errors inside the block into ours."""
         try:
             yield
         except RetentiveError:
             raise
         except (apsw.Error, OSError) as error:
-            raise _in_our_words(error, self.path, full=self._is_full(error)) from error
+            raise _to_our_error(error, self.path, full=self._is_full(error)) from error
 
     def _is_full(self, error: Exception) -> bool:
-        """Whether there is no room; a disk quota and a limit on files show as plain errors of writing."""
+        """Whether the disk is full; an exceeded quota or file size limit appears as an I/O error."""
         if isinstance(error, apsw.IOError):
             return not self._closed and self._writer.system_errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         return isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
 
 
-def _in_our_words(error: Exception, path: str, *, full: bool) -> RetentiveError:
+def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Unavailable(_LOCKED.format(path))
     if full:

@@ -1,4 +1,4 @@
-"""Whether text, words and vectors of a SQLite store agree."""
+"""Check that memories, keyword index and vector index of a SQLite store agree."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retentive.stores.sqlite.vector_blocks import record_type, signs
 
 
 def problems(connection: apsw.Connection) -> list[str]:
-    """What is wrong, one sentence each."""
-    # FTS5 checks by the structure it read last, and only a search makes it look whether that is still the present one:
-    # without this, a second check on a connection would call what was written in between damage.
+    """Return one sentence for each problem."""
+    # FTS5 checks against the index structure it read last, and only a search makes it read the current one: without
+    # this, a second check on a connection would report what was written in between as damage.
     connection.execute("SELECT rowid FROM words WHERE words MATCH 'x' LIMIT 1").fetchall()
     found = [f"SQLite: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
     if not found:
-        connection.execute("BEGIN")  # one picture of the store for all checks
+        connection.execute("BEGIN")  # one snapshot for all checks
         try:
             found = [*_words(connection), *_totals(connection), *_vectors(connection), *_blocks(connection)]
         finally:
@@ -33,8 +33,8 @@ def _words(connection: apsw.Connection) -> list[str]:
     stray = connection.execute(
         "SELECT count(*) FROM words_docsize AS d LEFT JOIN memories AS m ON m.key = d.id WHERE m.key IS NULL"
     ).get
-    lines = [f"{missing} memories are missing from the word index"] if missing else []
-    return [*lines, f"{stray} entries of the word index belong to no memory"] if stray else lines
+    lines = [f"{missing} memories are missing from the keyword index"] if missing else []
+    return [*lines, f"{stray} entries of the keyword index belong to no memory"] if stray else lines
 
 
 def _totals(connection: apsw.Connection) -> list[str]:
@@ -45,7 +45,7 @@ def _totals(connection: apsw.Connection) -> list[str]:
         memories += 1
     lines = []
     if dict(connection.execute("SELECT term, memories FROM term_counts")) != counted:
-        lines.append("the counts of terms differ from the memories'")
+        lines.append("the document frequencies differ from the memories")
     if connection.execute("SELECT memories FROM state").get != memories:
         lines.append("the count of memories is wrong")
     return lines
@@ -59,7 +59,7 @@ def _vectors(connection: apsw.Connection) -> list[str]:
 
 
 def _blocks(connection: apsw.Connection) -> list[str]:
-    """Every slot of the blocks against the vector and the memory it stands for."""
+    """Compare every slot of the blocks with its vector and its memory."""
     wrong = 0
     models: list[Any] = connection.execute("SELECT id, dimension FROM models").fetchall()
     for model, dimension in models:

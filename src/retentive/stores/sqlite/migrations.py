@@ -1,4 +1,4 @@
-"""Brings a file to the newest schema, one transaction a step, whoever else opens it at the same moment."""
+"""Migrate a file to the newest schema, one transaction per step, safe while other processes open it too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from retentive.errors import Invalid
 from retentive.stores.sqlite.connections import Connections
 
 APPLICATION_ID = 0x52434C54
-"""Marks the file as ours in its header ("RCLT")."""
+"""Identifies our files in their header. The value predates the name Retentive and must not change."""
 
 MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql", "004_no_view.sql")
 
 
 def migrate(connections: Connections) -> None:
-    """Apply what is missing. A file that is not ours, or from a newer version, is refused and left alone."""
+    """Apply the missing steps. A file of another program, or of a newer version, is rejected and left unchanged."""
     with connections.read() as connection:
         version = _version(connection, connections.path)
     connections.use_wal()
@@ -29,7 +29,7 @@ def migrate(connections: Connections) -> None:
                 return
             script = resources.files("retentive.stores.sqlite").joinpath("sql", MIGRATIONS[version])
             connection.execute(script.read_text(encoding="utf-8"))
-            # The number is part of the transaction: a step and its record are one.
+            # The version is set in the same transaction as the step.
             connection.execute(f"PRAGMA user_version = {version + 1}")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
@@ -39,7 +39,7 @@ def _version(connection: apsw.Connection, path: str) -> int:
     application: int = connection.pragma("application_id")
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if application != APPLICATION_ID and (tables or version):
-        raise Invalid(f"{path} is an SQLite file of another program; name another file")
+        raise Invalid(f"{path} is an SQLite file of another program; choose another file")
     if version > len(MIGRATIONS):
         raise Invalid(
             f"{path} was written by a newer Retentive (schema {version}, this one knows {len(MIGRATIONS)}); "

@@ -1,7 +1,7 @@
-"""Vectors on disk: a row each as float16, and the little a search needs of all of them in blocks of 1024.
+"""Vectors on disk: one row each as float16, and the data that a search needs of all of them in blocks of 1024.
 
-A block is an array of fixed records. Adding a vector writes its record in place, in the same transaction as the text;
-taking it out writes zeros. So a process that opens a store of 100,000 memories reads a hundred rows and not 100,000.
+A block is an array of fixed-size records. Adding a vector writes its record in place, in the same transaction as the
+text; deleting it writes zeros. So a process that opens a store of 100,000 memories reads a hundred rows, not 100,000.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.stores import Vector
+from retentive.stores.base import Vector
 from retentive.stores.sql_codec import ScopeIds
-from retentive.stores.sqlite.rows import in_one
-from retentive.stores.sqlite.state import raise_sequence
+from retentive.stores.sqlite.memory_rows import fetch_json
 
 BLOCK = 1024
 MODEL_SHIFT = 40
-"""Slots of model m begin at m << 40, blocks at m << 30: models never share a block."""
+"""Slots of model m start at m << 40, blocks at m << 30: models never share a block."""
 
 Records = npt.NDArray[np.void]
 Slots = npt.NDArray[np.int64]
 
 
 def record_type(dimension: int) -> np.dtype[np.void]:
-    """One slot: whose it is (0 if nobody's), its scope, and the signs of its vector."""
+    """One slot: the key of its memory (0 if unused), its scope, and the sign code of its vector."""
     words = -(-dimension // 64)
-    numbers = [(name, "<i4") for name in ("profile", "project", "session", "kind")]
-    return np.dtype([("memory", "<i8"), *numbers, ("code", "<u8", (words,))])
+    ids = [(name, "<i4") for name in ("profile", "project", "session", "kind")]
+    return np.dtype([("memory", "<i8"), *ids, ("code", "<u8", (words,))])
 
 
 def signs(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
-    """The signs of each vector's numbers as bits, 64 to a word."""
+    """The sign of each component as a bit, 64 to a word."""
     bits = np.packbits(vectors > 0, axis=1)
     padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
     return np.ascontiguousarray(padded).view("<u8")
@@ -50,8 +49,10 @@ def add_vectors(
     if not entries:
         return
     if any(vectors.ndim != 2 or vectors.shape[1] != dimension for _, _, vectors in entries):
-        # Stored all the same, one of them would fail every search from then on.
-        raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
+        # A vector of another length would make every later search fail.
+        raise Invalid(
+            f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored"
+        )
     vectors = np.concatenate([vectors for _, _, vectors in entries])
     owners = np.repeat([key for key, _, _ in entries], [len(vectors) for _, _, vectors in entries])
     first = _next_slots(connection, model, len(vectors))
@@ -64,8 +65,7 @@ def add_vectors(
     records = np.zeros(len(vectors), record_type(dimension))
     records["memory"] = owners
     for name in ("profile", "project", "session", "kind"):
-        numbers = [getattr(numbers, name) for _, numbers, vectors in entries for _ in range(len(vectors))]
-        records[name] = numbers
+        records[name] = [getattr(ids, name) for _, ids, vectors in entries for _ in range(len(vectors))]
     records["code"] = signs(rounded)
     write_records(connection, model, np.arange(first, first + len(vectors)), records)
 
@@ -81,7 +81,7 @@ def slots_of(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, list
     wanted = array("q", keys)
     found: dict[int, list[int]] = {key: [] for key in wanted}
     if wanted:
-        rows = in_one(
+        rows = fetch_json(
             connection,
             "SELECT json_group_array(json_array(v.memory, v.slot)) "
             "FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value",
@@ -93,7 +93,7 @@ def slots_of(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, list
 
 
 def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int) -> dict[int, Vector]:
-    """Every part's vector of these memories, for one model; a memory that has none is not in it."""
+    """The vectors of all parts of these memories, of one model; a memory without vectors is not in the result."""
     wanted = array("q", keys)
     if not wanted:
         return {}
@@ -109,32 +109,38 @@ def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int)
 
 
 def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
-    """Take the vectors of these memories out, of every model."""
+    """Delete the vectors of these memories, of every model."""
     slots = [slot for of_memory in slots_of(connection, keys).values() for slot in of_memory]
     _rewrite(connection, dict.fromkeys(slots))
     connection.executemany("DELETE FROM vectors WHERE slot = ?", ((slot,) for slot in slots))
 
 
 def move_vectors(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -> None:
-    """Put the vectors of these memories into their new scope."""
+    """Change the scope of the vectors of these memories."""
     found = slots_of(connection, scopes)
     _rewrite(connection, {slot: scopes[key] for key, slots in found.items() for slot in slots})
 
 
 def _rewrite(connection: apsw.Connection, changes: Mapping[int, ScopeIds | None]) -> None:
-    """Give slots a new scope, or to nobody (None)."""
+    """Change the scope of slots, or clear them (None)."""
     for model, group in groupby(sorted(changes), key=lambda slot: slot >> MODEL_SHIFT):
         dimension = connection.execute("SELECT dimension FROM models WHERE id = ?", (model,)).get
         slots = np.fromiter(group, np.int64)
         records = read_records(connection, slots, dimension)
         for at, slot in enumerate(slots):
-            numbers = changes[int(slot)]
-            if numbers is None:
+            ids = changes[int(slot)]
+            if ids is None:
                 records[at] = np.zeros((), records.dtype)
             else:
                 for name in ("profile", "project", "session", "kind"):
-                    records[name][at] = getattr(numbers, name)
+                    records[name][at] = getattr(ids, name)
         write_records(connection, model, slots, records)
+
+
+def raise_sequence(connection: apsw.Connection) -> int:
+    """Increment the store's sequence number, by which readers notice that something was written."""
+    sequence: int = connection.execute("UPDATE state SET sequence = sequence + 1 RETURNING sequence").get
+    return sequence
 
 
 def write_records(connection: apsw.Connection, model: int, slots: Slots, records: Records) -> None:
@@ -164,20 +170,27 @@ def read_records(connection: apsw.Connection, slots: Slots, dimension: int) -> R
 
 
 def _runs(slots: Slots) -> list[tuple[int, slice]]:
-    """The blocks of ascending slots, with the stretches that lie side by side in one block."""
+    """The blocks of ascending slots, with the runs of adjacent slots in each."""
     breaks = np.flatnonzero((np.diff(slots) != 1) | (np.diff(slots // BLOCK) != 0)) + 1
     edges = [0, *breaks.tolist(), len(slots)]
     return [(int(slots[a] // BLOCK), slice(a, b)) for a, b in pairwise(edges) if b > a]
 
 
 def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
-    """Blocks of a model written after a sequence number: first slot and bytes."""
-    rows = connection.execute("SELECT id * 1024, slots FROM blocks WHERE model = ? AND sequence > ?", (model, since))
-    return list(rows)
+    """The blocks of a model written after a sequence number: first slot, sequence number and bytes."""
+    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ?"
+    return list(connection.execute(statement, (model, since)))
+
+
+def read_block(connection: apsw.Connection, first: int, dimension: int) -> Records:
+    """The records of a block, given its first slot; all zeros if it does not exist."""
+    data = connection.execute("SELECT slots FROM blocks WHERE id = ?", (first // BLOCK,)).get
+    kind = record_type(dimension)
+    return np.zeros(BLOCK, kind) if data is None else np.frombuffer(data, kind)
 
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:
-    """The vectors of these slots that are still there, with their slots."""
+    """The vectors of these slots that still exist, with their slots."""
     rows: list[Any] = connection.execute(
         "SELECT v.slot, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.slot = wanted.value",
         (apsw.carray(slots),),

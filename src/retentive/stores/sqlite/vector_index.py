@@ -1,7 +1,7 @@
-"""The search by meaning: exact where the scope is small, by sign codes and exact rescoring where it is large.
+"""Nearest-neighbour search in memory: exact where the scope is small, sign codes with exact rescoring where it is large.
 
-What is kept in memory is the blocks of one model, and the vectors that searches have touched. Each search first looks
-whether any process has written since the last one, and reads only the blocks that changed.
+The blocks of one model are held in memory, and the vectors that searches have read. Each search first checks whether any
+process has written since the last one, and reads only the blocks that changed.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ import apsw
 import numpy as np
 import numpy.typing as npt
 
-from retentive.stores import Found, Vector
+from retentive.stores.base import Vector
 from retentive.stores.sqlite.scopes import ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
     MODEL_SHIFT,
     Records,
     changed_blocks,
+    read_block,
     read_vectors,
     record_type,
     signs,
-    slots_of,
 )
 
 EXACT = 20_000
-"""Scopes of up to so many vectors are searched exactly. Codes lose recall on small or crowded sets."""
+"""Scopes of up to this many vectors are searched exactly. Codes lose recall on small or dense sets."""
 
 RESCORED = 4_096
-"""How many of the nearest by code are scored exactly, at the least; a 25th of the scope if that is more."""
+"""At least this many of the nearest by code are rescored exactly; a 25th of the scope if that is more."""
 
 CACHED = 400_000
-"""Vectors kept in memory at the most (600 MB at 384 dimensions); when they are more, keeping starts anew."""
+"""At most this many vectors are cached (600 MB at 384 dimensions); then the cache is emptied."""
 
 Places = npt.NDArray[np.intp]
 
@@ -41,37 +41,58 @@ Places = npt.NDArray[np.intp]
 class VectorIndex:
     """The vectors of one model, for any number of threads."""
 
-    def __init__(self, model: int, dimension: int) -> None:
+    def __init__(
+        self,
+        model: int,
+        dimension: int,
+        *,
+        columns: _Columns | None = None,
+        count: int = 0,
+        cache: _Cache | None = None,
+    ) -> None:
         self.model = model
         self.dimension = dimension
         self._base = model << MODEL_SHIFT
         self._refreshing = threading.Lock()
         self._sequence = 0
-        self._count = 0
-        self._columns = _Columns(BLOCK, dimension)
-        self._cache = _Cache(dimension)
+        self._written: dict[int, int] = {}  # the sequence number of each block, by its first place
+        self._count = count
+        self._columns = columns or _Columns(BLOCK, dimension)
+        self._cache = cache or _Cache(dimension)
 
-    def refresh(self, connection: apsw.Connection, sequence: int) -> None:
-        """Take in what was written up to this sequence number, by whichever process."""
+    def in_snapshot(self, connection: apsw.Connection, sequence: int) -> VectorIndex:
+        """This index in the snapshot of a connection, whose sequence number is given.
+
+        The blocks that any process wrote up to it are read first. If a search on a later snapshot has already read
+        later blocks, the result is a copy that has the blocks of this snapshot in their place.
+        """
         if sequence == self._sequence:
-            return
+            return self
         with self._refreshing:
-            for first, data in changed_blocks(connection, self.model, since=self._sequence):
+            later = [at for at, written in self._written.items() if written > sequence]
+            if later:
+                columns = self._columns.grown(self._columns.capacity)
+                for at in later:
+                    columns.put(at, read_block(connection, self._base + at, self.dimension))
+                return VectorIndex(self.model, self.dimension, columns=columns, count=self._count, cache=self._cache)
+            for first, written, data in changed_blocks(connection, self.model, since=self._sequence):
                 at = first - self._base
                 if at + BLOCK > self._columns.capacity:
-                    # Searches under way go on with the old arrays; these replace them for the next.
+                    # Running searches continue with the old arrays.
                     self._columns = self._columns.grown(max(at + BLOCK, 2 * self._columns.capacity))
                 self._columns.put(at, np.frombuffer(data, record_type(self.dimension)))
+                self._written[at] = written
                 self._count = max(self._count, at + BLOCK)
             self._sequence = max(self._sequence, sequence)
+            return self
 
     def search(
-        self, connection: apsw.Connection, vector: Vector, reach: ResolvedScope, *, limit: int, exclude: frozenset[int]
-    ) -> list[Found]:
-        """The nearest memories in reach, best first."""
+        self, connection: apsw.Connection, vector: Vector, scope: ResolvedScope, *, limit: int, exclude: frozenset[int]
+    ) -> list[tuple[int, float]]:
+        """The keys of the nearest memories in the scope with their cosines, best first."""
         count = self._count
         columns = self._columns
-        places = np.flatnonzero(columns.within(reach, count))
+        places = np.flatnonzero(columns.within(scope, count))
         if exclude:
             places = places[~np.isin(columns.memory[places], list(exclude))]
         if len(places) > EXACT:
@@ -80,36 +101,39 @@ class VectorIndex:
         scores = self._cache.scores(connection, self._base, places, vector)
         return _best(columns.memory[places], scores, limit)
 
-    def score(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> Mapping[int, float]:
-        """How near these memories are, by their nearest part."""
-        owners, places = self._places(connection, keys)
+    def score(
+        self, connection: apsw.Connection, vector: Vector, slots: Mapping[int, Sequence[int]]
+    ) -> dict[int, float]:
+        """The cosine of each memory's nearest part, given the slots of the memories by key."""
+        owners, places = self._places(slots)
         scores = self._cache.scores(connection, self._base, places, vector)
         found: dict[int, float] = {}
         for key, score in zip(owners, scores.tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
         return found
 
-    def first_vectors(self, connection: apsw.Connection, keys: Sequence[int]) -> Mapping[int, Vector]:
-        """The vector of each memory's first part."""
-        owners, places = self._places(connection, keys)
+    def first_vectors(self, connection: apsw.Connection, slots: Mapping[int, Sequence[int]]) -> dict[int, Vector]:
+        """The vector of each memory's first part, given the slots of the memories by key."""
+        owners, places = self._places(slots)
         rows = self._cache.rows(connection, self._base, places)
         first: dict[int, Vector] = {}
         for key, row in zip(owners, rows, strict=True):
             first.setdefault(key, row)
         return first
 
-    def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
+    def _places(self, slots: Mapping[int, Sequence[int]]) -> tuple[list[int], Places]:
+        """The places of this model's slots, with the memory of each."""
         pairs = [
             (key, slot - self._base)
-            for key, slots in slots_of(connection, keys).items()
-            for slot in slots
+            for key, of_memory in slots.items()
+            for slot in of_memory
             if slot >> MODEL_SHIFT == self.model
         ]
         return [key for key, _ in pairs], np.array([place for _, place in pairs], np.intp)
 
 
 class _Columns:
-    """Owner, scope and signs of every slot, a column each, signs turned on their side so that a word is a column."""
+    """Owner, scope and sign code of every slot, one array each. Sign codes are stored by word, not by slot."""
 
     def __init__(self, capacity: int, dimension: int) -> None:
         self.capacity = capacity
@@ -119,7 +143,7 @@ class _Columns:
         self.codes = np.zeros((-(-dimension // 64), capacity), np.uint64)
 
     def grown(self, capacity: int) -> _Columns:
-        """The same with room for more."""
+        """A copy with this capacity, which is not smaller."""
         larger = _Columns(capacity, self._dimension)
         larger.memory[: self.capacity] = self.memory
         larger.codes[:, : self.capacity] = self.codes
@@ -128,71 +152,71 @@ class _Columns:
         return larger
 
     def put(self, at: int, records: Records) -> None:
-        """Write a block's records into the columns."""
+        """Copy a block's records into the columns."""
         part = slice(at, at + len(records))
         for name, column in self.scope.items():
             column[part] = records[name]
         self.codes[:, part] = records["code"].T
         self.memory[part] = records["memory"]
 
-    def within(self, reach: ResolvedScope, count: int) -> npt.NDArray[np.bool_]:
-        """Which slots are somebody's and in reach."""
-        inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == reach.profile
-        if reach.homes is not None:
+    def within(self, scope: ResolvedScope, count: int) -> npt.NDArray[np.bool_]:
+        """A mask of the slots that are in use and in the scope."""
+        inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == scope.profile
+        if scope.containers is not None:
             projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
-            inside &= _any_of(projects, reach.homes.projects) | _any_of(sessions, reach.homes.sessions)
-        if reach.kinds is not None:
-            inside &= _any_of(self.scope["kind"][:count], reach.kinds)
+            inside &= _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+        if scope.kinds is not None:
+            inside &= _any_of(self.scope["kind"][:count], scope.kinds)
         inside &= self.memory[:count] != 0
         return inside
 
     def nearest(self, code: npt.NDArray[np.uint64], places: Places, count: int, wanted: int) -> Places:
-        """The places with the fewest signs that differ from the code's."""
+        """The places with the smallest Hamming distance to the code."""
         if wanted >= len(places):
             return places
-        # Most of the store: read straight through. A part of it: gather that part first.
+        # For most of the store, read sequentially; for a part of it, gather that part first.
         whole = 2 * len(places) > count
         distance = np.zeros(count if whole else len(places), np.uint16)
         for word, column in zip(code, self.codes, strict=True):
             distance += np.bitwise_count((column[:count] if whole else column[places]) ^ word)
         if whole:
             distance = np.take(distance, places, mode="clip")
-        # Distances are small whole numbers: counting them finds the limit faster than sorting, and keeps the places in
-        # order, which makes reading their vectors faster too.
+        # Distances are small integers: counting finds the threshold faster than sorting, and keeps the places in order,
+        # which makes reading their vectors faster too.
         limit = int(np.searchsorted(np.cumsum(np.bincount(distance)), wanted))
         return places[np.flatnonzero(distance <= limit)]  # a third of the time that the mask itself would take
 
 
-def _any_of(column: npt.NDArray[np.int32], numbers: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    return np.isin(column, numbers) if len(numbers) != 1 else column == numbers[0]
+def _any_of(column: npt.NDArray[np.int32], ids: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    return np.isin(column, ids) if len(ids) != 1 else column == ids[0]
 
 
 class _Cache:
-    """Vectors that searches have touched, as float32 rows in the order in which they were first needed."""
+    """The vectors that searches have read, as float32 rows in the order in which they were first read."""
 
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
         self._filling = threading.Lock()
-        self._start_over()
+        self._clear()
 
-    def _start_over(self) -> None:
-        # A search under way keeps the old arrays. Row 0 is all zeros, for a vector that has just been removed.
+    def _clear(self) -> None:
+        # Running searches keep the old arrays. Row 0 is all zeros, for a vector that a snapshot does not have.
         self._rows: Vector = np.zeros((BLOCK, self._dimension), np.float32)
         self._used = 1
         self._row_of = np.full(BLOCK, -1, np.int32)
 
     def scores(self, connection: apsw.Connection, base: int, places: Places, vector: Vector) -> npt.NDArray[np.float32]:
         """The cosine of the vector with the vectors at these places."""
-        rows, numbers = self._filled(connection, base, places)
+        rows, numbers = self._ensure(connection, base, places)
         return _cosines(rows, vector, numbers)
 
     def rows(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
         """The vectors at these places."""
-        rows, numbers = self._filled(connection, base, places)
+        rows, numbers = self._ensure(connection, base, places)
         return rows[numbers]
 
-    def _filled(self, connection: apsw.Connection, base: int, places: Places) -> tuple[Vector, npt.NDArray[np.int32]]:
-        """Rows, and which of them are the vectors at these places; those not yet here are read from the file."""
+    def _ensure(self, connection: apsw.Connection, base: int, places: Places) -> tuple[Vector, npt.NDArray[np.int32]]:
+        """The cached rows, and the row number of each place; missing vectors are read from the file."""
         if not len(places):
             return self._rows, np.zeros(0, np.int32)
         with self._filling:
@@ -200,15 +224,17 @@ class _Cache:
             if top > len(self._row_of):
                 more = np.full(max(top, 2 * len(self._row_of)) - len(self._row_of), -1, np.int32)
                 self._row_of = np.concatenate([self._row_of, more])
-            missing = places[self._row_of[places] < 0]
+            numbers = self._row_of[places]
+            missing = places[numbers < 0]
             if len(missing):
                 self._read(connection, base, missing, places)
-            return self._rows, self._row_of[places]
+                numbers = np.maximum(self._row_of[places], 0)
+            return self._rows, numbers
 
     def _read(self, connection: apsw.Connection, base: int, missing: Places, places: Places) -> None:
         if self._used + len(missing) > max(CACHED, len(places) + 1):
             size = len(self._row_of)
-            self._start_over()
+            self._clear()
             self._row_of = np.full(size, -1, np.int32)
             missing = places
         slots, found = read_vectors(connection, missing + base, self._dimension)
@@ -218,30 +244,29 @@ class _Cache:
             larger[: self._used] = self._rows[: self._used]
             self._rows = larger
         self._rows[self._used : last] = found
-        self._row_of[missing] = 0
         self._row_of[slots - base] = np.arange(self._used, last)
         self._used = last
 
 
 def _cosines(rows: Vector, vector: Vector, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-    """The products of the rows of these numbers with the vector.
+    """The dot products of these rows with the vector.
 
-    A few rows at a time: what is gathered stays in the cache, and the library does not call in other threads, whose
-    waiting for each other costs more than the sums as soon as the cores are busy (measured: 0.5 ms against 8). `take`
-    lets other threads of Python work meanwhile, which `rows[…]` does not.
+    In batches of 256 rows, so that the gathered rows stay in the CPU cache and BLAS does not start threads, which cost
+    more than the arithmetic when the cores are busy (measured: 0.5 ms against 8). `take` releases the interpreter's
+    lock, which `rows[…]` does not.
     """
     products = np.empty(len(numbers), np.float32)
     gathered = np.empty((min(len(numbers), 256), rows.shape[1]), np.float32)
     for at in range(0, len(numbers), 256):
         part = numbers[at : at + 256]
         few = gathered[: len(part)]
-        np.take(rows, part, axis=0, out=few, mode="clip")  # all are rows; to check it, "raise" would copy them again
+        np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
         np.dot(few, vector, out=products[at : at + 256])
     return products
 
 
-def _best(owners: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], limit: int) -> list[Found]:
-    """The best memories, each by its best part, equal scores by age."""
+def _best(owners: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], limit: int) -> list[tuple[int, float]]:
+    """The best memories, each by its best part; equal scores by age."""
     wanted = 2 * limit + 32  # most memories have one part
     while True:
         part = np.argpartition(-scores, wanted)[:wanted] if wanted < len(scores) else np.arange(len(scores))
@@ -250,5 +275,5 @@ def _best(owners: npt.NDArray[np.int64], scores: npt.NDArray[np.float32], limit:
         for owner, score in zip(owners[order].tolist(), scores[order].tolist(), strict=True):
             best.setdefault(owner, score)
         if len(best) >= limit or wanted >= len(scores):
-            return [Found(owner, score) for owner, score in list(best.items())[:limit]]
+            return list(best.items())[:limit]
         wanted *= 4

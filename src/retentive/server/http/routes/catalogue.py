@@ -48,7 +48,7 @@ def list_projects(inside: Reading) -> JSONResponse:
 @router.get("/profiles", response_model=shown.Profiles, summary="Profiles")
 def list_profiles(inside: Reading, who: Known) -> JSONResponse:
     """Everybody who has memories here. Whoever comes with a token sees the token's own profile alone."""
-    return answer({"profiles": inside.engine.profiles() if who.profile is None else [inside.counted()]})
+    return answer({"profiles": inside.engine.profiles() if who.profile is None else [inside.counts()]})
 
 
 @router.get("/timeline", response_model=shown.Timeline, summary="Memories by kind over time")
@@ -66,6 +66,6 @@ def get_stats(inside: Reading, who: Known, profile: Profile = None) -> JSONRespo
     """What the whole store holds; for whoever comes with a token, or names a profile, what that profile does."""
     if who.profile is None and profile is None:
         return answer({"profile": None, **plain(inside.engine.stats())})
-    mine = inside.counted()
+    mine = inside.counts()
     counts = {"memories": mine.memories, "projects": mine.projects, "sessions": mine.sessions}
     return answer({"profile": mine.name, **counts})

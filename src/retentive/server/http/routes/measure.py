@@ -33,7 +33,7 @@ def measure_tunings(inside: Reading, wish: MeasureIn) -> JSONResponse:
     if not queries:
         nothing: dict[str, Any] = {"a": None, "b": None, "queries": [], "degraded": None, "degradedReason": None}
         return JSONResponse({"n": 0, "sentence": NOTHING_JUDGED, "metrics": list(SHOWN), **nothing})
-    done = compare(engine, queries, engine.tuned(chosen(wish.a)), engine.tuned(chosen(wish.b)))
+    done = compare(engine, queries, engine.tuning.current(chosen(wish.a)), engine.tuning.current(chosen(wish.b)))
     return JSONResponse(
         {
             "n": len(queries),

@@ -38,7 +38,7 @@ _EXAMPLES: Any = {
 @router.get("/settings", response_model=Tuning, summary="The tuning in force")
 def get_settings(inside: Reading) -> JSONResponse:
     """Every parameter as the next recall will have it: the store's, over which this service's own configuration goes."""
-    return _tuning(inside.engine.tuned())
+    return _tuning(inside.engine.tuning.current())
 
 
 @router.patch("/settings", response_model=Tuning, summary="Turn parameters", responses=may_fail(409))
@@ -60,7 +60,7 @@ def patch_settings(
             f"{_listed(fixed)}: set by this service's configuration file or environment, which goes over what is kept "
             "in the store; change it there. Nothing was changed"
         )
-    return _tuning(engine.keep_tuning(turned, by=who.name, idempotency_key=_named(who, idempotency_key)))
+    return _tuning(engine.tuning.save(turned, by=who.name, idempotency_key=_named(who, idempotency_key)))
 
 
 @router.get("/settings/schema", response_model=dict[str, Any], summary="Every parameter, with its range and meaning")
@@ -83,7 +83,7 @@ def get_settings_history(inside: Reading) -> JSONResponse:
             "before": _camel(change.before),
             "after": _camel(change.after),
         }
-        for change in inside.engine.tuning_history()
+        for change in inside.engine.tuning.history()
     ]
     return answer({"changes": changes})
 
@@ -94,7 +94,7 @@ def undo_settings(
 ) -> JSONResponse:
     """Brings back the parameters as they were before a change, the last one if none is named. This can be undone too."""
     return _tuning(
-        engine.undo_tuning(which.id if which else None, by=who.name, idempotency_key=_named(who, idempotency_key))
+        engine.tuning.undo(which.id if which else None, by=who.name, idempotency_key=_named(who, idempotency_key))
     )
 
 

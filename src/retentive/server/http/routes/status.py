@@ -30,7 +30,7 @@ def get_status(request: Request, inside: Reading, who: Known) -> JSONResponse:
     """
     lately: Lately = request.app.state.lately
     engine = inside.engine
-    problem = engine.embedding_problem()
+    problem = engine.embeddings.problem()
     everybodys: dict[str, Any] = {"unembedded": None, "recalls": None, "degraded_recalls": None, "errors": None}
     if who.profile is None:
         everybodys = {"unembedded": _unembedded(engine), **lately.counts()}
@@ -39,9 +39,9 @@ def get_status(request: Request, inside: Reading, who: Known) -> JSONResponse:
             "version": retentive.__version__,
             "uptimeSeconds": round(lately.uptime, 1),
             "profile": inside.profile,
-            "memories": inside.counted().memories,
-            "store": _name(engine.address),
-            "embedder": engine.embedder_name,
+            "memories": inside.counts().memories,
+            "store": _name(engine.settings.public_store),
+            "embedder": engine.settings.embedder.name,
             "model": _model(engine),
             "degraded": problem is not None,
             "degradedReason": problem,
@@ -61,7 +61,7 @@ def _name(address: str) -> str:
 
 def _model(engine: Engine) -> Model | None:
     try:
-        embedder = engine.embedder()
+        embedder = engine.embeddings.embedder()
     except RetentiveError:
         return None  # why is told as the reason that recall is degraded
     return embedder.model if embedder else None
@@ -69,6 +69,6 @@ def _model(engine: Engine) -> Model | None:
 
 def _unembedded(engine: Engine) -> int | None:
     try:
-        return engine.count_unembedded()
+        return engine.embeddings.count_missing()
     except RetentiveError:
         return None

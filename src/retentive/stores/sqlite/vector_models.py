@@ -1,4 +1,4 @@
-"""Which model's vectors a store holds, and changing over to another."""
+"""The models of the vectors in a store, and the change to another one."""
 
 from __future__ import annotations
 
@@ -22,39 +22,37 @@ def active_model(connection: apsw.Connection) -> Model | None:
     return None if row is None else Model(*row)
 
 
-def _number(connection: apsw.Connection, model: Model) -> int | None:
-    """The number of a model in this store, if it was ever used here."""
+def model_id(connection: apsw.Connection, model: Model) -> int | None:
+    """The id of a model in this store; None if it was never used here."""
     found = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).get
     return None if found is None else int(found)
 
 
 def register(connection: apsw.Connection, model: Model) -> int:
-    """The number of a model, made if it is new. The first model of a store is the one searched."""
+    """The id of a model, created if it is new. The first model of a store becomes the active one."""
     connection.execute(
         "INSERT OR IGNORE INTO models (name, revision, dimension, fingerprint) VALUES (?, ?, ?, ?)",
         (model.name, model.revision, model.dimension, model.fingerprint),
     )
-    number = _number(connection, model)
-    if number is None:  # pragma: no cover - inserted just now
-        raise LookupError(model)
-    connection.execute("UPDATE state SET active_model = ? WHERE active_model IS NULL", (number,))
-    return number
+    id: int = connection.execute("SELECT id FROM models WHERE fingerprint = ?", (model.fingerprint,)).get
+    connection.execute("UPDATE state SET active_model = ? WHERE active_model IS NULL", (id,))
+    return id
 
 
 def unembedded_keys(connection: apsw.Connection, model: Model, *, limit: int = -1) -> list[int]:
     """The keys of memories that have no vector of this model."""
-    number = _number(connection, model) or 0
-    return [key for (key,) in connection.execute(_UNEMBEDDED, (number, number + 1, limit))]
+    id = model_id(connection, model) or 0
+    return [key for (key,) in connection.execute(_UNEMBEDDED, (id, id + 1, limit))]
 
 
 def switch(connection: apsw.Connection, model: Model) -> bool:
-    """Whether every memory has a vector of this model; if so it is the one searched, and all others are dropped."""
+    """Make a model the active one and delete all others; False if a memory has no vector of it."""
     if unembedded_keys(connection, model, limit=1):
         return False
-    number = register(connection, model)
-    first, behind = number << MODEL_SHIFT, (number + 1) << MODEL_SHIFT
-    connection.execute("DELETE FROM vectors WHERE slot < ? OR slot >= ?", (first, behind))
-    connection.execute("DELETE FROM blocks WHERE model <> ?", (number,))
-    connection.execute("UPDATE state SET active_model = ?", (number,))
-    connection.execute("DELETE FROM models WHERE id <> ?", (number,))
+    id = register(connection, model)
+    first, end = id << MODEL_SHIFT, (id + 1) << MODEL_SHIFT
+    connection.execute("DELETE FROM vectors WHERE slot < ? OR slot >= ?", (first, end))
+    connection.execute("DELETE FROM blocks WHERE model <> ?", (id,))
+    connection.execute("UPDATE state SET active_model = ?", (id,))
+    connection.execute("DELETE FROM models WHERE id <> ?", (id,))
     return True

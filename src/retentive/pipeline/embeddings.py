@@ -1,0 +1,108 @@
+"""`Embeddings`: the embedder of an engine, and the vectors of its store."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from retentive.errors import Invalid, RetentiveError, Unavailable
+from retentive.inference.embedders import Embedder
+from retentive.models import Model
+from retentive.pipeline.remember import embed_memories
+from retentive.stores.base import Store
+
+log = logging.getLogger(__name__)
+
+BATCH = 64
+
+
+class Embeddings:
+    """Opens the embedder when it is first needed, and gives memories vectors of its model.
+
+    An embedder that was passed in open may be shared; it is not closed here.
+    """
+
+    def __init__(self, store: Store, embedder: Embedder | Callable[[], Embedder | None] | None) -> None:
+        self._store = store
+        self._opening = threading.Lock()
+        self._opened: Embedder | None = None
+        self._open: Callable[[], Embedder | None] | None = None
+        self._owned = callable(embedder)
+        if callable(embedder):
+            self._open = embedder
+        else:
+            self._opened = embedder
+
+    def embedder(self) -> Embedder | None:
+        """The embedder; None if none is configured. `Unavailable` if it cannot be opened."""
+        if self._open is not None:
+            with self._opening:
+                if self._open is not None:
+                    self._opened = self._open()
+                    self._open = None
+        return self._opened
+
+    @property
+    def in_process(self) -> bool:
+        """Whether the embedder is open and computes on this machine's cores."""
+        return getattr(self._opened, "in_process", False)
+
+    def available(self) -> Embedder | None:
+        """The embedder; None, with a warning in the log, if it cannot be opened now."""
+        try:
+            return self.embedder()
+        except Unavailable as error:
+            log.warning("stored without a vector: %s", error)
+            return None
+
+    def problem(self) -> str | None:
+        """Why the semantic retriever cannot run, in a sentence; None if it can."""
+        try:
+            embedder = self.embedder()
+            if embedder is None:
+                return "no embedder is configured"
+            return _model_mismatch(self._store.model(), embedder.model)
+        except RetentiveError as error:
+            return str(error)
+
+    def count_missing(self) -> int:
+        """How many memories have no vector of the embedder's model."""
+        embedder = self.embedder()
+        return self._store.count_unembedded(embedder.model) if embedder else 0
+
+    def reembed(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
+        """Give every memory a vector of the embedder's model, then search those; return how many were embedded.
+
+        Each batch is durable, so it can be interrupted at any time and continues where it stopped. Until the last
+        memory is embedded, the old vectors are searched.
+        """
+        embedder = self.embedder()
+        if embedder is None:
+            raise Invalid("no embedder is configured; set one, for example with RETENTIVE_EMBEDDER=bge-small")
+        done = 0
+        while True:
+            waiting = self._store.unembedded(embedder.model, limit=BATCH)
+            if not waiting:
+                # Another process may have stored a memory before the switch: then look again.
+                if self._store.switch_model(embedder.model):
+                    return done
+                continue
+            rows = embed_memories(embedder, waiting)
+            if rows is None:
+                raise Unavailable("the embedder cannot be reached; run it again later, it continues where it stopped")
+            vectors = {memory.id: row for memory, row in zip(waiting, rows, strict=True)}
+            self._store.attach(vectors, model=embedder.model)
+            done += len(waiting)
+            progress(len(waiting))
+
+    def close(self) -> None:
+        """Close the embedder if it was opened here."""
+        if self._opened is not None and self._owned:
+            self._opened.close()
+
+
+def _model_mismatch(stored: Model | None, model: Model) -> str | None:
+    if stored is None or stored.fingerprint == model.fingerprint:
+        return None
+    return f"the store's vectors come from {stored}, the embedder is {model}; run: retentive reembed"

@@ -1,0 +1,148 @@
+"""The search of the store in memory: every memory of a snapshot is compared with the query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from retentive.errors import Invalid
+from retentive.models import Candidate, Memory, Model, Query
+from retentive.stores.base import Retrieved, Scores, Vector
+from retentive.stores.sql_codec import SCOPE_TOKENS
+from retentive.text.analysis import index_terms, query_terms
+from retentive.text.bm25 import BM25, rare_terms
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A memory with its terms, and its vectors by the fingerprint of their model."""
+
+    memory: Memory
+    terms: tuple[str, ...]
+    vectors: Mapping[str, Vector]
+
+    def parts(self, model: Model | None) -> Vector | None:
+        """Return the vectors of a model, one row for each part of the memory; None if there are none."""
+        return None if model is None else self.vectors.get(model.fingerprint)
+
+
+def make_entry(memory: Memory, vectors: Mapping[str, Vector]) -> Entry:
+    """Return an entry with the terms of the memory's text."""
+    return Entry(memory, tuple(index_terms(memory.indexed_text)), vectors)
+
+
+def rounded(vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
+    """Return vectors in the precision of the other stores, 16 bits, by the fingerprint of their model."""
+    if vectors is None or model is None:
+        return {}
+    if vectors.ndim != 2 or vectors.shape[1] != model.dimension:
+        raise Invalid(
+            f"every vector of {model} has {model.dimension} components, and one of these has not; nothing was stored"
+        )
+    return {model.fingerprint: vectors.astype(np.float16).astype(np.float32)}
+
+
+@dataclass(eq=False)
+class InMemorySearch:
+    """The reads of one recall. `retentive.stores.base.Search` documents the methods.
+
+    `entries` is a copy of the store's dict, and entries are never changed: together they are a snapshot. BM25 takes the
+    mean length of all memories, or `mean_length` if it is given.
+    """
+
+    query: Query
+    entries: Mapping[str, Entry]
+    in_scope: Sequence[Entry]
+    model: Model | None
+    mean_length: float | None = None
+    _vector: Vector | None = None
+
+    def keyword(self, limit: int) -> Retrieved:
+        terms = set(self._query_terms(self.query.tuning.common_words))
+        matching = (entry for entry in self._not_excluded if not terms.isdisjoint(entry.terms))
+        return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
+
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+        self._vector = vector
+        scores = self._semantic_scores(self._not_excluded)
+        return _best([Candidate(self.entries[id].memory, score) for id, score in scores.items()], limit, depth)
+
+    def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
+        sessions: dict[tuple[str, str], list[Memory]] = {}
+        for memory in (entry.memory for entry in self.entries.values()):
+            if memory.session is not None:
+                sessions.setdefault((memory.profile, memory.session), []).append(memory)
+        found: dict[str, tuple[Memory | None, Memory | None]] = {}
+        for memories in sessions.values():
+            memories.sort(key=lambda memory: memory.position or 0)
+            for before, memory, after in zip([None, *memories[:-1]], memories, [*memories[1:], None], strict=True):
+                found[memory.id] = (before, after)
+        return {id: found[id] for id in ids if id in found}
+
+    def scores(self, ids: Sequence[str]) -> Scores:
+        entries = self._existing(ids)
+        keyword = {entry.memory.id: self._keyword_score(entry) for entry in entries}
+        return Scores(keyword, self._semantic_scores(entries))
+
+    def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
+        return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _not_excluded(self) -> list[Entry]:
+        excluded = set(self.query.exclude)
+        return [entry for entry in self.in_scope if entry.memory.id not in excluded]
+
+    def _existing(self, ids: Sequence[str]) -> list[Entry]:
+        return [self.entries[id] for id in ids if id in self.entries]
+
+    def _query_terms(self, common_words: float) -> list[str]:
+        """Return the terms of the query that some memory has, without those above this document frequency."""
+        frequencies = _document_frequencies(self.entries.values())
+        return rare_terms(query_terms(self.query.text), frequencies, memories=len(self.entries), common=common_words)
+
+    @cached_property
+    def _bm25(self) -> BM25:
+        """BM25 with document frequencies of the scope; lengths are relative to all memories of the store."""
+        mean_length = self.mean_length
+        if mean_length is None:
+            lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self.entries.values()]
+            mean_length = sum(lengths) / max(len(lengths), 1)
+        frequencies = _document_frequencies(self.in_scope)
+        return BM25(self._query_terms(1.0), frequencies, memories=len(self.in_scope), mean_length=mean_length)
+
+    def _keyword_score(self, entry: Entry) -> float:
+        return self._bm25(entry.terms, extra_length=SCOPE_TOKENS)
+
+    def _semantic_scores(self, entries: Iterable[Entry]) -> dict[str, float]:
+        """Return the cosine of each memory's nearest part."""
+        if self._vector is None:
+            return {}
+        return {id: float((parts @ self._vector).max()) for id, parts in self._parts(entries).items()}
+
+    def _parts(self, entries: Iterable[Entry]) -> dict[str, Vector]:
+        found = {entry.memory.id: entry.parts(self.model) for entry in entries}
+        return {id: parts for id, parts in found.items() if parts is not None}
+
+
+def _document_frequencies(entries: Iterable[Entry]) -> Counter[str]:
+    return Counter(term for entry in entries for term in set(entry.terms))
+
+
+def _best(candidates: list[Candidate], limit: int, depth: int = 0) -> Retrieved:
+    """Return the best candidates; those of equal score stay in the order of writing."""
+    candidates = sorted(candidates, key=lambda candidate: -candidate.score)
+    return Retrieved(candidates[:limit], [candidate.score for candidate in candidates[: max(limit, depth)]])

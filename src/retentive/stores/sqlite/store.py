@@ -1,0 +1,313 @@
+"""`SqliteStore`: the store in one SQLite file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+import apsw
+
+from retentive.errors import NotFound
+from retentive.models import Day, Judgement, Memory, Model, Page, Profile, Project, Query, Scope, Session, Stats
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, is_within, next_cursor
+from retentive.stores.sql_codec import ScopeIds, to_micros
+from retentive.stores.sqlite import (
+    catalogue,
+    integrity,
+    keyword_index,
+    memory_rows,
+    side_tables,
+    vector_blocks,
+    vector_models,
+)
+from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections
+from retentive.stores.sqlite.migrations import migrate
+from retentive.stores.sqlite.scopes import NameRegistry, resolve
+from retentive.stores.sqlite.search import SqliteSearch, StoreState
+from retentive.stores.sqlite.vector_index import VectorIndex
+from retentive.text.analysis import index_terms
+
+
+class SqliteStore:
+    """Everything in one file. See `retentive.stores.base.Store` for what each method does."""
+
+    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS) -> None:
+        self.path = str(path)
+        self._connections = Connections(self.path, wait_seconds=busy_seconds)
+        try:
+            migrate(self._connections)
+        except BaseException:
+            self._connections.close()
+            raise
+        self._index: VectorIndex | None = None
+
+    def close(self) -> None:
+        self._connections.close()
+
+    @contextmanager
+    def _write(self, *, durable: bool = True) -> Iterator[apsw.Connection]:
+        """A write transaction that readers notice by the store's sequence number."""
+        with self._connections.write(durable=durable) as connection:
+            vector_blocks.raise_sequence(connection)
+            yield connection
+
+    # Search
+
+    def open_search(self, query: Query) -> SqliteSearch:
+        return SqliteSearch(self._connections, query, self._vector_index)
+
+    def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
+        """The index of the active model in this snapshot; created anew when the model has changed."""
+        if state.model_id is None or state.model is None:
+            return None
+        index = self._index
+        if index is None or index.model != state.model_id:
+            index = self._index = VectorIndex(state.model_id, state.model.dimension)
+        return index.in_snapshot(connection, state.sequence)
+
+    # Memories
+
+    def add(
+        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+    ) -> list[Memory]:
+        if not records:
+            return []
+        # Extracting terms is the slowest part and needs no lock.
+        terms = [index_terms(record.memory.indexed_text) for record in records]
+        ids = [record.memory.id for record in records]
+        with self._write() as connection:
+            written = side_tables.written_before(connection, idempotency_key)
+            if written is not None:
+                return [memory for _, memory in memory_rows.by_ids(connection, written).values()]
+            memory_rows.check_new(connection, ids)
+            names = NameRegistry(connection)
+            first: int = connection.execute(
+                "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?", (len(records), len(records))
+            ).get
+            keys = range(first, first + len(records))
+            scopes = [names.scope_ids(record.memory) for record in records]
+            connection.executemany(
+                memory_rows.INSERT,
+                [
+                    memory_rows.to_row(key, record.memory, scope, names.position(record.memory, scope.session), of_text)
+                    for key, record, scope, of_text in zip(keys, records, scopes, terms, strict=True)
+                ],
+            )
+            keyword_index.add(connection, list(zip(keys, terms, scopes, strict=True)))
+            vectors = (record.vectors for record in records)
+            self._add_vectors(connection, zip(keys, scopes, vectors, strict=True), model)
+            side_tables.record_write(connection, idempotency_key, ids)
+            stored = memory_rows.by_keys(connection, keys)
+        return [stored[key] for key in keys]
+
+    def _add_vectors(
+        self, connection: apsw.Connection, entries: Iterable[tuple[int, ScopeIds, Vector | None]], model: Model | None
+    ) -> None:
+        embedded = [(key, scope, vectors) for key, scope, vectors in entries if vectors is not None]
+        if embedded and model is not None:
+            id = vector_models.register(connection, model)
+            vector_blocks.add_vectors(connection, embedded, model=id, dimension=model.dimension)
+
+    def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
+        with self._connections.read() as connection:
+            found = memory_rows.by_ids(connection, ids)
+        memories = {id: memory for id, (_, memory) in found.items() if is_within(memory, within)}
+        return [memories[id] for id in ids if id in memories]
+
+    def update(
+        self,
+        record: Record,
+        *,
+        model: Model | None,
+        keep_vectors: bool = False,
+        within: Scope | None = None,
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Memory:
+        memory = record.memory
+        terms = index_terms(memory.indexed_text)
+        with self._write() as connection:
+            key = memory_rows.keys_within(connection, [memory.id], within).get(memory.id)
+            if key is None:
+                raise NotFound(f"there is no memory {memory.id}")
+            if side_tables.written_before(connection, idempotency_key) is not None:
+                return memory_rows.by_keys(connection, [key])[key]
+            scope = NameRegistry(connection).scope_ids(memory)
+            keyword_index.remove(connection, keyword_index.entries(connection, [key]))
+            connection.execute("DELETE FROM memories WHERE key = ?", (key,))
+            position = memory.position if scope.session else None
+            connection.execute(memory_rows.INSERT, memory_rows.to_row(key, memory, scope, position, terms))
+            keyword_index.add(connection, [(key, terms, scope)])
+            if keep_vectors:
+                vector_blocks.move_vectors(connection, {key: scope})
+            else:
+                vector_blocks.remove_vectors(connection, [key])
+                self._add_vectors(connection, [(key, scope, record.vectors)], model)
+            side_tables.record_write(connection, idempotency_key, [memory.id])
+            updated = memory_rows.by_keys(connection, [key])[key]
+        if not keep_vectors:  # the old text must not remain in the log
+            self._connections.truncate_log()
+        return updated
+
+    def remove(
+        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+    ) -> list[str]:
+        with self._write() as connection:
+            written = side_tables.written_before(connection, idempotency_key)
+            if written is not None:
+                return written
+            found = memory_rows.keys_within(connection, ids, within)
+            if found:
+                side_tables.record_write(connection, idempotency_key, list(found))
+            _remove(connection, sorted(found.values()))
+        self._connections.truncate_log()
+        return list(found)
+
+    def remove_scope(self, scope: Scope) -> int:
+        with self._write() as connection:
+            resolved = resolve(connection, scope)
+            if resolved is None:
+                return 0
+            keys = memory_rows.list_keys(connection, resolved)
+            _remove(connection, keys)
+        self._connections.truncate_log()
+        return len(keys)
+
+    def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        with self._write(durable=False) as connection:
+            connection.executemany(
+                "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
+                "WHERE id = ?",
+                [(to_micros(at), id) for id in memory_rows.storable_ids(ids)],
+            )
+
+    def stats(self) -> Stats:
+        with self._connections.read() as connection:
+            return catalogue.stats(connection, vector_models.active_model(connection), size=self._connections.size())
+
+    # Catalogue
+
+    def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
+        with self._connections.read() as connection:
+            return catalogue.sessions(connection, profile, project)
+
+    def projects(self, profile: str) -> list[Project]:
+        with self._connections.read() as connection:
+            return catalogue.projects(connection, profile)
+
+    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+        with self._write() as connection:
+            return catalogue.move_session(connection, profile, session, project)
+
+    def profiles(self) -> list[Profile]:
+        with self._connections.read() as connection:
+            return catalogue.profiles(connection)
+
+    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
+        with self._connections.read() as connection:
+            return catalogue.days(connection, profile, project)
+
+    # Key-value entries
+
+    def get_value(self, name: str) -> str | None:
+        with self._connections.read() as connection:
+            return side_tables.get_value(connection, name)
+
+    def list_values(self, prefix: str) -> dict[str, str]:
+        with self._connections.read() as connection:
+            return side_tables.list_values(connection, prefix)
+
+    def compare_and_set(
+        self, changes: Mapping[str, str | None], *, expected: Mapping[str, str | None] | None = None
+    ) -> bool:
+        with self._write() as connection:
+            return side_tables.compare_and_set(connection, changes, expected or {})
+
+    # Models of the vectors
+
+    def model(self) -> Model | None:
+        with self._connections.read() as connection:
+            return vector_models.active_model(connection)
+
+    def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
+        with self._connections.read() as connection:
+            keys = vector_models.unembedded_keys(connection, model, limit=limit)
+            return list(memory_rows.by_keys(connection, keys).values())
+
+    def count_unembedded(self, model: Model) -> int:
+        with self._connections.read() as connection:
+            return len(vector_models.unembedded_keys(connection, model))
+
+    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
+        with self._write() as connection:
+            ids = {key: id for id, key in memory_rows.keys_of(connection, list(vectors)).items()}
+            if not ids:
+                return
+            number = vector_models.register(connection, model)
+            embedded = {
+                key
+                for key, slots in vector_blocks.slots_of(connection, ids).items()
+                if any(slot >> vector_blocks.MODEL_SHIFT == number for slot in slots)
+            }
+            # Another process may have embedded a memory meanwhile; then its vectors stay.
+            missing = [
+                (key, scope, vectors[ids[key]])
+                for key, _, scope in keyword_index.entries(connection, ids)
+                if key not in embedded
+            ]
+            vector_blocks.add_vectors(connection, missing, model=number, dimension=model.dimension)
+
+    def switch_model(self, model: Model) -> bool:
+        with self._write() as connection:
+            return vector_models.switch(connection, model)
+
+    # Relevance judgements
+
+    def judge(self, judgements: Sequence[Judgement]) -> None:
+        with self._write() as connection:
+            side_tables.add_judgements(connection, judgements)
+
+    def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
+        with self._connections.read() as connection:
+            return side_tables.list_judgements(connection, profile, project)
+
+    def unjudge(self, judgements: Sequence[Judgement]) -> int:
+        with self._write() as connection:
+            return side_tables.remove_judgements(connection, judgements)
+
+    # Scan and check
+
+    def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
+        with self._connections.read() as connection:
+            keys = memory_rows.scan_keys(connection, cursor=cursor, limit=limit + 1)
+            found = memory_rows.by_keys(connection, keys)
+            active: int | None = connection.execute("SELECT active_model FROM state").get
+            vectors = vector_blocks.stored_vectors(connection, keys, active) if active else {}
+        records = [Record(found[key], vectors.get(key)) for key in keys]
+        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
+
+    def check(self) -> list[str]:
+        with self._connections.read() as connection:
+            return integrity.problems(connection)
+
+    # Defined last: after it, `list` in this class is no longer the type.
+    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        with self._connections.read() as connection:
+            resolved = resolve(connection, scope)
+            if resolved is None:
+                return Page(())
+            keys = memory_rows.list_keys(connection, resolved, cursor=cursor, limit=limit + 1)
+            found = memory_rows.by_keys(connection, keys)
+        memories = [found[key] for key in keys if key in found]
+        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+
+
+def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
+    """Delete memories with their terms, vectors and judgements."""
+    for at in range(0, len(keys), 1000):
+        some = keys[at : at + 1000]
+        keyword_index.remove(connection, keyword_index.entries(connection, some))
+        vector_blocks.remove_vectors(connection, some)
+        connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
+        connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])

@@ -1,0 +1,75 @@
+"""BM25, and the choice of query terms that retrieve candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from retentive.text.analysis import MAX_QUERY_TERMS
+
+K1, B = 0.6, 0.75
+"""BM25's term saturation and length normalisation. A repeated word adds little (see docs/ranking.md)."""
+
+MAX_POSTINGS = 3_000
+"""A query reads at least this many postings of the index; a 50th of the number of memories if that is more."""
+
+
+def rare_terms(terms: Iterable[str], frequencies: Mapping[str, int], *, memories: int, common: float) -> list[str]:
+    """Return the known terms, rarest first, without those in more than the share `common` of all memories.
+
+    Common terms cost most of the time of a search and find little. The rarest known term is always included.
+    """
+    known = sorted((term for term in terms if frequencies.get(term, 0) > 0), key=lambda term: (frequencies[term], term))
+    most = max(common * memories, 10)
+    return [term for at, term in enumerate(known) if at == 0 or frequencies[term] <= most][:MAX_QUERY_TERMS]
+
+
+def searching_terms(terms: Iterable[str], frequencies: Mapping[str, int], *, memories: int, common: float) -> list[str]:
+    """Return the rare terms, rarest first, whose postings together do not exceed the number that a query may read."""
+    chosen: list[str] = []
+    postings, most = 0, max(MAX_POSTINGS, memories // 50)
+    for term in rare_terms(terms, frequencies, memories=memories, common=common):
+        postings += frequencies[term]
+        if not chosen or postings <= most:
+            chosen.append(term)
+    return chosen
+
+
+class BM25:
+    """Scores documents for the terms of one query; larger is better. With k1 = 1.2 it is the formula of SQLite's FTS5.
+
+    `frequencies` are document frequencies, and `memories` is the number of documents they were counted in.
+    """
+
+    def __init__(
+        self,
+        terms: Iterable[str],
+        frequencies: Mapping[str, int],
+        *,
+        memories: int,
+        mean_length: float,
+        k1: float = K1,
+        b: float = B,
+    ) -> None:
+        self._k1, self._b = k1, b
+        # In a scope without memories no term tells anything.
+        self._weights = [(term, _idf(frequencies.get(term, 0), memories)) for term in terms if memories > 0]
+        self._terms = frozenset(term for term, _ in self._weights)
+        self._mean_length = max(mean_length, 1e-9)
+
+    def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
+        """The score of a document's terms; 0 if it has none of the query's."""
+        matching = self._terms.intersection(document)
+        if not matching:
+            return 0.0
+        damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
+        score = 0.0
+        for term, weight in self._weights:
+            if term in matching:
+                count = document.count(term)
+                score += weight * count * (self._k1 + 1) / (count + damping)
+        return score
+
+
+def _idf(frequency: int, memories: int) -> float:
+    return max(math.log((memories - frequency + 0.5) / (frequency + 0.5)), 1e-6) if frequency <= memories else 1e-6
