@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import psycopg
 
-from retentive.text.analysis import K1, B
+from retentive.text.bm25 import K1, B
 
 INDEX = "CREATE INDEX CONCURRENTLY memories_by_bm25 ON memories USING bm25 (length)"
 

@@ -18,7 +18,7 @@ from retentive.stores.postgres.migrations import migrate
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search import PostgresSearch
 from retentive.stores.postgres.search_stats import read_search_stats
-from retentive.stores.postgres.small_tables import JudgementTable, KeyValueTable, find_request, record_request
+from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
 from retentive.stores.sql_codec import to_micros
 from retentive.text.analysis import index_terms
 

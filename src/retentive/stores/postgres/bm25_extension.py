@@ -15,7 +15,7 @@ import psycopg
 from retentive.stores.postgres.error_mapping import first_line, is_lost
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import Bm25Extension, SearchStats
-from retentive.text.analysis import K1, B
+from retentive.text.bm25 import K1, B
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ INDEX = "memories_by_bm25"
 _VERSION_WITHOUT_INDEX = f"""
     SELECT extversion FROM pg_extension
     WHERE extname = 'pg_textsearch' AND to_regclass('{INDEX}') IS NULL
-      AND (SELECT count(*) FROM (SELECT 1 FROM memories LIMIT %s) AS some) > %s
+      AND (SELECT count(*) FROM (SELECT 1 FROM memories LIMIT %s) AS limited) > %s
 """  # noqa: S608 - a name of our own
 
 # The extension's parser splits some of our terms, in queries as in memories.

@@ -25,7 +25,7 @@ from retentive.stores.postgres.search_stats import (
 )
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import SCOPE_TOKENS, to_memory
-from retentive.text.analysis import K1, B
+from retentive.text.bm25 import K1, B
 
 ORDERING_TERMS = 12
 """How many of the query's terms, the rarest, decide which memories are scored where many match."""

@@ -17,7 +17,8 @@ from retentive.stores.postgres.connections import Execute
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds
-from retentive.text.analysis import BM25, MAX_QUERY_TERMS, query_terms, searching_terms
+from retentive.text.analysis import MAX_QUERY_TERMS, query_terms
+from retentive.text.bm25 import BM25, searching_terms
 
 MAX_COUNTED = 2_000
 """The frequency of a term in a scope is counted if it cannot be higher than this, and estimated otherwise."""

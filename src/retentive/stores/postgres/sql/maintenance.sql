@@ -16,7 +16,7 @@ ON CONFLICT (name) DO UPDATE SET memories = c.memories + excluded.memories, leng
 -- name: models_without_index
 SELECT m.id, m.dimension FROM models AS m
 WHERE NOT m.retired AND to_regclass('vectors_near_' || m.id::text) IS NULL
-  AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %(limit)s + 1) AS some) > %(limit)s
+  AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %(limit)s + 1) AS limited) > %(limit)s
 
 -- name: unusable_indexes
 SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid

@@ -1,4 +1,4 @@
-"""The smaller tables: key-value entries, relevance judgements, and the idempotency keys of writes."""
+"""The small tables beside the memories: key-value entries, relevance judgements, and idempotency keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import from_micros, to_micros
 
-_SQL = Statements("small_tables")
+_SQL = Statements("side_tables")
 
 
 class KeyValueTable:
