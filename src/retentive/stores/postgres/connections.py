@@ -83,7 +83,7 @@ class Connections:
             return reader.read(work)
 
     def fetch(
-        self, statement: bytes, parameters: Sequence[Any] | Mapping[str, Any] = (), *, primary: bool = False
+        self, statement: bytes, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, primary: bool = False
     ) -> Rows:
         """Return the rows of one statement that only reads."""
         return self.read(lambda one: one.execute(statement, parameters, binary=True).fetchall(), primary=primary)
