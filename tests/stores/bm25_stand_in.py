@@ -1,9 +1,9 @@
 """A stand-in for pg_textsearch, which no package contains: its documented names and their meaning, in SQL.
 
-`to_bm25query` and `<@>` are in their own schema and return negative BM25 for the parser of text_config 'simple', with the
-statistics of the memories that existed when the stand-in was created. The access method `bm25` is a b-tree: it has no
-`text_config`, so that PostgreSQL refuses our statement for the index, and a test that needs an index uses another one
-(`INDEX`). The row in `pg_extension` is inserted directly.
+`to_bm25query` and `<@>` are in their own schema and return negative BM25 for the parser of text_config 'simple', with
+the statistics of the memories that existed when the stand-in was created. The access method `bm25` is a b-tree: it has
+no `text_config`, so that PostgreSQL refuses our statement for the index, and a test that needs an index uses another
+one (`INDEX`). The row in `pg_extension` is inserted directly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A proxy for a PostgreSQL server that counts round trips, delays them, and breaks connections at a chosen statement."""
+"""A proxy for a PostgreSQL server that counts round trips, delays them, and breaks connections at a chosen text."""
 
 from __future__ import annotations
 

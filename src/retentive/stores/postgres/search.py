@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import psycopg
@@ -32,9 +31,6 @@ ORDERING_TERMS = 12
 
 MULTIPLE_PARTS = 1.02
 """From this many vectors per memory on, some of the nearest are parts of the same memory, so that more are read."""
-
-Statement = tuple[bytes, dict[str, Any]]
-"""A statement and its parameters."""
 
 _SQL = Statements("search")
 
@@ -74,9 +70,7 @@ class PostgresSearch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -100,14 +94,13 @@ class PostgresSearch:
 
     def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int) -> Rows:
         """Read the memories to score. The BM25 extension selects them where it applies; if it fails, we do."""
-        plain = keyword_statement(self._query, stats, retrieving, self._vector, limit=limit)
+        plain = self._keyword_statement(stats, retrieving, limit)
         extension = self._preselector.applicable(stats)
         if extension is None or extension.index is None:
             if extension is not None:
                 self._maintenance.schedule()
             return self._reader.execute(*plain)
-        preselected = keyword_statement(self._query, stats, retrieving, self._vector, limit=limit, extension=extension)
-        result = self._reader.try_execute(*preselected)
+        result = self._reader.try_execute(*self._keyword_statement(stats, retrieving, limit, extension))
         if not isinstance(result, psycopg.Error):
             return result
         if is_lost(result):  # it may have crashed the server, and must not do so again in the next attempt
@@ -117,34 +110,69 @@ class PostgresSearch:
             self._preselector.disable(result)
         return rows
 
+    def _keyword_statement(
+        self, stats: SearchStats, retrieving: Sequence[str], limit: int, extension: Bm25Extension | None = None
+    ) -> tuple[bytes, dict[str, Any]]:
+        """Read about twice as many memories as wanted, those with the best approximate scores."""
+        any_term, scope_query = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
+        cosine, parameters = self._cosine()
+        parameters |= {
+            "searched": f"({any_term}) & {scope_query}" if scope_query else any_term,
+            "per_memory": K1 * (1 - B),
+            "per_term": K1 * B / max(stats.mean_length, 1e-9),
+            "exclude": list(self._query.exclude),
+            "limit": limit,
+        }
+        weights = []
+        for number, term in enumerate(list(stats.frequencies)[:ORDERING_TERMS]):
+            parameters[f"term{number}"] = _quoted(term)
+            parameters[f"weight{number}"] = stats.scorer([term])  # the score of a memory that consists of this term
+            weights.append(f"CASE WHEN words @@ %(term{number})s::tsquery THEN %(weight{number})s::float8 ELSE 0 END")
+        parts = {
+            "weights": " + ".join(weights),
+            "exclusion": "AND id <> ALL (%(exclude)s)" if self._query.exclude else "",
+        }
+        name = "by_terms" if extension else "selected"
+        selected = _SQL.text("select_by_terms", name=name, most=round_up(2 * limit), **parts)
+        if extension is not None:
+            parameters |= {"extension_query": " ".join(extension_terms(stats)), "index": extension.index}
+            schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(self._query.exclude))
+            selected = _SQL.text("select_by_extension", schema=schema, most=most, by_terms=selected, **parts)
+        return _SQL("keyword", selected=selected, cosine=cosine, columns=COLUMNS), parameters
+
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         stats = self._prepare()
         active = self._comparable_model(stats, vector)
         self._vector, self._semantic = (vector if active else None), {}
-        if active is None or stats.scope is None or limit <= 0:
-            self._memories, self._keyword = {}, {}  # their cosines are read when they are needed
+        if active is None:
+            return Retrieved()
+        if stats.scope is None or limit <= 0:
+            self._memories, self._keyword = {}, {}  # their cosines are not known
             return Retrieved()
         if stats.scope.memories > maintenance.EXACT_SEARCH_LIMIT and not active.indexed:
             self._maintenance.schedule()
-        depth = max(limit, depth)
-        near: list[tuple[float, int]] = []
+        exclude, depth = list(self._query.exclude), max(limit, depth)
+        near = nearest_part(active, stats.scope, limit=limit, depth=depth, excluding=bool(exclude))
+        cosine_part, parameters = self._cosine()
+        parameters |= {**stats.scope.parameters, "exclude": exclude, "known": list(self._memories), "limit": limit}
+        found: list[tuple[float, int]] = []
         for key, rank, cosine, terms, *row in self._reader.execute(
-            *nearest_statement(self._query, vector, active, stats.scope, self._memories, limit=limit, depth=depth)
+            _SQL("nearest", near=near, cosine=cosine_part, columns=COLUMNS), parameters
         ):
             if rank is not None:
-                near.append((cosine, key))
+                found.append((cosine, key))
             if terms is not None:
                 self._keep(row, self._bm25(terms), cosine)
             elif key in self._memories and cosine is not None:
                 self._semantic[self._memories[key].id] = cosine
-        near.sort(key=lambda one: (-one[0], one[1]))
-        candidates = [Candidate(self._memories[key], score) for score, key in near[:limit]]
-        return Retrieved(candidates, [score for score, _ in near[:depth]])
+        found.sort(key=lambda one: (-one[0], one[1]))
+        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit]]
+        return Retrieved(candidates, [score for score, _ in found[:depth]])
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         if not ids:
             return {}
-        cosine, parameters = cosine_of(self._vector, self._prepare().active)
+        cosine, parameters = self._cosine()
         statement = _SQL("neighbours", cosine=cosine, columns=COLUMNS)
         rows = self._reader.execute(statement, {**parameters, "ids": list(ids), "known": list(self._memories)})
         found: dict[str, dict[bool, Memory | None]] = {}
@@ -157,7 +185,7 @@ class PostgresSearch:
     def scores(self, ids: Sequence[str]) -> Scores:
         missing = [id for id in dict.fromkeys(ids) if id not in self._keyword]
         if missing:
-            cosine, parameters = cosine_of(self._vector, self._prepare().active)
+            cosine, parameters = self._cosine()
             statement = _SQL("memories", cosine=cosine, columns=COLUMNS)
             for score, terms, *row in self._reader.execute(statement, {**parameters, "ids": missing}):
                 self._keep(row, self._bm25(terms), score)
@@ -189,6 +217,13 @@ class PostgresSearch:
             return None
         return active if self._last_known_model in (None, active.model) else None
 
+    def _cosine(self) -> tuple[str, dict[str, Any]]:
+        """Return the SQL expression for the cosine of the memory m, and its parameters; NULL without a query vector."""
+        active = self._prepare().active
+        if self._vector is None or active is None:
+            return "NULL::float8", {}
+        return _SQL.text("cosine", model=active.id), {"vector": self._vector}
+
     def _bm25(self, terms: str) -> float:
         return self._prepare().scorer(terms.split(), extra_length=SCOPE_TOKENS)
 
@@ -202,93 +237,23 @@ class PostgresSearch:
         return memory
 
 
-def keyword_statement(
-    query: Query,
-    stats: SearchStats,
-    retrieving: Sequence[str],
-    vector: Vector | None,
-    *,
-    limit: int,
-    extension: Bm25Extension | None = None,
-) -> Statement:
-    """Read about twice as many memories as wanted, those with the best approximate scores."""
-    cosine, parameters = cosine_of(vector, stats.active)
-    any_term, scope_query = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
-    parameters |= {
-        "searched": f"({any_term}) & {scope_query}" if scope_query else any_term,
-        "per_memory": K1 * (1 - B),
-        "per_term": K1 * B / max(stats.mean_length, 1e-9),
-        "exclude": list(query.exclude),
-        "limit": limit,
-    }
-    weights = []
-    for number, term in enumerate(list(stats.frequencies)[:ORDERING_TERMS]):
-        parameters[f"term{number}"] = _quoted(term)
-        parameters[f"weight{number}"] = stats.scorer([term])  # the score of a memory that consists of this term
-        weights.append(f"CASE WHEN words @@ %(term{number})s::tsquery THEN %(weight{number})s::float8 ELSE 0 END")
-    exclusion = "AND id <> ALL (%(exclude)s)" if query.exclude else ""
-    name, most = "by_terms" if extension else "selected", round_up(2 * limit)
-    by_terms = _SQL.text("select_by_terms", name=name, weights=" + ".join(weights), most=most, exclusion=exclusion)
-    selected = by_terms
-    if extension is not None:
-        parameters |= {"extension_query": " ".join(extension_terms(stats)), "index": extension.index}
-        schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(query.exclude))
-        selected = _SQL.text("select_by_extension", schema=schema, most=most, exclusion=exclusion, by_terms=by_terms)
-    return _SQL("keyword", selected=selected, cosine=cosine, columns=COLUMNS), parameters
-
-
 def extension_terms(stats: SearchStats) -> list[str]:
     """Return the terms for the extension. It weights terms of more than a third of all memories higher than we do."""
     terms = list(stats.frequencies)
     return [term for term in terms if 3 * stats.frequencies[term] <= stats.memories] or terms[:1]
 
 
-def nearest_statement(
-    query: Query,
-    vector: Vector,
-    active: ActiveModel,
-    scope: ResolvedScope,
-    known: Collection[int],
-    *,
-    limit: int,
-    depth: int,
-) -> Statement:
-    """Select the `depth` nearest memories, and read the best `limit` of them that are not known."""
-    near = nearest_part(active, scope, limit=limit, depth=depth, excluding=bool(query.exclude))
-    cosine, parameters = cosine_of(vector, active)
-    return _SQL("nearest", near=near, cosine=cosine, columns=COLUMNS), {
-        **parameters,
-        **scope.parameters,
-        "exclude": list(query.exclude),
-        "known": list(known),
-        "limit": limit,
-    }
-
-
 def nearest_part(active: ActiveModel, scope: ResolvedScope, *, limit: int, depth: int, excluding: bool) -> str:
     """Return the part of a statement that selects the nearest memories with their scores."""
-    depth = round_up(depth)
-    parts = {
-        "model": active.id,
-        "condition": scope.condition,
-        "exclusion": "AND memory <> ALL (ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s)))"
-        if excluding
-        else "",
-        "depth": depth,
-    }
+    depth, least = round_up(depth), min(round_up(limit), round_up(depth))
+    excluded = "ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s))"
+    exclusion = f"AND memory <> ALL ({excluded})" if excluding else ""
+    parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
     if scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
         return _SQL.text("nearest_exact", **parts)
     per_memory = min(max(active.vectors_per_memory, 1.0), 20.0)
     scanned = min(round_up(int(depth * per_memory * (1.1 if per_memory > MULTIPLE_PARTS else 1.0))), 20_000)
-    least, dimension = min(round_up(limit), depth), active.model.dimension
-    return _SQL.text("nearest_indexed", dimension=dimension, scanned=scanned, least=least, **parts)
-
-
-def cosine_of(vector: Vector | None, active: ActiveModel | None) -> tuple[str, dict[str, Any]]:
-    """Return the SQL expression for the cosine of the memory m, and its parameters; NULL without a query vector."""
-    if vector is None or active is None:
-        return "NULL::float8", {}
-    return _SQL.text("cosine", model=active.id), {"vector": vector}
+    return _SQL.text("nearest_indexed", dimension=active.model.dimension, scanned=scanned, least=least, **parts)
 
 
 def _quoted(term: str) -> str:

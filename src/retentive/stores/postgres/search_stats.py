@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from retentive.models import Model, Scope
 from retentive.stores.postgres.connections import Execute
@@ -108,30 +108,6 @@ class SearchStats:
         return searching_terms(self.frequencies, self.frequencies, memories=self.memories, common=max_share)
 
 
-class _Row(NamedTuple):
-    """The columns of `search_stats.sql`."""
-
-    profile: int | None
-    projects: Sequence[int] | None
-    sessions: Sequence[int] | None
-    scope_memories: int
-    scope_query: str | None
-    memories: int
-    length: int
-    model: int | None
-    model_name: str
-    revision: str
-    dimension: int
-    fingerprint: str
-    indexed: bool
-    vectors_per_memory: float
-    extension: str | None
-    extension_index: str | None
-    terms: Sequence[str]
-    frequencies: Sequence[int]
-    scope_frequencies: Sequence[int | None]
-
-
 def read_search_stats(execute: Execute, scope: Scope, text: str = "") -> SearchStats:
     """Return the statistics for a search of a scope for a text."""
     kinds = None if scope.kinds is None else [KIND_NUMBERS[kind] for kind in scope.kinds]
@@ -146,35 +122,32 @@ def read_search_stats(execute: Execute, scope: Scope, text: str = "") -> SearchS
         "max_terms": MAX_QUERY_TERMS,
         "max_counted": MAX_COUNTED,
     }
-    row = _Row(*execute(_SEARCH_STATS, parameters)[0])
-    active = None
-    if row.model is not None:
-        model = Model(row.model_name, row.revision, row.dimension, row.fingerprint)
-        active = ActiveModel(row.model, model, row.indexed, row.vectors_per_memory)
-    share = row.scope_memories / max(row.memories, 1)
-    mean_length = row.length / max(row.memories, 1)
-    frequencies = dict(zip(row.terms, row.frequencies, strict=True))
-    in_scope = {
+    [row] = execute(_SEARCH_STATS, parameters)
+    profile, projects, sessions, scope_memories, scope_query, memories, length = row[:7]
+    model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[7:14]
+    extension, extension_index, terms, in_store, in_scope = row[14:]
+    resolved = active = None
+    if profile is not None and kinds != [] and (projects is None or projects or sessions):
+        resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query)
+    if model_id is not None:
+        model = Model(name, revision, dimension, fingerprint)
+        active = ActiveModel(model_id, model, indexed, vectors_per_memory)
+    share, mean_length = scope_memories / max(memories, 1), length / max(memories, 1)
+    frequencies: dict[str, int] = dict(zip(terms, in_store, strict=True))
+    scope_frequencies = {
         # Where it was not counted, a term is taken to be as common in the scope as in the store.
         term: round(frequencies[term] * share) if counted is None else counted
-        for term, counted in zip(row.terms, row.scope_frequencies, strict=True)
+        for term, counted in zip(terms, in_scope, strict=True)
     }
     return SearchStats(
-        _resolved(row, kinds),
-        row.memories,
+        resolved,
+        memories,
         mean_length,
         active,
-        None if row.extension is None else Bm25Extension(row.extension, row.extension_index),
+        None if extension is None else Bm25Extension(extension, extension_index),
         frequencies,
-        BM25(frequencies, in_scope, memories=row.scope_memories, mean_length=mean_length),
+        BM25(frequencies, scope_frequencies, memories=scope_memories, mean_length=mean_length),
     )
-
-
-def _resolved(row: _Row, kinds: Sequence[int] | None) -> ResolvedScope | None:
-    empty = row.projects is not None and not row.projects and not row.sessions
-    if row.profile is None or kinds == [] or empty:
-        return None
-    return ResolvedScope(row.profile, row.projects, row.sessions, kinds, row.scope_memories, row.scope_query)
 
 
 def scope_names(ids: ScopeIds) -> list[str]:

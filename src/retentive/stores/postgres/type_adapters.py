@@ -24,9 +24,12 @@ from retentive.errors import Invalid
 from retentive.stores.base import Vector
 
 _ESCAPE = "\ufdd0"
+_ESCAPED = {"\0": "\ufdd0\ue000", _ESCAPE: "\ufdd0\ue001"} | {
+    chr(0xD800 + number): _ESCAPE + chr(0xE100 + number) for number in range(0x800)
+}
+_UNESCAPED = {escaped: character for character, escaped in _ESCAPED.items()}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff\ufdd0]")
-_ESCAPED = re.compile("\ufdd0(.)", re.DOTALL)
-_NUL, _ESCAPE_ITSELF, _SURROGATES, _FIRST_SURROGATE = 0xE000, 0xE001, 0xE100, 0xD800
+_ESCAPE_SEQUENCE = re.compile("\ufdd0.", re.DOTALL)
 
 _VECTOR_TYPES = """
     SELECT t.typname, t.oid, t.typarray, n.nspname
@@ -38,27 +41,12 @@ _VECTOR_TYPES = """
 
 def escape(text: str) -> str:
     """Return text in a form that PostgreSQL can store."""
-    return _UNSTORABLE.sub(_escape_character, text)
-
-
-def _escape_character(match: re.Match[str]) -> str:
-    if match[0] == "\0":
-        return _ESCAPE + chr(_NUL)
-    if match[0] == _ESCAPE:
-        return _ESCAPE + chr(_ESCAPE_ITSELF)
-    return _ESCAPE + chr(_SURROGATES + ord(match[0]) - _FIRST_SURROGATE)
+    return _UNSTORABLE.sub(lambda match: _ESCAPED[match[0]], text)
 
 
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
-    return _ESCAPED.sub(_unescape_character, text) if _ESCAPE in text else text
-
-
-def _unescape_character(match: re.Match[str]) -> str:
-    code = ord(match[1])
-    if code == _NUL:
-        return "\0"
-    return _ESCAPE if code == _ESCAPE_ITSELF else chr(_FIRST_SURROGATE + code - _SURROGATES)
+    return _ESCAPE_SEQUENCE.sub(lambda match: _UNESCAPED.get(match[0], match[0]), text) if _ESCAPE in text else text
 
 
 class _TextDumper(StrDumper):
