@@ -36,7 +36,7 @@ def _leave(code: int) -> NoReturn:
 def _load_model_meanwhile() -> None:
     """Load the default model on one core while the other imports the command line: a third off a cold recall."""
     if os.environ.get("RETENTIVE_EMBEDDER", "bge-small") == "bge-small" and "--embedder" not in sys.argv:
-        from retentive.inference.onnx import packaged_model, preload
+        from retentive.inference.onnx_runtime import packaged_model, preload
 
         directory = packaged_model("bge_small_en")
         if directory:
