@@ -33,10 +33,8 @@ def test_importing_the_package_loads_none_of_its_modules():
     assert _run([sys.executable, "-c", program]).stdout.strip() == "[]"
 
 
-OTHERS = set(["Any", "Callable", "Iterable", "Mapping", "None", "PathLike", "Sequence", "True", "Unpack", "IO", "P", "T"]) | {
-    "KeyValue",
-    "Opening",
-}
+PYTHON = {"Any", "Callable", "IO", "Iterable", "Mapping", "None", "P", "PathLike", "Sequence", "T", "True", "Unpack"}
+OTHERS = PYTHON | {"KeyValue", "Opening"}
 """Names of Python; the store protocol of a group; and `Opening`, which is awaited or entered at once."""
 
 
