@@ -6,7 +6,7 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -337,3 +337,14 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
 def next_cursor(ids: Sequence[str], limit: int) -> str | None:
     """The cursor after one page, given the ids of that page and of the memory after it, if there is one."""
     return ids[limit - 1] if len(ids) > limit else None
+
+
+def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[Sequence[Record]]:
+    """Yield everything in a store, page by page."""
+    cursor: str | None = None
+    while True:
+        page = store.scan(cursor=cursor, limit=limit)
+        yield page.records
+        cursor = page.next_cursor
+        if cursor is None:
+            return

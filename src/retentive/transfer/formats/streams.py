@@ -1,6 +1,6 @@
-"""Bytes of files that nobody vouches for: encodings made one, lines of any length, archives that may be bombs.
+"""Streams over untrusted files: any Unicode encoding as UTF-8, lines of limited length, zip archives of limited size.
 
-Nothing here holds more than a chunk or one line of bounded length, whatever a file claims to be.
+Memory use is one chunk or one line, whatever the file contains.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from typing import IO
 
 from retentive.errors import Invalid
 
-CHUNK = 1 << 18
-LONGEST_LINE = 32 * 1024 * 1024
-"""Longer lines are passed over. A memory has at most a million characters, so no line of ours comes near."""
+CHUNK_BYTES = 1 << 18
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""Longer lines are skipped. A memory has at most a million characters, so an exported line is much shorter."""
 
-MOST_UNPACKED = 64 * 1024**3
-MOST_RATIO = 200
-"""An archive that grows by more than this is a bomb: exports of conversations grow by 5 to 20."""
+MAX_UNPACKED_BYTES = 64 * 1024**3
+MAX_COMPRESSION = 200
+"""A higher compression ratio is taken for a zip bomb: exports of conversations have 5 to 20."""
 
-SMALL = 16 * 1024 * 1024
-"""What unpacks to less than this may grow by any factor."""
+ANY_COMPRESSION_BYTES = 16 * 1024 * 1024
+"""Files that unpack to less than this may have any compression ratio."""
 
-LARGEST_INDEX = 16 * 1024 * 1024
-"""The list of an archive's files is held in memory, at ten times its size: this is enough for 100,000 of them."""
+MAX_INDEX_BYTES = 16 * 1024 * 1024
+"""The index of an archive is held in memory, at ten times its size: this is enough for 100,000 files."""
 
-_MARKS = (
+BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it starts with
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
 
-def encoding_of(head: bytes) -> tuple[str, int]:
-    """The encoding that the first bytes show, and how many of them are its mark."""
-    for mark, name in _MARKS:
+def detect_encoding(head: bytes) -> tuple[str, int]:
+    """Return the encoding that the first bytes show, and the length of its byte order mark."""
+    for mark, name in BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return name, len(mark)
     # Text in these formats begins with a character of ASCII, which UTF-16 pads with a zero.
@@ -53,35 +53,38 @@ def encoding_of(head: bytes) -> tuple[str, int]:
     return "utf-8", 0
 
 
-class Utf8:
-    """A file of any encoding read as UTF-8 without a mark; `replaced` says whether some bytes were no text."""
+class Utf8Reader:
+    """Reads a file of any Unicode encoding as UTF-8 without a byte order mark.
+
+    `replaced` is whether invalid bytes were replaced by U+FFFD.
+    """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        head = file.read(CHUNK)
-        self.encoding, skip = encoding_of(head)
+        head = file.read(CHUNK_BYTES)
+        self.encoding, skip = detect_encoding(head)
         self._rest = head[skip:]
         self._decoder = codecs.getincrementaldecoder(self.encoding)("strict")
-        self._is_utf8 = self.encoding == "utf-8"
+        self._pass_through = self.encoding == "utf-8"
         self._ended = False
         self.replaced = False
 
-    def read(self, size: int = CHUNK) -> bytes:
-        """The next bytes, about as many as asked for; none at the end."""
+    def read(self, size: int = CHUNK_BYTES) -> bytes:
+        """Return about `size` bytes; none at the end."""
         while not self._ended:
-            raw = self._rest or self._file.read(size if size > 0 else CHUNK)
+            raw = self._rest or self._file.read(size if size > 0 else CHUNK_BYTES)
             self._rest = b""
             self._ended = not raw
-            if self._is_utf8 and _is_good(raw):
+            if self._pass_through and _is_valid_utf8(raw):
                 return raw
-            text = self._decoded(raw)
-            # What is left over of a character keeps the next bytes from being passed on as they are.
-            self._is_utf8 = self.encoding == "utf-8" and not self._decoder.getstate()[0]
+            text = self._decode(raw)
+            # An incomplete character in the decoder must be completed by the next bytes.
+            self._pass_through = self.encoding == "utf-8" and not self._decoder.getstate()[0]
             if text:
                 return text.encode(errors="replace")
         return b""
 
-    def _decoded(self, raw: bytes) -> str:
+    def _decode(self, raw: bytes) -> str:
         before = self._decoder.getstate()
         try:
             return self._decoder.decode(raw, final=not raw)
@@ -94,8 +97,7 @@ class Utf8:
             return text
 
 
-def _is_good(raw: bytes) -> bool:
-    """Whether this is whole characters of UTF-8: most often it is, and need not be made anew."""
+def _is_valid_utf8(raw: bytes) -> bool:
     try:
         raw.decode()
     except UnicodeDecodeError:
@@ -105,7 +107,10 @@ def _is_good(raw: bytes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a file, without its end; `text` is None where it is too long to be held."""
+    """A line of a file without its line feed; `text` is None if the line is too long.
+
+    `ended` is whether a line feed follows, `replaced` whether invalid bytes were replaced.
+    """
 
     number: int
     text: str | None
@@ -113,12 +118,12 @@ class Line:
     replaced: bool = False
 
 
-def lines(file: IO[bytes], *, longest: int | None = None) -> Iterator[Line]:
-    """The lines of a file that are not blank, numbered from 1. Only a line feed ends one."""
-    source = Utf8(file)
-    limit = longest or LONGEST_LINE
+def read_lines(file: IO[bytes], *, max_bytes: int | None = None) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank, numbered from 1. Only a line feed ends a line."""
+    source = Utf8Reader(file)
+    limit = max_bytes or MAX_LINE_BYTES
     number, held, too_long, replaced = 1, bytearray(), False, False
-    while chunk := source.read(CHUNK):
+    while chunk := source.read(CHUNK_BYTES):
         replaced, source.replaced = replaced or source.replaced, False
         *ends, rest = chunk.split(b"\n")
         for piece in ends:
@@ -138,8 +143,8 @@ def lines(file: IO[bytes], *, longest: int | None = None) -> Iterator[Line]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file for reading; `Invalid` with the reason if it is none, or if reading fails."""
+def open_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading; `Invalid` with the reason if it is not a file or cannot be read."""
     try:
         if not path.is_file():
             raise Invalid(f"{path} is not a file" if path.exists() else f"there is no {path}")
@@ -151,25 +156,25 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 def is_archive(path: Path) -> bool:
     """Whether this is a zip file, by its first bytes."""
-    with opened(path) as file:
+    with open_file(path) as file:
         return file.read(4) == b"PK\x03\x04"
 
 
 @contextmanager
-def opened_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An archive; `Invalid` if it cannot be read."""
+def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a zip archive; `Invalid` if it cannot be read."""
     try:
         size = _index_size(path)
-        if size > LARGEST_INDEX:
-            raise Invalid(f"the list of files in {path} has {size:,} bytes; the most is {LARGEST_INDEX:,}")
+        if size > MAX_INDEX_BYTES:
+            raise Invalid(f"the index of {path} has {size:,} bytes; the limit is {MAX_INDEX_BYTES:,}")
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise Invalid(f"{path} is not a zip file that can be read: {error}") from None
+        raise Invalid(f"{path} is not a readable zip file: {error}") from None
 
 
 def _index_size(path: Path) -> int:
-    """How many bytes of an archive list its files, as its end says (APPNOTE.TXT, 4.3.16 and 4.3.14)."""
+    """Return the size of an archive's central directory, as its end record states (APPNOTE.TXT, 4.3.16 and 4.3.14)."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - (1 << 16) - 1024))
         tail = file.read()
@@ -178,35 +183,35 @@ def _index_size(path: Path) -> int:
     return int.from_bytes(tail[large + 40 : large + 48], "little") if size == 0xFFFFFFFF and large >= 0 else size
 
 
-def members(archive: zipfile.ZipFile, pattern: str) -> list[zipfile.ZipInfo]:
-    """The files in an archive whose names match, in the order of their names."""
+def find_members(archive: zipfile.ZipFile, pattern: str) -> list[zipfile.ZipInfo]:
+    """Return the files of an archive whose names match a regular expression, by name."""
     found = (info for info in archive.infolist() if not info.is_dir() and re.search(pattern, info.filename))
     return sorted(found, key=lambda info: info.filename)
 
 
-def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, before: int = 0) -> IO[bytes]:
-    """A file in an archive, unpacked as it is read; `Invalid` if it is a bomb, locked, or packed in an unknown way.
+def open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, unpacked_before: int = 0) -> IO[bytes]:
+    """Open a file of an archive, unpacked while it is read.
 
-    `before` is how much was unpacked of the same archive already.
+    `Invalid` if it is too large, encrypted, or compressed by an unknown method. `unpacked_before` is how many bytes of
+    the same archive were unpacked already.
     """
-    if before + info.file_size > MOST_UNPACKED:
+    total = unpacked_before + info.file_size
+    if total > MAX_UNPACKED_BYTES:
+        raise Invalid(f"the archive unpacks to {total:,} bytes or more; the limit is {MAX_UNPACKED_BYTES:,}")
+    if info.file_size > ANY_COMPRESSION_BYTES and info.file_size > MAX_COMPRESSION * max(info.compress_size, 1):
+        ratio = info.file_size // max(info.compress_size, 1)
         raise Invalid(
-            f"it unpacks to {before + info.file_size:,} bytes with all before it; the most is {MOST_UNPACKED:,}"
-        )
-    if info.file_size > SMALL and info.file_size > MOST_RATIO * max(info.compress_size, 1):
-        grows = info.file_size // max(info.compress_size, 1)
-        raise Invalid(
-            f"it unpacks to {grows:,} times its size, which looks like a bomb; the most is {MOST_RATIO}."
-            " If it is what it says, unpack it yourself and import the file"
+            f"it unpacks to {ratio:,} times its size, which looks like a zip bomb; the limit is {MAX_COMPRESSION}."
+            " If you trust it, unpack it and import the file"
         )
     try:
-        return io.BufferedReader(_Member(archive.open(info)), CHUNK)
+        return io.BufferedReader(_Member(archive.open(info)), CHUNK_BYTES)
     except (RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
         raise Invalid(f"it cannot be unpacked: {error}") from None
 
 
 class _Member(io.RawIOBase):
-    """A packed file whose damage ends it: what was unpacked before is good."""
+    """A compressed file that ends where it is damaged; what was unpacked before is valid."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._packed = file
@@ -215,11 +220,11 @@ class _Member(io.RawIOBase):
         return True
 
     def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]  # what BufferedReader hands over is one
+        view = memoryview(buffer)  # type: ignore[arg-type]  # BufferedReader passes one
         try:
             chunk = self._packed.read(len(view))
-        except Exception:  # every way of packing has errors of its own: zlib.error, LZMAError, OSError, EOFError
-            return 0  # the reader finds the text cut off, and says so
+        except Exception:  # each compression method has its own errors: zlib.error, LZMAError, OSError, EOFError
+            return 0  # the reader reports that the text ends too early
         view[: len(chunk)] = chunk
         return len(chunk)
 
