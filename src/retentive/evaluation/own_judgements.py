@@ -16,8 +16,7 @@ from retentive.evaluation.metrics import Values, load_library, measure
 from retentive.evaluation.run import Progress, System, all_memories, no_progress, recall_query, run, systems
 from retentive.models import Judgement, Memory
 from retentive.ranking import Tuning
-from retentive.transfer.formats.beir import BeirQuery
-from retentive.transfer.formats.beir_writing import JudgedQuery, write_set
+from retentive.transfer.formats.beir import BeirQuery, JudgedQuery, write_set
 
 NAME = "own"
 CURRENT = "current"

@@ -71,7 +71,7 @@ class TuningResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Return "better" if the whole interval of the held-out gain is above 0 and a parameter changes, else "no_gain"."""
+        """Whether the whole interval of the held-out gain is above 0 and a parameter changes."""
         significant = self.held_out[self.metric].gain_interval.low > 0
         return "better" if significant and self.parameters else "no_gain"
 
