@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from retentive.settings import EmbedderSettings, Settings
     from retentive.stores.base import Store
     from retentive.tenancy import ProfileView
-    from retentive.transfer.exporting.jsonl import Exported
-    from retentive.transfer.importing.files import Imported, Remark
-    from retentive.transfer.importing.log import Run, Undone
+    from retentive.transfer.exporting.jsonl import ExportResult
+    from retentive.transfer.formats.base import ImportIssue
+    from retentive.transfer.importing.importer import ImportResult
+    from retentive.transfer.importing.log import ImportRun, UndoResult
 
 __version__ = "0.1.0"
 
@@ -61,9 +62,11 @@ __all__ = [
     "Embeddings",
     "Engine",
     "Explanation",
-    "Exported",
+    "ExportResult",
     "Hit",
-    "Imported",
+    "ImportIssue",
+    "ImportResult",
+    "ImportRun",
     "Imports",
     "Invalid",
     "Judgement",
@@ -83,11 +86,9 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
-    "Remark",
     "Reranker",
     "RetentiveError",
     "RetrieverReport",
-    "Run",
     "SavedTuning",
     "Scope",
     "Session",
@@ -101,7 +102,7 @@ __all__ = [
     "Tuning",
     "TuningChange",
     "Unavailable",
-    "Undone",
+    "UndoResult",
 ]
 
 _MODULES = {
@@ -121,9 +122,10 @@ _MODULES = {
     "settings": "EmbedderSettings Settings",
     "stores.base": "Store",
     "tenancy": "ProfileView",
-    "transfer.exporting.jsonl": "Exported",
-    "transfer.importing.files": "Imported Remark",
-    "transfer.importing.log": "Run Undone",
+    "transfer.exporting.jsonl": "ExportResult",
+    "transfer.formats.base": "ImportIssue",
+    "transfer.importing.importer": "ImportResult",
+    "transfer.importing.log": "ImportRun UndoResult",
 }
 """The module of each public name. A name is imported at its first use, so that the command line starts quickly."""
 

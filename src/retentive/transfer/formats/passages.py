@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import groupby
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING
 
 from retentive.inference.embedders import Embedder, reading_of
 from retentive.text.splitting import split_text
 from retentive.transfer.formats.base import Fits
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 MAX_CHARACTERS = 1_600
 """The longest passage, whatever the model can read: about 350 tokens of English, one screen of text."""
@@ -119,6 +121,8 @@ def split_blocks(lines: Sequence[str]) -> Iterator[Block]:
 @cache
 def _parser() -> MarkdownIt:
     """Return a parser of block structure alone. Lists and quotations are paragraphs to it."""
+    from markdown_it import MarkdownIt  # imported here to keep the start of the program short
+
     parser = MarkdownIt("zero", {"html": True}).enable(["code", "fence", "heading", "lheading", "html_block"])
     parser.core.ruler.enableOnly(["block"])
     return parser
