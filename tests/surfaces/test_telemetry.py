@@ -122,6 +122,7 @@ def test_two_services_in_a_process_count_apart(engine):
 def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_hides_no_other_figure(
     engine, monkeypatch
 ):
+    monkeypatch.setattr("retentive.server.http.telemetry.COUNTED_SECONDS", 3600.0)
     telemetry = Telemetry(engine)
     engine.remember("one")
     before = telemetry.exposition().decode()

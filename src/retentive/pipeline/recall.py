@@ -21,6 +21,8 @@ EMBED_SECONDS = 5.0
 
 OpenEmbedder = Callable[[], Embedder | None]
 
+NOTHING = Retrieved()
+
 
 @dataclass(frozen=True, slots=True)
 class RetrieverResult:
@@ -28,7 +30,7 @@ class RetrieverResult:
 
     name: str
     weight: float
-    retrieved: Retrieved = Retrieved()
+    retrieved: Retrieved = NOTHING
     ran: bool = True
     note: str = ""
     failure: str | None = None
@@ -93,10 +95,12 @@ def rank_outcome(
     timer = StageTimer(outcome.stages)
     ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, period=query_period(query))
     timer.lap("rank")
-    ranking, not_reranked = rerank_best(
-        ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
-    )
-    timer.lap("rerank" if query.tuning.rerank else "rank")
+    not_reranked = None
+    if query.tuning.rerank:
+        ranking, not_reranked = rerank_best(
+            ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
+        )
+        timer.lap("rerank")
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
     timer.lap("rank")
     missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
@@ -161,7 +165,7 @@ def _retrieve(
 
 
 def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vector, float]:
-    """Embed a query; return its vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
+    """Return a query's vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
     started = perf_counter()
     opened = embedder()
     if opened is None:

@@ -203,7 +203,7 @@ def _recall_check(
     result = f"{found.in_order} in the same order, {100 * found.overlap:.0f} % of the hits in common"
     if similarity == "identical":
         note = f"{recalls}; the first {LIMIT} hits and their order"
-        return Check("recalls", f"{found.queries}", result, found.in_order == found.queries, note)
+        return Check("recalls", f"{found.queries}", result, found.all_in_order, note)
     least = MIN_OVERLAP[similarity]
     note = (
         f"{recalls}; the first {LIMIT} hits, of which {100 * least:.0f} % must be in common{_REASONS[similarity]}; "
@@ -223,6 +223,11 @@ class RecallComparison:
     in_order: int
     overlap: float
     self_found: int
+
+    @property
+    def all_in_order(self) -> bool:
+        """Whether every recall had equal hits in the same order."""
+        return self.in_order == self.queries
 
 
 def compare_recalls(

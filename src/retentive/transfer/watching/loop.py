@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,6 +50,8 @@ def folder_lock(store: str, folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        with suppress(OSError):  # Windows does not delete an open file
+            path.unlink()
         lock.release()
 
 

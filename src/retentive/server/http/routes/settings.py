@@ -13,7 +13,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict
 from retentive.ranking import Tuning
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import spelled_parameter
+from retentive.ranking.tuning import parameter_name
 from retentive.server.http.auth import Administering, Caller, Known, Reading
 from retentive.server.http.idempotency import IdempotencyKey
 from retentive.server.http.openapi import may_fail
@@ -110,7 +110,7 @@ def _tuning(tuning: Tuning) -> JSONResponse:
 
 def _fixed(engine: Engine) -> set[str]:
     """The parameters that this process's own configuration sets."""
-    return {spelled_parameter(name) for name in engine.settings.tuning}
+    return {parameter_name(name) for name in engine.settings.tuning}
 
 
 def _listed(parameters: Iterable[str]) -> str:
