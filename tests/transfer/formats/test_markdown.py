@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive.pipeline.remember import Draft, to_memory
-from retentive.transfer.formats.base import Item, Skipped
+from retentive.transfer.formats.base import ImportItem, Skipped
 from retentive.transfer.formats.markdown import MarkdownFolder, date_in_name, read_front_matter
 from retentive.transfer.formats.text_files import MAX_BYTES, Unreadable, read_bytes
 from tests.transfer.formats.samples import warnings
@@ -32,8 +32,8 @@ def write(folder: Path, path: str, text: str | bytes = "Some words.") -> Path:
     return file
 
 
-def items(folder: Path, **options) -> list[Item]:
-    return [found for found in MarkdownFolder(**options).read(folder) if isinstance(found, Item)]
+def items(folder: Path, **options) -> list[ImportItem]:
+    return [found for found in MarkdownFolder(**options).read(folder) if isinstance(found, ImportItem)]
 
 
 def skipped(folder: Path) -> dict[str, str]:

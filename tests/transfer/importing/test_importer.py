@@ -12,7 +12,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Judgement, Scope
 from retentive.stores import open_store
-from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped, Truncated
+from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped, Truncated
 from retentive.transfer.importing import importer
 from retentive.transfer.importing import log as import_log
 from retentive.transfer.importing.ids import imported_id
@@ -44,8 +44,8 @@ class Given:
         yield from self.entries
 
 
-def item(number: int, **fields: object) -> Item:
-    return Item({"text": f"note number {number}", **fields}, f"k{number}", f"line {number}")
+def item(number: int, **fields: object) -> ImportItem:
+    return ImportItem({"text": f"note number {number}", **fields}, f"k{number}", f"line {number}")
 
 
 def take(store, *entries: ImportEntry, embedder=None, path: Path = Path("given"), **options):
@@ -333,7 +333,7 @@ def test_long_texts_are_stored_in_smaller_batches(store, monkeypatch):
     add = store.add
     monkeypatch.setattr(store, "add", lambda records, **options: sizes.append(len(records)) or add(records, **options))
 
-    take(store, *(Item({"text": f"{at} " + "x" * 400}, str(at), "") for at in range(7)))
+    take(store, *(ImportItem({"text": f"{at} " + "x" * 400}, str(at), "") for at in range(7)))
 
     assert sizes == [3, 3, 1]
 
