@@ -43,8 +43,8 @@ def serve(ctx: typer.Context, project: Project = None, session: Session = None, 
     except ImportError as error:
         raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine() as engine:
-        place = open_scope(engine, project=project, session=session, read_only=read_only)
-        serve_stdio(place, wire, read_only=read_only)
+        scope = open_scope(engine, project=project, session=session, read_only=read_only)
+        serve_stdio(scope, wire, read_only=read_only)
 
 
 def _take_output() -> TextIO:
