@@ -80,6 +80,12 @@ class AsyncEngine:
     async def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
         return await asyncio.to_thread(self.engine.forget_scope, scope, confirm=confirm)
 
+    async def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
+        return await asyncio.to_thread(self.engine.query, text, **options)
+
+    def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
+        return self.engine.on_recall(callback)
+
     async def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
         return await asyncio.to_thread(self.engine.recall, query, record_use=record_use, **options)
 

@@ -1,4 +1,4 @@
-"""Turns: as many at once as there is room for, first come, first served."""
+"""The limiter of concurrent recalls: a fixed number at once, the rest in order."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ import threading
 import pytest
 
 from retentive.engine import Engine
-from retentive.pipeline.concurrency import AtOnce, Turns
+from retentive.pipeline.concurrency import FairLimiter, InlineExecutor
 
 
-def test_no_more_work_at_once_than_may_and_those_who_wait_are_served_in_the_order_they_came():
-    turns = Turns(1)
+def test_waiting_threads_get_a_slot_in_the_order_in_which_they_came():
+    limiter = FairLimiter(1)
     order: list[int] = []
     threads = []
 
     def work(number: int) -> None:
-        with turns.turn() as crowded:
+        with limiter.slot() as shared:
             order.append(number)
-            assert crowded
+            assert shared
 
-    with turns.turn() as crowded:
-        assert not crowded
+    with limiter.slot() as shared:
+        assert not shared
         for number in range(5):
             thread = threading.Thread(target=work, args=(number,))
             thread.start()
             threads.append(thread)
-            while len(turns._waiting) <= number:
+            while len(limiter._waiting) <= number:
                 pass
         assert order == []
     for thread in threads:
         thread.join()
 
     assert order == [0, 1, 2, 3, 4]
-    with turns.turn() as crowded:
-        assert not crowded
+    with limiter.slot() as shared:
+        assert not shared
 
 
-def test_a_turn_ends_when_the_work_fails():
-    turns = Turns(1)
+def test_a_slot_is_released_when_the_work_fails():
+    limiter = FairLimiter(1)
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), turns.turn():
+        with pytest.raises(ZeroDivisionError), limiter.slot():
             1 / 0  # noqa: B018
 
-    with turns.turn() as crowded:
-        assert not crowded
+    with limiter.slot() as shared:
+        assert not shared
 
 
-def test_work_done_at_once_gives_what_it_gave_or_raised():
-    done = AtOnce()
+def test_the_inline_executor_returns_the_result_or_raises_the_exception():
+    done = InlineExecutor()
 
     assert done.submit(max, 3, 4).result() == 4
     with pytest.raises(ZeroDivisionError):
         done.submit(divmod, 1, 0).result()
 
 
-def test_crowded_recalls_find_what_a_lone_one_finds(engine: Engine):
+def test_shared_recalls_find_what_a_lone_one_finds(engine: Engine):
     engine.remember("the spare key is under the blue pot")
     alone = engine.recall("where is the key?", record_use=False)
     answers = []

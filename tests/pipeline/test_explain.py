@@ -42,10 +42,10 @@ def test_a_hit_is_explained_by_its_place_its_reasons_and_its_neighbours_in_the_l
 
     assert (seen.outcome, seen.hit) == ("hit", answer.hits[1])
     assert seen.sentence.startswith(f"It is hit 2 of 3, with a score of {answer.hits[1].score:.3f}: ")
-    assert "by meaning (2nd there)" in seen.sentence
+    assert "semantic (rank 2)" in seen.sentence
     assert (seen.above.id, seen.below.id) == (first, third)
     assert (standing(seen, "semantic").rank, standing(seen, "semantic").score) == (2, pytest.approx(0.985, abs=1e-3))
-    assert standing(seen, "keyword").note == "no word of the query occurs in it"
+    assert standing(seen, "keyword").note == "no term of the query occurs in it"
     assert engine.explain("at0 key", first, tuning=PLAIN).above is None
 
 
@@ -58,7 +58,7 @@ def test_a_memory_behind_the_limit_is_told_its_place_and_what_the_last_hit_had_m
     assert (seen.outcome, seen.hit.rank) == ("behind", places.index(ids[2]) + 1)
     last = engine.recall("at0 key", limit=1, tuning=PLAIN).hits[0]
     assert f"The last hit has {last.score:.3f}, {last.score - seen.hit.score:.3f} more" in seen.sentence
-    assert "most of it by words" in seen.sentence
+    assert "most of it keyword" in seen.sentence
     assert (seen.above.id, seen.below.id) == (ids[1], ids[3])
 
 
@@ -70,7 +70,7 @@ def test_a_duplicate_names_the_higher_hit_that_says_the_same(engine: Engine):
     seen = engine.explain("at0 key", other)
 
     assert (seen.outcome, seen.same_as) == ("duplicate", kept)
-    assert f"a higher hit says the same: {kept} (number 1)" in seen.sentence
+    assert f"a higher hit has the same text: {kept} (rank 1)" in seen.sentence
     assert seen.above.id == kept
 
 
@@ -90,8 +90,8 @@ def test_a_memory_below_the_semantic_floor_is_told_its_likeness(engine: Engine):
     seen = engine.explain("at0 key", low, tuning={**PLAIN, "semantic_floor": 0.6})
 
     assert seen.outcome == "floor"
-    assert "its likeness is 0.500, and the semantic floor is 0.6" in seen.sentence
-    assert "no word of the query occurs in it" in seen.sentence
+    assert "Its cosine is 0.500, and the semantic floor is 0.6" in seen.sentence
+    assert "no term of the query occurs in it" in seen.sentence
 
 
 def test_a_memory_that_diversity_passed_over_is_told_the_place_its_score_deserved(engine: Engine):
@@ -103,7 +103,7 @@ def test_a_memory_that_diversity_passed_over_is_told_the_place_its_score_deserve
     seen = engine.explain("at0", ids[1], limit=2, tuning=tuning)
 
     assert seen.outcome == "diversity"
-    assert "it would be number 2, but diversity (0.9) chose others" in seen.sentence
+    assert "it would rank 2, but diversity (0.9) preferred memories" in seen.sentence
 
 
 def test_a_memory_the_caller_has_already_is_said_to_be_left_out_for_that(engine: Engine):
@@ -111,7 +111,7 @@ def test_a_memory_the_caller_has_already_is_said_to_be_left_out_for_that(engine:
 
     seen = engine.explain("at0 key", first, exclude=[first])
 
-    assert seen.outcome == "recent"
+    assert seen.outcome == "excluded"
     assert "exclude" in seen.sentence
     assert standing(seen, "semantic").rank == 1
 
@@ -125,8 +125,8 @@ def test_a_memory_no_search_brought_is_told_its_place_in_each_and_where_the_pool
     assert seen.outcome == "not_found"
     one = standing(seen, "semantic")
     assert (one.rank, one.found) == (43, 5)
-    assert "by meaning it would be 43rd with 0.743, the pool ends at 5 with 0.998" in seen.sentence
-    assert "no word of the query occurs in it" in seen.sentence
+    assert "semantic: it would rank 43rd with 0.743, the pool ends at 5 with 0.998" in seen.sentence
+    assert "no term of the query occurs in it" in seen.sentence
     assert seen.hit is None
 
 
@@ -136,18 +136,18 @@ def test_words_too_common_to_search_by_are_told_from_words_that_do_not_occur(eng
     seen = engine.explain("common rare", ids[3], tuning={**PLAIN, "semantic_weight": 0, "common_words": 0.5})
 
     assert seen.outcome == "not_found"
-    assert "by words, it has only words that are too common to search by" in seen.sentence
-    assert "by meaning, nothing was searched: its weight is 0" in seen.sentence
+    assert "keyword: its matching terms are too common to retrieve it" in seen.sentence
+    assert "semantic: it did not run: its weight is 0" in seen.sentence
 
 
 @pytest.mark.parametrize(
     ("asked", "part", "says"),
     [
-        ({"project": "work"}, "project", "its project is 'home', and the recall asked for 'work'"),
-        ({"session": "other"}, "session", "its session is 'talk', and the recall asked for 'other' (project 'work')"),
-        ({"session": "beside", "only_session": True}, "session", "asked for 'beside'"),
-        ({"kinds": ["identity"]}, "kind", "its kind is episodic, and the recall asked for identity"),
-        ({"profile": "somebody"}, "profile", "its profile is 'default', and the recall asked for 'somebody'"),
+        ({"project": "work"}, "project", "its project is 'home', and the recall searched 'work'"),
+        ({"session": "other"}, "session", "its session is 'talk', and the recall searched 'other' (project 'work')"),
+        ({"session": "beside", "only_session": True}, "session", "searched 'beside'"),
+        ({"kinds": ["identity"]}, "kind", "its kind is episodic, and the recall searched identity"),
+        ({"profile": "somebody"}, "profile", "its profile is 'default', and the recall searched 'somebody'"),
     ],
 )
 def test_a_memory_outside_of_the_scope_is_told_which_part(engine: Engine, asked, part, says):
@@ -177,7 +177,7 @@ def test_a_memory_that_is_not_embedded_yet_is_told_so(engine: Engine, compass: C
     seen = engine.explain("key", late)
 
     assert seen.outcome == "not_found"
-    assert "it has no vector of the present model yet (run: retentive reembed)" in seen.sentence
+    assert "it has no vector of the current model yet (run: retentive reembed)" in seen.sentence
 
 
 def test_an_embedder_that_is_down_is_named(engine: Engine, compass: Compass):
@@ -187,7 +187,7 @@ def test_an_embedder_that_is_down_is_named(engine: Engine, compass: Compass):
     seen = engine.explain("key", id)
 
     assert (seen.outcome, seen.degraded) == ("not_found", "keyword-only")
-    assert "by meaning, nothing was searched: the embedder does not answer" in seen.sentence
+    assert "semantic: it did not run: the embedder does not answer" in seen.sentence
 
 
 def test_an_empty_query_searches_nothing_and_says_so(engine: Engine):
@@ -223,7 +223,7 @@ def test_every_memory_is_explained_as_the_recall_treated_it(engine: Engine, para
         dropped = [hit for hit in answer.dropped if hit.id == id]
         assert [seen.hit] == (hits or dropped or [None])
         assert (seen.outcome == "hit") == bool(hits)
-        assert (seen.outcome == "recent") == (id == ids[2])
+        assert (seen.outcome == "excluded") == (id == ids[2])
         assert (seen.outcome in ("behind", "diversity")) == any(hit.rank for hit in dropped)
         assert (seen.outcome == "duplicate") == (bool(dropped) and dropped[0].why[-1].step == "duplicate")
         if seen.outcome == "not_found":
@@ -233,7 +233,7 @@ def test_every_memory_is_explained_as_the_recall_treated_it(engine: Engine, para
 def test_explaining_leaves_no_trace_of_use(engine: Engine):
     (id,) = remember(engine, "at0 the key")
     engine.explain("at0 key", id)
-    engine._note_use()
+    engine._record_use()
 
     assert engine.get(id).access_count == 0
 

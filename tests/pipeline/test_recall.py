@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from retentive import Invalid, Unavailable
-from retentive.models import Model
-from retentive.pipeline.recall import Query, recall
+from retentive.models import Model, Query
+from retentive.pipeline.recall import recall
 from retentive.stores import open_store
+from retentive.stores.sqlite.search import SqliteSearch
 from tests.conftest import NOW
 
 
@@ -89,10 +90,10 @@ def test_weight_0_runs_neither_the_search_nor_the_embedder(open_engine):
     assert engine.recall("zebra", tuning={"semantic_weight": 0}).hits == ()
 
 
-def test_weight_0_for_words_does_not_ask_the_word_index(open_engine, monkeypatch):
+def test_keyword_weight_0_does_not_search_the_keyword_index(open_engine, monkeypatch):
     engine = open_engine(Counting())
     engine.remember("apples and pears")
-    monkeypatch.setattr(engine.store, "search_words", lambda *_, **__: pytest.fail("the word index was asked"))
+    monkeypatch.setattr(SqliteSearch, "keyword", lambda *_: pytest.fail("the keyword index was searched"))
 
     assert len(engine.recall("apples", tuning={"keyword_weight": 0}).hits) == 1
 
@@ -136,7 +137,7 @@ def test_an_embedder_that_hangs_is_not_waited_for(tmp_path):
     stored = engine.remember("apples and pears")
     embedder.released = threading.Event()
     with ThreadPoolExecutor(2) as threads:
-        query = Query("pears", engine.scope(), engine.tuning.current(), 10, NOW)
+        query = Query("pears", engine.scope(), engine.tuning.current(), NOW)
         answer = recall(query, store, lambda: embedder, threads, embed_seconds=0.05)
         embedder.released.set()
 
@@ -157,7 +158,7 @@ def test_vectors_of_another_model_of_the_same_dimension_are_never_mixed_in(open_
     assert (answer.degraded, ids(answer)) == ("keyword-only", [old.id])
     assert "retentive reembed" in answer.degraded_reason
     assert second.stats().unembedded == 1
-    assert second.reembed() == 2
+    assert second.embeddings.reembed() == 2
     assert second.recall("apples").degraded is None
     assert {old.id, new.id} == set(ids(second.recall("fruit", tuning="semantic-only")))
     assert first.recall("apples").degraded == "keyword-only"

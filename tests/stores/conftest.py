@@ -35,3 +35,9 @@ def store_and_reference(request: pytest.FixtureRequest, tmp_path: Path) -> Itera
     opened = OPENERS[request.param](tmp_path)
     yield opened, reference_for(request.param)
     opened.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where a SQLite file can be created."""
+    return str(tmp_path / "memories.db")

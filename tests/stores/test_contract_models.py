@@ -166,7 +166,7 @@ def test_vectors_of_the_wrong_length_are_refused_and_change_nothing(store: Store
     before = everything(store)
     short = rows(unit([1, 2, 3]))
 
-    with pytest.raises(Invalid, match=f"has {MODEL.dimension} numbers"):
+    with pytest.raises(Invalid, match=f"has {MODEL.dimension} "):
         store.add([embedded(3, session="new"), record(4, vectors=short)], model=MODEL)
     with pytest.raises(Invalid):
         store.update(record(1, "note changed", vectors=short), model=MODEL)

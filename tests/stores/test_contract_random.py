@@ -98,7 +98,8 @@ def compare_after_random_changes(store: Store, reference: Store, *, seed: int, s
         assert outcome(change, store) == outcome(change, reference)
 
         scope, text = dice.choice(SCOPES), " ".join(dice.sample(VOCABULARY, 3))
-        some = dice.sample(known, min(len(known), 20))
+        in_scope = [one.id for one in reference.list(scope, limit=ALL).memories]
+        some = dice.sample(in_scope, min(len(in_scope), 20))
         near = vector(dice.randrange(10**6))
         query = make_query(
             text,

@@ -13,6 +13,7 @@ from tests.stores.build import (
     MODEL,
     axis,
     embedded,
+    find_nearest,
     first_vectors,
     id_of,
     ids_of,
@@ -69,6 +70,37 @@ def test_a_search_goes_on_with_the_scope_and_model_of_its_first_read(snapshot_st
         assert set(ids_of(search.keyword(ALL).candidates)) == {id_of(1), id_of(2)}
         assert set(ids_of(search.nearest(vector(1), ALL).candidates)) == {id_of(1), id_of(2)}
         assert search.model == MODEL
+
+
+def test_a_search_keeps_its_snapshot_when_a_later_search_sees_the_writes(snapshot_store: Store):
+    store = snapshot_store
+    store.add([embedded(number, "tea") for number in (1, 2, 3)], model=MODEL)
+    assert len(nearest_ids(store, vector(1))) == 3
+
+    with store.open_search(make_query("tea")) as search:
+        first = set(ids_of(search.keyword(ALL).candidates))
+        store.add([embedded(4, "tea")], model=MODEL)
+        store.remove([id_of(2)])
+        later = [set(keyword_ids(store, "tea")), set(nearest_ids(store, vector(4)))]
+        found = [set(ids_of(one.candidates)) for one in (search.keyword(ALL), search.nearest(vector(4), ALL))]
+
+    assert later == [{id_of(1), id_of(3), id_of(4)}] * 2
+    assert found == [first] * 2 == [{id_of(1), id_of(2), id_of(3)}] * 2
+
+
+def test_a_search_on_an_old_snapshot_hides_nothing_from_later_searches(snapshot_store: Store):
+    store = snapshot_store
+    store.add([embedded(1, "tea"), embedded(2, "tea", profile="elsewhere")], model=MODEL)
+
+    with store.open_search(make_query("tea")) as search:
+        search.keyword(ALL)
+        store.add([embedded(3, "tea")], model=MODEL)
+        assert nearest_ids(store, vector(2), Scope("elsewhere")) == [id_of(2)]
+        assert ids_of(search.nearest(vector(3), ALL).candidates) == [id_of(1)]
+
+    [nearest, other] = find_nearest(store, vector(3))
+    assert (nearest.memory.id, nearest.score) == (id_of(3), pytest.approx(1, abs=1e-3))
+    assert (other.memory.id, other.score) == (id_of(1), pytest.approx(float(vector(1) @ vector(3)), abs=2e-3))
 
 
 def test_the_next_search_sees_all_writes(store: Store):

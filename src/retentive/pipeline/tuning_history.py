@@ -178,9 +178,11 @@ def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _to_entry(change: TuningChange) -> dict[str, Any]:
     entry = change.to_dict()
-    return {**entry, "once": entry.pop("idempotency_key")}
+    entry["once"] = entry.pop("idempotency_key")
+    return entry
 
 
 def _to_change(entry: dict[str, Any]) -> TuningChange:
     fields = {**entry, "at": datetime.fromisoformat(entry["at"])}
-    return TuningChange(**{**fields, "idempotency_key": fields.pop("once", None)})
+    fields["idempotency_key"] = fields.pop("once", None)
+    return TuningChange(**fields)

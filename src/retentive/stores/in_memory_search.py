@@ -14,7 +14,8 @@ from retentive.errors import Invalid
 from retentive.models import Candidate, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import SCOPE_TOKENS
-from retentive.text.analysis import BM25, index_terms, query_terms, rare_terms
+from retentive.text.analysis import index_terms, query_terms
+from retentive.text.bm25 import BM25, rare_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ def rounded(vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
     if vectors is None or model is None:
         return {}
     if vectors.ndim != 2 or vectors.shape[1] != model.dimension:
-        raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
+        raise Invalid(
+            f"every vector of {model} has {model.dimension} components, and one of these has not; nothing was stored"
+        )
     return {model.fingerprint: vectors.astype(np.float16).astype(np.float32)}
 
 

@@ -52,7 +52,8 @@ class BM25:
         b: float = B,
     ) -> None:
         self._k1, self._b = k1, b
-        self._weights = [(term, _idf(frequencies.get(term, 0), memories)) for term in terms]
+        # In a scope without memories no term tells anything.
+        self._weights = [(term, _idf(frequencies.get(term, 0), memories)) for term in terms if memories > 0]
         self._terms = frozenset(term for term, _ in self._weights)
         self._mean_length = max(mean_length, 1e-9)
 

@@ -139,14 +139,12 @@ class SqliteSearch:
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         with self._connections.errors():
-            pairs = neighbour_keys(self._reader, self._resolve(ids).values())
+            keys = {key: id for id, key in self._resolve(ids).items()}
+            pairs = neighbour_keys(self._reader, keys)
             self._load(key for before, after in pairs.values() for key in (before, after) if key is not None)
         found = {key: row.memory for key, row in self._rows.items()}
-        return {
-            found[key].id: (found.get(before or 0), found.get(after or 0))  # keys start at 1
-            for key, (before, after) in pairs.items()
-            if key in found
-        }
+        # Keys start at 1, so 0 is never found.
+        return {keys[key]: (found.get(before or 0), found.get(after or 0)) for key, (before, after) in pairs.items()}
 
     def scores(self, ids: Sequence[str]) -> Scores:
         with self._connections.errors():

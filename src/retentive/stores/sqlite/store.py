@@ -59,14 +59,13 @@ class SqliteStore:
         return SqliteSearch(self._connections, query, self._vector_index)
 
     def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
-        """The index of the active model, refreshed; created anew when the model has changed."""
+        """The index of the active model in this snapshot; created anew when the model has changed."""
         if state.model_id is None or state.model is None:
             return None
         index = self._index
         if index is None or index.model != state.model_id:
             index = self._index = VectorIndex(state.model_id, state.model.dimension)
-        index.refresh(connection, state.sequence)
-        return index
+        return index.in_snapshot(connection, state.sequence)
 
     # Memories
 

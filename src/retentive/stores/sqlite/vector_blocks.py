@@ -51,7 +51,7 @@ def add_vectors(
     if any(vectors.ndim != 2 or vectors.shape[1] != dimension for _, _, vectors in entries):
         # A vector of another length would make every later search fail.
         raise Invalid(
-            f"every vector of this model has {dimension} components, and one of these has not; nothing was stored"
+            f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored"
         )
     vectors = np.concatenate([vectors for _, _, vectors in entries])
     owners = np.repeat([key for key, _, _ in entries], [len(vectors) for _, _, vectors in entries])
@@ -177,9 +177,16 @@ def _runs(slots: Slots) -> list[tuple[int, slice]]:
 
 
 def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
-    """The blocks of a model written after a sequence number: first slot and bytes."""
-    rows = connection.execute("SELECT id * 1024, slots FROM blocks WHERE model = ? AND sequence > ?", (model, since))
-    return list(rows)
+    """The blocks of a model written after a sequence number: first slot, sequence number and bytes."""
+    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ?"
+    return list(connection.execute(statement, (model, since)))
+
+
+def read_block(connection: apsw.Connection, first: int, dimension: int) -> Records:
+    """The records of a block, given its first slot; all zeros if it does not exist."""
+    data = connection.execute("SELECT slots FROM blocks WHERE id = ?", (first // BLOCK,)).get
+    kind = record_type(dimension)
+    return np.zeros(BLOCK, kind) if data is None else np.frombuffer(data, kind)
 
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:

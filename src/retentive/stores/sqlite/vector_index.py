@@ -20,6 +20,7 @@ from retentive.stores.sqlite.vector_blocks import (
     MODEL_SHIFT,
     Records,
     changed_blocks,
+    read_block,
     read_vectors,
     record_type,
     signs,
@@ -40,29 +41,50 @@ Places = npt.NDArray[np.intp]
 class VectorIndex:
     """The vectors of one model, for any number of threads."""
 
-    def __init__(self, model: int, dimension: int) -> None:
+    def __init__(
+        self,
+        model: int,
+        dimension: int,
+        *,
+        columns: _Columns | None = None,
+        count: int = 0,
+        cache: _Cache | None = None,
+    ) -> None:
         self.model = model
         self.dimension = dimension
         self._base = model << MODEL_SHIFT
         self._refreshing = threading.Lock()
         self._sequence = 0
-        self._count = 0
-        self._columns = _Columns(BLOCK, dimension)
-        self._cache = _Cache(dimension)
+        self._written: dict[int, int] = {}  # the sequence number of each block, by its first place
+        self._count = count
+        self._columns = columns or _Columns(BLOCK, dimension)
+        self._cache = cache or _Cache(dimension)
 
-    def refresh(self, connection: apsw.Connection, sequence: int) -> None:
-        """Read the blocks that any process wrote up to this sequence number."""
+    def in_snapshot(self, connection: apsw.Connection, sequence: int) -> VectorIndex:
+        """This index in the snapshot of a connection, whose sequence number is given.
+
+        The blocks that any process wrote up to it are read first. If a search on a later snapshot has already read
+        later blocks, the result is a copy that has the blocks of this snapshot in their place.
+        """
         if sequence == self._sequence:
-            return
+            return self
         with self._refreshing:
-            for first, data in changed_blocks(connection, self.model, since=self._sequence):
+            later = [at for at, written in self._written.items() if written > sequence]
+            if later:
+                columns = self._columns.grown(self._columns.capacity)
+                for at in later:
+                    columns.put(at, read_block(connection, self._base + at, self.dimension))
+                return VectorIndex(self.model, self.dimension, columns=columns, count=self._count, cache=self._cache)
+            for first, written, data in changed_blocks(connection, self.model, since=self._sequence):
                 at = first - self._base
                 if at + BLOCK > self._columns.capacity:
                     # Running searches continue with the old arrays.
                     self._columns = self._columns.grown(max(at + BLOCK, 2 * self._columns.capacity))
                 self._columns.put(at, np.frombuffer(data, record_type(self.dimension)))
+                self._written[at] = written
                 self._count = max(self._count, at + BLOCK)
             self._sequence = max(self._sequence, sequence)
+            return self
 
     def search(
         self, connection: apsw.Connection, vector: Vector, scope: ResolvedScope, *, limit: int, exclude: frozenset[int]
@@ -121,7 +143,7 @@ class _Columns:
         self.codes = np.zeros((-(-dimension // 64), capacity), np.uint64)
 
     def grown(self, capacity: int) -> _Columns:
-        """A copy with a larger capacity."""
+        """A copy with this capacity, which is not smaller."""
         larger = _Columns(capacity, self._dimension)
         larger.memory[: self.capacity] = self.memory
         larger.codes[:, : self.capacity] = self.codes
@@ -178,7 +200,7 @@ class _Cache:
         self._clear()
 
     def _clear(self) -> None:
-        # Running searches keep the old arrays. Row 0 is all zeros, for a vector that was just deleted.
+        # Running searches keep the old arrays. Row 0 is all zeros, for a vector that a snapshot does not have.
         self._rows: Vector = np.zeros((BLOCK, self._dimension), np.float32)
         self._used = 1
         self._row_of = np.full(BLOCK, -1, np.int32)
@@ -202,10 +224,12 @@ class _Cache:
             if top > len(self._row_of):
                 more = np.full(max(top, 2 * len(self._row_of)) - len(self._row_of), -1, np.int32)
                 self._row_of = np.concatenate([self._row_of, more])
-            missing = places[self._row_of[places] < 0]
+            numbers = self._row_of[places]
+            missing = places[numbers < 0]
             if len(missing):
                 self._read(connection, base, missing, places)
-            return self._rows, self._row_of[places]
+                numbers = np.maximum(self._row_of[places], 0)
+            return self._rows, numbers
 
     def _read(self, connection: apsw.Connection, base: int, missing: Places, places: Places) -> None:
         if self._used + len(missing) > max(CACHED, len(places) + 1):
@@ -220,7 +244,6 @@ class _Cache:
             larger[: self._used] = self._rows[: self._used]
             self._rows = larger
         self._rows[self._used : last] = found
-        self._row_of[missing] = 0
         self._row_of[slots - base] = np.arange(self._used, last)
         self._used = last
 
