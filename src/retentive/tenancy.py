@@ -1,7 +1,8 @@
 """`ProfileView`: the verbs of an engine, limited to one profile or to one project of it.
 
-Every surface for other people uses it. Through a view, memories of another profile cannot be read, changed or deleted, and
-cannot be told from memories that do not exist: the scope is passed into the store, and no argument names another profile.
+Every surface for other people uses it. Through a view, memories of another profile cannot be read, changed or deleted,
+and cannot be told from memories that do not exist: the scope is passed into the store, and no argument names another
+profile.
 """
 
 from __future__ import annotations

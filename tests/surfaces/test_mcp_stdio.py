@@ -72,7 +72,7 @@ def test_two_processes_share_what_is_remembered_over_real_pipes(tmp_path: Path):
     assert [hit["id"] for hit in second.structured_content["hits"]] == [id]
     assert second.structured_content["degraded"] is None
     memory = got.structured_content["memory"]
-    assert (memory["who"], memory["project"], memory["session"]) == ("Ana", "home", "talk")
+    assert (memory["speaker"], memory["project"], memory["session"]) == ("Ana", "home", "talk")
 
 
 def test_read_only_is_read_only_from_outside(tmp_path: Path):
@@ -88,7 +88,7 @@ def test_read_only_is_read_only_from_outside(tmp_path: Path):
 
     assert {tool.name for tool in tools.tools} == {"memory_recall", "memory_get", "memory_explain", "memory_status"}
     assert refused.is_error
-    assert "may only read" in refused.content[0].text
+    assert "read-only" in refused.content[0].text
 
 
 NOISY = """

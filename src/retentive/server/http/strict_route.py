@@ -65,7 +65,7 @@ def _parse(body: bytes) -> Any:
 
 
 def _reject_constant(constant: str) -> NoReturn:
-    raise json.JSONDecodeError(f"{constant} is not a number in JSON", "", 0)
+    raise json.JSONDecodeError(f"the number {constant} does not exist in JSON", "", 0)
 
 
 def _is_json(content_type: str) -> bool:

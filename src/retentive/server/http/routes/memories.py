@@ -274,7 +274,8 @@ def update_memory(
 def delete_memory(view: WriteView, id: IdPath, idempotency_key: IdempotencyKey = None) -> Response:
     """Deletes a memory and its judgements for good.
 
-    A client that has a copy of the memory can store it again with its id, times and position.
+    A client that has a copy of the memory can store it again with its id, times and position; its judgements and access
+    count are not restored.
     """
     if not view.forget(str(id), idempotency_key=idempotency_key):
         raise NotFound(f"there is no memory {id}")
