@@ -214,9 +214,7 @@ def test_wrong_arguments_are_named_without_repeating_them(server: MCPServer):
     said = error(server, "memory_remember", text="t", kind="secret stuff")
     assert "kind: input should be 'episodic', 'semantic' or 'identity'" in said
     assert "secret stuff" not in said
-    assert error(server, "memory_nothing").startswith(
-        "there is no tool 'memory_nothing'; the tools are memory_recall"
-    )
+    assert error(server, "memory_nothing").startswith("there is no tool 'memory_nothing'; the tools are memory_recall")
 
 
 def test_a_server_that_only_reads_has_no_writing_tools_and_leaves_no_trace(engine: Engine):
@@ -290,7 +288,8 @@ def test_forgetting_a_hundred_memories_is_one_call_of_the_store(limits: dict[str
     with Engine(store) as engine:
         inside = [memory.id for memory in engine.remember_many([{"text": f"note {at}", **limits} for at in range(99)])]
         outside = engine.remember("somebody else's", profile="other").id
-        server = build_server(lambda _, scope=open_scope(engine, **limits): scope)
+        scope = open_scope(engine, **limits)
+        server = build_server(lambda _: scope)
         store.calls.clear()
 
         gone = call(server, "memory_forget", ids=[*inside, outside])
@@ -304,7 +303,8 @@ def test_reading_and_explaining_a_memory_reads_it_once():
     store = CountingStore(open_store("memory://"))
     with Engine(store) as engine:
         id = engine.remember("the spare key", session="alone").id
-        server = build_server(lambda _, scope=open_scope(engine, session="alone"): scope)
+        scope = open_scope(engine, session="alone")
+        server = build_server(lambda _: scope)
         store.calls.clear()
 
         call(server, "memory_get", id=id)

@@ -337,7 +337,10 @@ def test_who_may_only_read_cannot_chat_and_who_has_no_token_gets_a_proper_except
     with chat_service(engine, model.url, server={"require_token": True}) as url:
         with client(url, key=reader) as openai, pytest.raises(PermissionDeniedError, match="needs write access"):
             openai.chat.completions.create(model="m", messages=hello)
-        with client(url, key="sk-other") as openai, pytest.raises(AuthenticationError, match="unknown or was revoked") as refused:
+        with (
+            client(url, key="sk-other") as openai,
+            pytest.raises(AuthenticationError, match="unknown or was revoked") as refused,
+        ):
             openai.chat.completions.create(model="m", messages=hello)
         assert refused.value.body == {
             "message": "this token is unknown or was revoked",
