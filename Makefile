@@ -2,22 +2,34 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 STORE ?= $(VENV)/sample.db
 
-.DEFAULT_GOAL := help
-.PHONY: help install run test check format lint types contracts browser pytest bench heldout screenshots references docs docs-serve clean
+# What serving needs: the service and the evaluation that its page offers. The other two are small and complete the program.
+EXTRAS := server,eval,import,watch
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-help: ## What can be made
+.DEFAULT_GOAL := help
+.PHONY: help install dev run test check format lint types contracts browser pytest bench heldout screenshots references docs docs-serve clean
+
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## Set up everything in .venv
+install: $(VENV)/.run ## Install the program with its service in .venv
+dev: $(VENV)/.dev ## Install what tests, benchmarks and documents need as well
 
-$(STAMP): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Retentive needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Retentive and its service in $(VENV): 620 MB, about a minute …"
+	@$(PIP) -e '.[$(EXTRAS)]'
 	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "Installing Retentive and everything for its development in $(VENV): 1.5 GB, about three minutes …"
+	@$(PIP) -e '.[dev]'
+	@touch $(VENV)/.run $@
 
 run: install ## Serve playground, API and MCP on 127.0.0.1:4000, with sample memories
 	@$(BIN)/retentive --store $(STORE) serve --samples
@@ -26,29 +38,29 @@ test: check ## Everything that CI runs
 
 check: lint types contracts pytest
 
-lint: install
+lint: dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-types: install
+types: dev
 	$(BIN)/mypy
 
-contracts: install
+contracts: dev
 	$(BIN)/lint-imports
 
-browser: install ## See to it that there is a Chromium for the tests of the playground
+browser: dev ## Find or install a Chromium for the tests of the playground
 	@$(BIN)/python -m tests.browser.chromium
 
-pytest: install
+pytest: dev
 	-@$(BIN)/python -m tests.browser.chromium
 	$(BIN)/pytest
 
-format: install ## Format the code
+format: dev ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-$(VENV)/.bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+$(VENV)/.bench: $(VENV)/.dev
+	@$(PIP) -e '.[dev,bench]'
 	@touch $@
 
 bench: $(VENV)/.bench ## Measure against LanceDB and plain SQL (BENCH='--sizes 10000 100000'), then the service under load
@@ -56,21 +68,21 @@ bench: $(VENV)/.bench ## Measure against LanceDB and plain SQL (BENCH='--sizes 1
 	$(BIN)/python -m bench --only retentive $(BENCH) # on its own: a server that runs beside them slows the others down
 	$(BIN)/python -m bench.load $(LOAD)
 
-screenshots: browser ## Make the pictures in docs/images anew
+screenshots: browser ## Make the pictures in docs/images again
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-references: install ## Write the references of commands and settings from the program
+references: dev ## Generate the reference pages of commands and settings
 	$(BIN)/python -m tools.references
 
-docs: install ## Build the documents as a site in build/site
+docs: dev ## Build the documents as a site in build/site
 	@$(BIN)/python -m tools.website
 
-docs-serve: install ## Show the documents on 127.0.0.1:8000, and follow what is written
+docs-serve: dev ## Serve the documents on 127.0.0.1:8000 and reload them when they change
 	@$(BIN)/python -m tools.website serve
 
 SETS ?=
-heldout: install ## Are the default knobs more than a fit? Chosen on half of SETS='DIR DIR', measured on the rest
+heldout: dev ## Choose the tuning on half of the queries in SETS='DIR DIR' and measure it on the other half
 	$(BIN)/python -m bench.held_out $(SETS)
 
-clean: ## Remove what was installed and cached
+clean: ## Remove everything that was installed or cached
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache build

@@ -1,4 +1,4 @@
-"""The pages that the program writes about itself are as it would write them now."""
+"""The generated reference pages are up to date and complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_references_are_up_to_date():
     assert [page.name for page in references.stale()] == [], "run: make references"
 
 
-def test_a_reference_that_is_out_of_date_is_noticed_and_written_anew(tmp_path, monkeypatch, capsys):
+def test_a_reference_that_is_out_of_date_is_reported_and_written_again(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(references, "DOCS", tmp_path / "docs")
     (tmp_path / "docs").mkdir()
     references.main([])
@@ -65,19 +65,19 @@ def test_every_parameter_and_preset_is_in_the_reference():
         assert f"| `{name}` |" in page, name
 
 
-def keys(model: type[BaseModel], room: str = "") -> dict[str, object]:
-    """Every setting with its default, by its name in the config file."""
+def keys(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
+    """Return every setting with its default, by its name in the config file."""
     found: dict[str, object] = {}
     for name, value in model():
         if isinstance(value, BaseModel):
             found |= keys(type(value), f"{name}.")
         elif name != "tuning":
-            found[f"{room}{name}"] = value
+            found[f"{prefix}{name}"] = value
     return found
 
 
 @pytest.mark.parametrize("key", keys(Settings))
-def test_every_setting_is_in_the_reference_and_its_variable_is_understood(key):
+def test_every_setting_is_in_the_reference_and_is_read_from_its_variable(key):
     row = re.search(rf"^\| `{re.escape(key)}` \| `(\w+)` \| (.*?) \|.*\| (.*) \|$", settings_reference(), re.MULTILINE)
     assert row is not None
     assert row[1] == variable(key)
@@ -88,7 +88,7 @@ def test_every_setting_is_in_the_reference_and_its_variable_is_understood(key):
 
 
 def _read(key: str, environment: dict[str, str]) -> str:
-    """What a setting got from the environment, taken or refused by its name."""
+    """Return the value that a setting takes from the environment, also if it is refused."""
     try:
         value: object = load_settings({}, environment=environment)
     except Invalid as refused:

@@ -1,10 +1,10 @@
-"""docs/cli-reference.md: every command with its arguments and options, from the Typer application."""
+"""Generate docs/cli-reference.md, the commands with their arguments and options, from the Typer application."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import typer
 
@@ -14,11 +14,11 @@ from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Command line reference
 
-Every command of `retentive`, with what `--help` says of it. How they are used is told in [the command line](cli.md)."""
+Every command of `retentive` with the text of its `--help`. [The command line](cli.md) shows how they are used."""
 
 
 class Parameter(Protocol):
-    """An argument or option of a command, as Typer has it."""
+    """An argument or an option of a Typer command."""
 
     name: str
     opts: Sequence[str]
@@ -37,7 +37,7 @@ class Parameter(Protocol):
 
 
 class Command(Protocol):
-    """A command, or a group that has `commands` of its own."""
+    """A command, or a group with `commands`."""
 
     help: str | None
     epilog: str | None
@@ -45,8 +45,9 @@ class Command(Protocol):
 
 
 def cli_reference() -> str:
-    """The page."""
-    program = cast("Command", typer.main.get_command(app))
+    """Return the page."""
+    found: Any = typer.main.get_command(app)
+    program: Command = found
     everywhere = [shown for shown in program.params if shown.name != "help"]
     return page(
         INTRODUCTION,
@@ -61,7 +62,7 @@ def cli_reference() -> str:
 
 
 def _commands(group: Command, prefix: str) -> Iterator[tuple[str, Command]]:
-    """Every command below a group, in the order in which `--help` lists them."""
+    """Yield the commands of a group and of its groups, in the order of `--help`."""
     found: Mapping[str, Command] = getattr(group, "commands", {})
     for name, command in found.items():
         yield f"{prefix} {name}", command
@@ -92,12 +93,12 @@ def _usage(argument: Parameter) -> str:
 
 def _arguments(arguments: Sequence[Parameter]) -> str:
     rows = [(code(_value(one)), one.help or "") for one in arguments]
-    return table(("argument", "what it is"), rows) if rows else ""
+    return table(("argument", "description"), rows) if rows else ""
 
 
 def _options(options: Sequence[Parameter]) -> str:
     rows = [(_spelled(one), _default(one), _explained(one)) for one in options]
-    return table(("option", "default", "what it does"), rows) if rows else ""
+    return table(("option", "default", "description"), rows) if rows else ""
 
 
 def _spelled(option: Parameter) -> str:
@@ -115,7 +116,7 @@ def _explained(option: Parameter) -> str:
     )
     variables = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
     also = f" Also from {', '.join(map(code, variables))}." if variables else ""
-    return f"{option.help or ''}{named}{also}{' Needed.' if option.required else ''}"
+    return f"{option.help or ''}{named}{also}{' Required.' if option.required else ''}"
 
 
 def _default(option: Parameter) -> str:
@@ -133,6 +134,6 @@ def _is_flag(option: Parameter) -> bool:
 
 
 def _exit_codes() -> str:
-    rows = {0: "Done.", 1: "Something else, or a check that failed.", 130: "Stopped by Ctrl-C."}
+    rows = {0: "Success.", 1: "Any other error, or a check that failed.", 130: "Interrupted by Ctrl-C."}
     rows |= {number: kind.__doc__ or "" for kind, number in EXIT_CODES.items()}
-    return table(("code", "what happened"), [(code(number), rows[number]) for number in sorted(rows)])
+    return table(("code", "meaning"), [(code(number), rows[number]) for number in sorted(rows)])

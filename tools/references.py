@@ -1,4 +1,4 @@
-"""Pages that the program writes about itself: `python -m tools.references` writes them, `--check` only compares."""
+"""Generate the reference pages: `python -m tools.references` writes them, `--check` only compares."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def references() -> dict[Path, str]:
-    """Each generated page, as it should be."""
+    """Return the text of each generated page by its path."""
     return {DOCS / "cli-reference.md": cli_reference(), DOCS / "settings.md": settings_reference()}
 
 
 def stale() -> list[Path]:
-    """The generated pages that are not as the program would write them now."""
+    """Return the generated pages that are out of date."""
     return [page for page, text in references().items() if not page.exists() or page.read_text("utf-8") != text]
 
 
 def main(arguments: list[str]) -> None:
-    """Write the pages, or say which are out of date."""
+    """Write the pages that are out of date, or only name them."""
     old = stale()
     if "--check" in arguments:
         sys.exit(f"out of date: {', '.join(page.name for page in old)}; run: make references" if old else 0)

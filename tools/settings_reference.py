@@ -1,4 +1,4 @@
-"""docs/settings.md: every setting and every parameter with range, default and description, and the presets."""
+"""Generate docs/settings.md: settings, tuning parameters and presets, with range, default and description."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Settings
 
-What is chosen before a store is opened: where it is, which model, who may come in. And the parameters of ranking, which
-turn at any time.
+Settings are read when a store is opened: its address, the embedding model, access to the service. Tuning parameters
+control retrieval and ranking and can change at any time.
 
-A setting comes from the first of these that has it:
+The value of a setting is taken from the first of these places that has one:
 
 1. an argument (`Engine.open(…)`, `--store`),
 2. the environment (`RETENTIVE_STORE`, `RETENTIVE_SERVER_PORT`),
-3. the config file: the one named by `--config` or `RETENTIVE_CONFIG`, else `retentive.toml` in the present folder,
+3. the config file: the one named by `--config` or `RETENTIVE_CONFIG`, else `retentive.toml` in the current folder,
    else `config.toml` in the user's config folder (`~/.config/retentive` on Linux),
-4. for parameters, what is kept in the store (`retentive config set`, `PATCH /settings`, *Keep* in the playground),
+4. for tuning parameters, the saved tuning in the store (`retentive config set`, `PATCH /settings`, *Save* in the
+   playground),
 5. the default.
 
-A name that does not exist in the config file is an error that says so. A config file looks like this; every line may
-be left out:
+An unknown name in the config file is an error. An example of a config file, in which every line is optional:
 
 ```toml
 store = "memories.db"
@@ -49,15 +49,14 @@ source_weights = { "notes/*" = 1.5 }
 ```"""
 
 PARAMETERS = """\
-Turn one for a single recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, `"tuning": {"keywordWeight": 2}`
-over HTTP), or for everybody who uses the store (`retentive config set keyword_weight=2`). Over HTTP parameters are spelled
-in camelCase; both spellings are taken everywhere. What the steps do is told in
-[how a recall works](how-a-recall-works.md), what they bring in [ranking](ranking.md)."""
+Set a parameter for one recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, over HTTP
+`"tuning": {"keywordWeight": 2}`), or for everybody who uses the store (`retentive config set keyword_weight=2`). JSON
+over HTTP uses camelCase; both spellings are accepted everywhere. [How a recall works](how-a-recall-works.md) describes
+the steps, [ranking](ranking.md) what each of them gains."""
 
 HYBRID = """\
-A block of the shape `hybrid = { vectorWeight = 0.7, textWeight = 0.3 }`, as older configurations have it, is
-understood in the config file and by `PATCH /settings`: it turns `fusion`, `semantic_weight`, `keyword_weight` and
-`rrf_k`.
+The older form `hybrid = { vectorWeight = 0.7, textWeight = 0.3 }` is accepted in the config file and by
+`PATCH /settings`. It sets `fusion`, `semantic_weight`, `keyword_weight` and `rrf_k`.
 
 ```toml
 [hybrid]
@@ -65,51 +64,51 @@ vectorWeight = 0.7
 textWeight = 0.3
 ```"""
 
-ROOMS = {
+TABLES = {
     name: field.annotation
     for name, field in Settings.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
-"""The tables of the config file that have settings of their own."""
+"""The tables of the config file, except `[tuning]`."""
 
 _BOUNDS = {"minimum": "≥ ", "exclusiveMinimum": "> ", "maximum": "≤ ", "exclusiveMaximum": "< "}
 
 
 def settings_reference() -> str:
-    """The page."""
+    """Return the page."""
     return page(
         INTRODUCTION,
         GENERATED,
         "## The store",
         _settings(Settings, ""),
         *(
-            page(f"## {room.capitalize()}", " ".join((model.__doc__ or "").split()), _settings(model, room))
-            for room, model in ROOMS.items()
+            page(f"## {name.capitalize()}", " ".join((model.__doc__ or "").split()), _settings(model, name))
+            for name, model in TABLES.items()
         ),
         "## Parameters",
         PARAMETERS,
         _parameters(),
         HYBRID,
         "## Presets",
-        'A preset is a whole tuning under a name: `--preset classic-rrf`, `tuning="classic-rrf"`. These are the parameters\n'
-        "in which it differs from the default.",
+        'A preset is a named tuning: `--preset classic-rrf`, `tuning="classic-rrf"`. The table lists the parameters\n'
+        "that differ from the default.",
         _presets(),
     )
 
 
-def _settings(model: type[BaseModel], room: str) -> str:
+def _settings(model: type[BaseModel], prefix: str) -> str:
     rows = []
     for name, schema in _properties(model).items():
-        if not room and (name in ROOMS or name == "tuning"):
-            continue  # it has a table of its own
-        key = f"{room}.{name}" if room else name
+        if not prefix and (name in TABLES or name == "tuning"):
+            continue  # it has a section of its own
+        key = f"{prefix}.{name}" if prefix else name
         default = "`memories.db` in the user's data folder" if key == "store" else _default(schema)
         rows.append((code(key), code(variable(key)), default, _range(schema), schema.get("description", "")))
-    return table(("setting", "environment", "default", "range", "what it is"), rows)
+    return table(("setting", "environment variable", "default", "range", "description"), rows)
 
 
 def variable(key: str) -> str:
-    """The name of a setting in the environment."""
+    """Return the environment variable of a setting."""
     return PREFIX + ("EMBEDDER" if key == "embedder.name" else key.replace(".", "_").upper())
 
 
@@ -118,20 +117,15 @@ def _parameters() -> str:
         (code(name), _default(schema), _range(schema), schema.get("description", ""))
         for name, schema in _properties(Tuning).items()
     ]
-    return table(("parameter", "default", "range", "what it does"), rows)
+    return table(("parameter", "default", "range", "description"), rows)
 
 
 def _presets() -> str:
     default = Tuning().model_dump()
     rows = []
     for name, tuning in PRESETS.items():
-        turned = {parameter: value for parameter, value in tuning.model_dump().items() if value != default[parameter]}
-        rows.append(
-            (
-                code(name),
-                ", ".join(code(f"{parameter}={_spelled(value)}") for parameter, value in turned.items()) or "–",
-            )
-        )
+        changed = [(key, value) for key, value in tuning.model_dump().items() if value != default[key]]
+        rows.append((code(name), ", ".join(code(f"{key}={_spelled(value)}") for key, value in changed) or "–"))
     return table(("preset", "parameters"), rows)
 
 
@@ -146,12 +140,12 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _spelled(value: object) -> str:
-    """A value as the config file and the command line have it."""
+    """Return a value as it is written in the config file and on the command line."""
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _range(schema: Mapping[str, Any]) -> str:
-    """What may be set, in a few words."""
+    """Describe the accepted values in a few words."""
     if "enum" in schema:
         return ", ".join(code(value) for value in schema["enum"])
     if "minimum" in schema and "maximum" in schema:
@@ -161,7 +155,7 @@ def _range(schema: Mapping[str, Any]) -> str:
         return ", ".join(bounds)
     kinds = {
         "boolean": "`true`, `false`",
-        "array": "a list; in the environment with commas",
+        "array": "a list; separated by commas in the environment",
         "object": "pattern: weight",
     }
     return kinds.get(schema.get("type", ""), "")

@@ -1,45 +1,28 @@
-"""The documents as a site: `python -m tools.website` builds it into build/site; with `serve` behind it, shows it."""
+"""Build the documents as a site: `python -m tools.website` writes build/site, `… serve` serves it while you write."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 ROOT = Path(__file__).parents[1]
 SITE = "build/site"
 
-_PAGE = re.compile(r'"([\w./-]+\.md)"')
-_EMPTY = re.compile(r'\n *\{ "[^"]+" = \[\n *\] \},')
-
-
-def settings(root: Path) -> str:
-    """The generator's settings, without the pages that are not written yet and sections that have none."""
-    lines = (root / "zensical.toml").read_text(encoding="utf-8").splitlines()
-    there = [line for line in lines if not (named := _PAGE.search(line)) or (root / "docs" / named[1]).is_file()]
-    return _EMPTY.sub("", "\n".join(there))
-
 
 def run(command: str, *options: str, root: Path = ROOT) -> Path:
-    """The folder of the site, after the generator has run on the documents below `root`."""
-    # A file of its own beside ours: the generator takes only what lies below its settings.
-    with NamedTemporaryFile("w", encoding="utf-8", dir=root, prefix=".zensical-", suffix=".toml") as config:
-        config.write(settings(root))
-        config.flush()
-        words = [sys.executable, "-m", "zensical", command, "--config-file", config.name, *options]
-        subprocess.run(words, cwd=root, check=True)
+    """Run the site generator on the documents below `root` and return the folder of the site."""
+    subprocess.run([sys.executable, "-m", "zensical", command, *options], cwd=root, check=True)
     return root / SITE
 
 
 def build(root: Path = ROOT) -> Path:
-    """The folder of the site. A link or an anchor that leads nowhere stops it."""
+    """Build the site and return its folder. A broken link or anchor is an error."""
     return run("build", "--strict", "--clean", root=root)
 
 
 def main(arguments: list[str]) -> None:
-    """Build the site, or serve it and follow what is written."""
+    """Build the site, or serve it and rebuild it when a document changes."""
     try:
         if arguments[:1] == ["serve"]:
             run("serve", *arguments[1:])

@@ -26,8 +26,8 @@ from retentive.models import (
 from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
 
 if TYPE_CHECKING:
-    from retentive.transfer.exporting.jsonl import Exported
-    from retentive.transfer.importing.files import Imported
+    from retentive.transfer.exporting import ExportResult
+    from retentive.transfer.importing.importer import ImportResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,10 +122,10 @@ class AsyncEngine:
     async def timeline(self, **options: Any) -> Timeline:
         return await asyncio.to_thread(self.engine.timeline, **options)
 
-    async def import_from(self, path: str | os.PathLike[str], **options: Any) -> Imported:
+    async def import_from(self, path: str | os.PathLike[str], **options: Any) -> ImportResult:
         return await asyncio.to_thread(self.engine.import_from, path, **options)
 
-    async def export_to(self, path: str | os.PathLike[str], **options: Any) -> Exported:
+    async def export_to(self, path: str | os.PathLike[str], **options: Any) -> ExportResult:
         return await asyncio.to_thread(self.engine.export_to, path, **options)
 
     async def check(self) -> Sequence[str]:

@@ -60,9 +60,10 @@ from retentive.stores import open_store
 from retentive.stores.base import IdempotencyKey, Store, Vector
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
-    from retentive.transfer.exporting.jsonl import Exported
-    from retentive.transfer.importing.files import Imported, Remark
-    from retentive.transfer.importing.log import Run, Undone
+    from retentive.transfer.exporting import ExportResult
+    from retentive.transfer.formats.base import ImportIssue
+    from retentive.transfer.importing.importer import ImportResult
+    from retentive.transfer.importing.log import ImportRun, UndoResult
 
 log = logging.getLogger(__name__)
 
@@ -436,15 +437,15 @@ class Engine:
         project: str | None = None,
         dry_run: bool = False,
         progress: Callable[[int], None] = lambda done: None,
-        report: Callable[[Remark], None] = lambda remark: None,
-    ) -> Imported:
+        report: Callable[[ImportIssue], None] = lambda issue: None,
+    ) -> ImportResult:
         """Import a file or folder. Importing it again adds what is new and nothing twice.
 
         The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
         if given; those of our own export format keep their profiles unless one is given. `report` is called for
         everything that was skipped.
         """
-        from retentive.transfer.importing.files import Target, choose_format, import_file
+        from retentive.transfer.importing.importer import ImportTarget, choose_format, import_file
 
         check_name("profile", self.settings.profile if profile is None else profile)
         check_name("project", project)
@@ -456,7 +457,7 @@ class Engine:
             None if dry_run else self.embeddings.available(),
             choose_format(place, format, self.embeddings.embedder),
             place,
-            target=Target(self.settings.profile, profile, project),
+            target=ImportTarget(self.settings.profile, profile, project),
             clock=self.now,
             dry_run=dry_run,
             progress=progress,
@@ -476,14 +477,14 @@ class Engine:
         force: bool = False,
         output: IO[bytes] | None = None,
         progress: Callable[[int], None] = lambda done: None,
-    ) -> Exported:
+    ) -> ExportResult:
         """Export memories to a file that `import_from` reads.
 
         It contains this engine's profile or the given one, or a project or session of it; or, with `everything`, all
         profiles and the saved tuning. If `output` is given, it is written to instead of the file. The format is jsonl;
         or markdown, for people to read, if that is given or the path is a folder.
         """
-        from retentive.transfer.exporting.files import Choice, export_file
+        from retentive.transfer.exporting import ExportFilter, export_file
 
         if everything and (profile is not None or project is not None or session is not None):
             raise Invalid("everything exports the whole store; leave it out to export a profile, project or session")
@@ -491,7 +492,7 @@ class Engine:
         return export_file(
             self.store,
             os.fspath(path),
-            Choice() if everything else Choice(profile or self.settings.profile, project, session),
+            ExportFilter() if everything else ExportFilter(profile or self.settings.profile, project, session),
             format=format,
             vectors=vectors,
             force=force,
@@ -511,14 +512,14 @@ class Imports:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def list(self) -> Sequence[Run]:
+    def list(self) -> Sequence[ImportRun]:
         """Return the imports that can be undone, newest first."""
         from retentive.transfer.importing.log import list_runs
 
         return list_runs(self._store)
 
-    def undo(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> Undone:
+    def undo(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> UndoResult:
         """Remove exactly what an import added."""
-        from retentive.transfer.importing.log import undo
+        from retentive.transfer.importing.log import undo_import
 
-        return undo(self._store, run, progress=progress)
+        return undo_import(self._store, run, progress=progress)

@@ -1,4 +1,4 @@
-"""What can go wrong, one kind for each thing a caller can do about it.
+"""The exceptions of Retentive, one class for each way in which a caller can react.
 
     RetentiveError
     ├── Invalid        the input is wrong: correct it and try again

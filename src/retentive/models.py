@@ -1,7 +1,6 @@
-"""The nouns that every room speaks: memories, scopes, candidates, reasons, hits, recalls.
+"""The values that every module uses: memories, scopes, queries, candidates, reasons, hits, recalls.
 
-They are frozen values without behaviour beyond describing themselves. Nothing here reads a clock, a disk or a
-network, so every other room may import this one.
+They are immutable. Nothing here reads a clock, a disk or a network.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
 
 _new = tuple.__new__
-"""Makes a named tuple in half the time that its own constructor takes, for what a recall makes hundreds of."""
+"""Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
 
 
 class Serializable:
-    """A value that can be written as JSON, field by field."""
+    """A dataclass that can be converted to JSON."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """This value as plain dicts, lists and ISO 8601 times."""
-        return {item.name: _plain(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
+        """Convert to plain dicts, lists and ISO 8601 times."""
+        return {item.name: _to_json(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, str | float | int | None):
         return value
     if isinstance(value, date):  # or a time, which is one too
@@ -45,15 +44,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Serializable | Memory | Hit):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value]
+        return {name: _to_json(item) for name, item in value.items()}
+    return [_to_json(item) for item in value]
 
 
 class Memory(NamedTuple):
-    """One stored thing: something that happened, something known, or who somebody is.
+    """One memory: something that happened (episodic), a fact (semantic), or who somebody is (identity).
 
-    A named tuple, as are `Reason` and `Hit`: a recall makes hundreds of them, and a frozen dataclass costs six times as
-    much. `memory._replace(...)` gives one with some fields changed.
+    A named tuple, as are `Reason` and `Hit`: a recall creates hundreds, and a frozen dataclass costs six times as much.
+    `memory._replace(...)` returns a copy with some fields changed.
     """
 
     id: str
@@ -81,26 +80,25 @@ class Memory(NamedTuple):
 
     @property
     def indexed_text(self) -> str:
-        """What is searched: the text, led by who said it.
+        """The text that is indexed and embedded: the text after its speaker.
 
-        Without the speaker the vector retriever loses a quarter of its recall on conversations (measured on LoCoMo).
+        Without the speaker, the semantic retriever loses a quarter of its recall on conversations (measured on LoCoMo).
         """
         if not self.speaker or self.text.startswith(f"{self.speaker}:"):
             return self.text
         return f"{self.speaker}: {self.text}"
 
     def to_dict(self) -> dict[str, Any]:
-        """This memory as plain values, with ISO 8601 times."""
-        return {name: _plain(value) for name, value in zip(self._fields, self, strict=True)}
+        """Convert to plain values, with ISO 8601 times."""
+        return {name: _to_json(value) for name, value in zip(self._fields, self, strict=True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which memories a recall may see.
+    """The memories that an operation applies to.
 
-    The profile is the wall between people and is always there. A session that belongs to a project stands for the
-    whole project, unless ``only_sessions`` says otherwise. A name that does not exist matches nothing: a scope never
-    widens by mistake.
+    A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
+    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -137,7 +135,7 @@ class Query:
 
 
 class Candidate(NamedTuple):
-    """A memory that one retriever found, with that retriever's own score (larger is better)."""
+    """A memory that a retriever found, with the retriever's score (larger is better)."""
 
     memory: Memory
     score: float
@@ -145,10 +143,10 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """What one search brought, best first.
+    """The candidates of one retriever, best first.
 
-    ``depth_scores`` are the retriever's best scores, perhaps deeper than its candidates: they tell how far the best stand
-    out from the crowd. ``elsewhere`` holds this retriever's true score of memories that only other retrievers returned.
+    `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
+    `elsewhere` has this retriever's true scores of memories that only other retrievers returned.
     """
 
     name: str
@@ -159,10 +157,10 @@ class RankedList:
 
 
 class Context(NamedTuple):
-    """What stands around the candidates in their sessions.
+    """The neighbours of the candidates in their sessions.
 
-    `memories` are neighbours that no retriever returned; they may enter the result. `neighbours` gives, for each memory that
-    has a session, the ids of the one before it and the one behind it.
+    `memories` are neighbours that no retriever returned; they may enter the result. `neighbours` has, for each memory
+    with a session, the ids of the memories before and after it.
     """
 
     memories: tuple[Memory, ...] = ()
@@ -170,9 +168,9 @@ class Context(NamedTuple):
 
 
 class Period(NamedTuple):
-    """A stretch of time that a query is about, in the query's words.
+    """A period that a query is about, with the words of the query.
 
-    `blur` is how far outside of it a memory is still near: hours for "yesterday", days for "three weeks ago".
+    `blur` is the distance at which a memory outside is still near: hours for "yesterday", days for "three weeks ago".
     """
 
     start: datetime
@@ -182,9 +180,9 @@ class Period(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """What one step did to one hit. The changes of a hit's reasons add up to its score.
+    """The effect of one ranking step on one hit. The changes of all reasons add up to the score.
 
-    `rank` is the hit's place in a retriever, `value` what the step looked at: a retriever's own score, an age, a quality.
+    `rank` is the hit's rank by a retriever, `value` the input of the step: a retriever's score, an age, a quality.
     """
 
     step: str
@@ -197,11 +195,11 @@ class Reason(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The arithmetic in words, put together only when somebody reads it."""
+        """The arithmetic as text, formatted when it is read."""
         return self.template.format(*self.figures)
 
     def to_dict(self) -> dict[str, Any]:
-        """This reason as plain values."""
+        """Convert to plain values."""
         return {
             "step": self.step,
             "change": self.change,
@@ -213,7 +211,7 @@ class Reason(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A memory in the result, with its score and every step that led to it."""
+    """A memory in the result, with its score and the reason of every step."""
 
     memory: Memory
     score: float
@@ -226,24 +224,24 @@ class Hit(NamedTuple):
         return self.memory.id
 
     def after(self, step: str, score: float, value: float | None, template: str, *figures: float | str) -> Hit:
-        """This hit with the score that a step gave it, and the reason."""
+        """Return this hit with the score that a step gave it, and the reason."""
         memory, before, why, rank = self
         reason = _new(Reason, (step, score - before, score, None, value, template, figures))
         return _new(Hit, (memory, score, (*why, reason), rank))
 
     def at(self, rank: int) -> Hit:
-        """This hit at its place in the result."""
+        """Return this hit with its rank in the result."""
         return Hit(self.memory, self.score, self.why, rank)
 
     def to_dict(self) -> dict[str, Any]:
-        """This hit as plain values, its memory's id beside its place."""
+        """Convert to plain values, with the memory's id beside the rank."""
         why = [reason.to_dict() for reason in self.why]
         return {"rank": self.rank, "id": self.id, "score": self.score, "memory": self.memory.to_dict(), "why": why}
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Hits best first, and what fell out: behind the limit with its rank, else with the reason as its last."""
+    """Hits, best first, and those dropped: after the limit with a rank, or by a step whose reason is the last."""
 
     hits: tuple[Hit, ...]
     dropped: tuple[Hit, ...] = ()
@@ -251,7 +249,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class RetrieverReport(Serializable):
-    """How one retriever of a recall went."""
+    """What one retriever of a recall did."""
 
     name: str
     weight: float
@@ -277,10 +275,10 @@ class Recall(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Standing(Serializable):
-    """How one retriever of a recall sees a memory, whether it brought it or not.
+    """The score and rank that one retriever gives a memory, whether it returned it or not.
 
-    `score` is the retriever's own score of it and `rank` its place among all memories asked of, None where the retriever cannot
-    find it at all; `found` is how many candidates the retriever brought, and `last` what the last of them scored.
+    `rank` is among all memories of the scope, and None if the retriever cannot find the memory at all. `found` is the
+    number of candidates that the retriever returned, and `last` the score of the last one.
     """
 
     retriever: str
@@ -292,15 +290,15 @@ class Standing(Serializable):
     note: str = ""
 
 
-Outcome = Literal["hit", "behind", "diversity", "duplicate", "floor", "recent", "outside", "not_found"]
+Outcome = Literal["hit", "behind", "diversity", "duplicate", "floor", "excluded", "outside", "not_found"]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Serializable):
     """Why a memory ranked where it did for a query, or why it did not appear.
 
-    `hit` is the memory as it was ranked, where it was; `above` and `below` stand just before and behind it. `part` is
-    what of the scope it is outside of, and `same_as` the id of the hit that says the same.
+    `hit` is the memory as ranked, if it was; `above` and `below` are the adjacent hits. `part` is the part of the scope
+    that the memory is outside of, and `same_as` the id of the hit with the same text.
     """
 
     query: str
@@ -319,7 +317,7 @@ class Explanation(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Model(Serializable):
-    """Which embedding model made a vector. Vectors of different models are never compared."""
+    """An embedding model. Vectors of different models are never compared."""
 
     name: str
     revision: str
@@ -354,7 +352,7 @@ class Project(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Profile(Serializable):
-    """Whose memories: the wall that no recall sees across."""
+    """A profile: memories of different profiles are never mixed."""
 
     name: str
     projects: int
@@ -364,7 +362,7 @@ class Profile(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Day(Serializable):
-    """How many memories of each kind there are of one day of UTC; kinds of which there are none may be left out."""
+    """The number of memories of one UTC day by kind; kinds without memories may be left out."""
 
     day: date
     by_kind: Mapping[Kind, int]
@@ -376,7 +374,7 @@ BUCKETS: tuple[TimelineBy, ...] = get_args(TimelineBy)
 
 @dataclass(frozen=True, slots=True)
 class Bucket(Serializable):
-    """How many memories there are of a day, a month or a year, by its first day."""
+    """The number of memories of a day, month or year, which starts at `start`."""
 
     start: date
     memories: int
@@ -385,7 +383,7 @@ class Bucket(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Serializable):
-    """Memories by kind over time, oldest first; a bucket with nothing in it is left out."""
+    """The number of memories by kind over time, oldest first, without empty buckets."""
 
     by: TimelineBy
     first: date | None
@@ -395,7 +393,7 @@ class Timeline(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Judgement(Serializable):
-    """How relevant somebody found a memory, by its id, to a query: 0 is not, 1 to 3 more and more."""
+    """A relevance judgement: how relevant a memory, given by its id, is to a query, from 0 (not relevant) to 3."""
 
     query: str
     memory: str
@@ -408,7 +406,7 @@ class Judgement(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Page(Serializable):
-    """Some memories, newest first, and where to go on."""
+    """One page of memories, newest first, and the cursor of the next page."""
 
     memories: tuple[Memory, ...]
     next_cursor: str | None = None
@@ -416,7 +414,7 @@ class Page(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Stats(Serializable):
-    """What a store holds."""
+    """Statistics of a store."""
 
     memories: int
     by_kind: Mapping[str, int]

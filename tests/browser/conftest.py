@@ -1,4 +1,4 @@
-"""A real browser before a real service: sample memories, the real model, and a page on which nothing may go wrong."""
+"""A real Chromium and a real service with sample memories and the default model; a page must log no errors."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
 from retentive.server.http.app import create_app
-from retentive.settings import ServerSettings
+from retentive.settings import ServerSettings, Settings
 from retentive.stores import open_store
 from retentive.transfer.samples import load_samples
 from tests.browser import chromium
 from tests.surfaces.serving import listening
 
-HERE = "127.0.0.1"
+HOST = "127.0.0.1"
 WAIT_MS = 10_000
 
 
-# Of the package and not of the session: while Playwright is there, its event loop runs in this thread, and tests of
-# other packages want to run their own.
+# Scope "package", not "session": Playwright runs an event loop in this thread, and other packages start their own.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of the playground. Without one they fail, and say what to do."""
+    """Return one Chromium for all tests; without one they fail with instructions to install it."""
     with sync_playwright() as playwright:
         path = chromium.find(playwright.chromium.executable_path)
         if path is None:
-            pytest.fail(chromium.HOW, pytrace=False)
-        opened = playwright.chromium.launch(executable_path=path, args=list(chromium.FLAGS))
-        yield opened
-        opened.close()
+            pytest.fail(chromium.INSTRUCTIONS, pytrace=False)
+        browser = playwright.chromium.launch(executable_path=path, args=list(chromium.FLAGS))
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="package")
 def sample_store(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Path:
-    """A store with the sample memories, embedded once, to be copied."""
+    """Return a store with the embedded sample memories, to be copied for each test."""
     path = tmp_path_factory.mktemp("samples") / "samples.db"
     with Engine(open_store(str(path)), model) as engine:
         load_samples(engine)
@@ -47,23 +46,35 @@ def sample_store(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> P
 
 
 @pytest.fixture
-def engine(sample_store: Path, tmp_path: Path, model: Embedder) -> Iterator[Engine]:
-    """The engine behind the service, on a store of the test's own."""
+def embedder(model: Embedder) -> Embedder | None:
+    """Return the embedder of the engine; a test that parametrizes `embedder` replaces it."""
+    return model
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """Return the settings of the engine; a test that parametrizes `settings` replaces them."""
+    return Settings(store="")
+
+
+@pytest.fixture
+def engine(sample_store: Path, tmp_path: Path, embedder: Embedder | None, settings: Settings) -> Iterator[Engine]:
+    """Open the engine of the service, on its own copy of the sample store."""
     path = tmp_path / "store.db"
     shutil.copy(sample_store, path)
-    with Engine(open_store(str(path)), model) as engine:
+    with Engine(open_store(str(path)), embedder, settings=settings) as engine:
         yield engine
 
 
 @pytest.fixture
 def serve(engine: Engine) -> Iterator[Callable[..., str]]:
-    """Starts services on the engine and gives their addresses; arguments are those of the server's settings."""
+    """Return a function that starts a service with the given server settings and returns its URL."""
     running = []
 
     def start(**server: object) -> str:
         settings = engine.settings.model_copy(update={"server": ServerSettings(log="off", **server)})
         running.append(listening(create_app(engine, settings), lifespan="on"))
-        return f"http://{HERE}:{running[-1].__enter__()}"
+        return f"http://{HOST}:{running[-1].__enter__()}"
 
     yield start
     for service in reversed(running):
@@ -72,32 +83,32 @@ def serve(engine: Engine) -> Iterator[Callable[..., str]]:
 
 @pytest.fixture
 def base_url(serve: Callable[..., str]) -> str:
-    """The address of a service for whoever sits at this machine."""
+    """Start a service with the default settings and return its URL."""
     return serve()
 
 
 @pytest.fixture
 def expected_errors() -> list[str]:
-    """Parts of what the console may complain of, for a test that provokes it: expected_errors.append("401")."""
+    """Return a list to which a test appends parts of the console errors that it expects, such as "401"."""
     return []
 
 
-# It asks for `serve` so that services end after it: a page that is still loading would complain of their end.
+# Depends on `serve`, so that services stop after the page is closed: a page that is still loading would log errors.
 @pytest.fixture
 def page(browser: Browser, serve: Callable[..., str], expected_errors: list[str]) -> Iterator[Page]:
-    """A fresh page. The test fails on any error in its console, and if it asks another host for anything."""
+    """Open a new page. The test fails if the console logs an error or the page sends a request to another host."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB", timezone_id="UTC")
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda said: said.type == "error" and complaints.append(f"console: {said.text}"))
-    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
-    page.on("request", lambda asked: _is_elsewhere(asked.url) and complaints.append(f"request to {asked.url}"))
+    errors: list[str] = []
+    page.on("console", lambda message: message.type == "error" and errors.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: errors.append(f"error: {error}"))
+    page.on("request", lambda request: _is_foreign(request.url) and errors.append(f"request to {request.url}"))
     yield page
     context.close()
-    assert [said for said in complaints if not any(part in said for part in expected_errors)] == []
+    assert [error for error in errors if not any(part in error for part in expected_errors)] == []
 
 
-def _is_elsewhere(url: str) -> bool:
+def _is_foreign(url: str) -> bool:
     parts = urlsplit(url)
-    return parts.scheme not in ("data", "blob") and parts.hostname != HERE
+    return parts.scheme not in ("data", "blob") and parts.hostname != HOST

@@ -1,4 +1,4 @@
-"""Pictures of the playground for the documents: `python -m tests.browser.screenshots docs/images`."""
+"""Take the screenshots of the documentation: `python -m tests.browser.screenshots docs/images`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def recall(page: Page) -> None:
     page.locator(".hit").first.wait_for()
 
 
-def turned(page: Page) -> None:
+def tuning(page: Page) -> None:
     recall(page)
     page.get_by_label("Preset").select_option("classic-rrf")
-    page.locator(".hits.now .move").first.wait_for()
+    page.locator(".hits.shown .move").first.wait_for()
 
 
-def why_not(page: Page) -> None:
+def explain(page: Page) -> None:
     recall(page)
-    page.get_by_role("button", name="Why not?").click()
+    page.get_by_role("button", name="Explain…").click()
     page.locator("dialog[open]").get_by_text("The carpenter was here this morning").click()
-    page.locator("dialog[open]").get_by_text("by meaning").first.wait_for()
+    page.locator("dialog[open]").get_by_text("Semantic retriever").wait_for()
 
 
 def session(page: Page) -> None:
@@ -49,10 +49,10 @@ def status(page: Page) -> None:
     page.get_by_text("Memories over time").wait_for()
 
 
-PICTURES: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
+SCREENSHOTS: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
     "recall": (recall, 1440, 980, "light"),
-    "parameters": (turned, 1440, 980, "dark"),
-    "why-not": (why_not, 1280, 900, "light"),
+    "tuning": (tuning, 1440, 980, "dark"),
+    "explain": (explain, 1280, 900, "light"),
     "memories": (session, 1440, 860, "dark"),
     "status": (status, 1280, 1000, "light"),
     "narrow": (recall, 390, 844, "light"),
@@ -60,15 +60,15 @@ PICTURES: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
 
 
 def main(folder: Path) -> None:
-    """Make every picture."""
+    """Take all screenshots."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, Engine.open(Path(place) / "samples.db") as engine:
+    with tempfile.TemporaryDirectory() as directory, Engine.open(Path(directory) / "samples.db") as engine:
         load_samples(engine)
         settings = engine.settings.model_copy(update={"server": ServerSettings(log="off")})
         with listening(create_app(engine, settings), lifespan="on") as port, sync_playwright() as playwright:
             path = chromium.find(playwright.chromium.executable_path)
             browser = playwright.chromium.launch(executable_path=path, args=list(chromium.FLAGS))
-            for name, (show, width, height, scheme) in PICTURES.items():
+            for name, (show, width, height, scheme) in SCREENSHOTS.items():
                 page = browser.new_page(
                     viewport={"width": width, "height": height},
                     color_scheme=scheme,

@@ -1,4 +1,4 @@
-"""The view Memories, as a person uses it."""
+"""The Memories view in a browser: browsing, editing, forgetting, adding and importing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Api = Callable[..., Any]
 
 @pytest.fixture
 def api(page: Page, base_url: str) -> Api:
-    """Asks the service beside the page."""
+    """Send requests to the service beside the page."""
 
-    def ask(method: str, path: str, body: Any = None) -> Any:
+    def send(method: str, path: str, body: Any = None) -> Any:
         answer = page.request.fetch(f"{base_url}{path}", method=method, data=body)
         assert answer.ok, answer.text()
         return answer.json() if answer.body() else None
 
-    return ask
+    return send
 
 
 def in_session(api: Api, session: str) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def editor(page: Page) -> Any:
 
 
 def jsonl(tmp_path: Path) -> Path:
-    """Five hundred lines of which two are wrong: one is no JSON, one has no text."""
+    """Write 500 lines, two of them invalid: one is not JSON, one has a blank text."""
     lines = [
         json.dumps({"text": f"At {at} the tide gauge stood at {at % 7} metres", "session": "tide"}) for at in range(500)
     ]
@@ -67,41 +67,41 @@ def jsonl(tmp_path: Path) -> Path:
 
 
 def drop(page: Page, path: Path) -> None:
-    """Let a file fall on the page."""
+    """Drop a file on the page."""
     expect(rows(page).first).to_be_visible()
     page.evaluate(
         """([name, text]) => {
-            const given = new DataTransfer();
-            given.items.add(new File([text], name, { type: "application/jsonl" }));
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([text], name, { type: "application/jsonl" }));
             for (const type of ["dragenter", "dragover", "drop"]) {
-                const how = { dataTransfer: given, bubbles: true, cancelable: true };
-                document.body.dispatchEvent(new DragEvent(type, how));
+                const options = { dataTransfer: transfer, bubbles: true, cancelable: true };
+                document.body.dispatchEvent(new DragEvent(type, options));
             }
         }""",
         [path.name, path.read_text()],
     )
 
 
-def imported(page: Page) -> Any:
+def import_note(page: Page) -> Any:
     return page.locator(".import .note")
 
 
 # Browsing
 
 
-def test_a_session_is_reached_from_the_column_and_read_in_order(page, base_url, api):
+def test_the_catalogue_opens_a_session_in_order(page, base_url, api):
     page.goto(f"{base_url}/#/memories")
-    column = page.get_by_role("navigation", name="Projects and sessions")
-    column.get_by_role("button", name="sample-kitchen-plan").click()
+    catalogue = page.get_by_role("navigation", name="Projects and sessions")
+    catalogue.get_by_role("button", name="sample-kitchen-plan").click()
 
-    told = in_session(api, "sample-kitchen-plan")
-    expect(page.locator(".turn-text")).to_have_text([memory["text"] for memory in told])
-    expect(page.locator(".turn-top strong")).to_have_text([memory["speaker"] for memory in told])
+    turns = in_session(api, "sample-kitchen-plan")
+    expect(page.locator(".turn-text")).to_have_text([memory["text"] for memory in turns])
+    expect(page.locator(".turn-top strong")).to_have_text([memory["speaker"] for memory in turns])
     expect(page.locator(".day")).to_have_text(["Monday, 2 March 2026"])
     assert "session=sample-kitchen-plan" in page.url
 
 
-def test_the_list_goes_on_where_it_ended_when_one_scrolls(page, base_url, engine: Engine):
+def test_scrolling_to_the_end_loads_the_next_page(page, base_url, engine: Engine):
     engine.remember_many([{"text": f"Bus {at} was late", "project": "buses"} for at in range(130)])
     page.goto(f"{base_url}/#/memories?project=buses")
     expect(rows(page).first).to_contain_text("Bus 129")
@@ -115,7 +115,7 @@ def test_the_list_goes_on_where_it_ended_when_one_scrolls(page, base_url, engine
     expect(page.get_by_role("button", name="Load more")).to_be_hidden()
 
 
-def test_kinds_picked_in_the_header_filter_the_list(page, base_url, api):
+def test_kinds_selected_in_the_header_filter_the_list(page, base_url, api):
     page.goto(f"{base_url}/#/memories")
     expect(rows(page)).to_have_count(42)
     page.get_by_label("identity").check()
@@ -126,16 +126,16 @@ def test_kinds_picked_in_the_header_filter_the_list(page, base_url, api):
 
 def test_a_link_to_a_memory_of_a_session_scrolls_to_it_and_marks_it(page, base_url, engine: Engine, api):
     engine.remember_many([{"text": f"Step {at}", "session": "long walk"} for at in range(300)])
-    sought = in_session(api, "long%20walk")[270]
+    target = in_session(api, "long%20walk")[270]
 
-    page.goto(f"{base_url}/#/memories?session=long+walk&id={sought['id']}")
+    page.goto(f"{base_url}/#/memories?session=long+walk&id={target['id']}")
 
     expect(rows(page).filter(has_text="Step 270")).to_be_in_viewport()
     expect(rows(page).filter(has_text="Step 270")).to_have_attribute("aria-current", "true")
     expect(editor(page).get_by_label("Text")).to_have_value("Step 270")
 
 
-def test_from_a_memory_one_comes_to_its_session(page, base_url):
+def test_the_editor_links_to_the_session_of_the_memory(page, base_url):
     page.goto(f"{base_url}/#/memories")
     rows(page).filter(has_text="14,000 at the most").click()
     editor(page).get_by_role("button", name="sample-kitchen-plan").click()
@@ -146,7 +146,7 @@ def test_from_a_memory_one_comes_to_its_session(page, base_url):
     )
 
 
-def test_an_empty_store_says_how_to_begin(page, base_url, engine: Engine):
+def test_an_empty_store_shows_how_to_add_memories(page, base_url, engine: Engine):
     engine.forget_scope(engine.scope(), confirm=True)
     page.goto(f"{base_url}/#/memories")
 
@@ -155,7 +155,7 @@ def test_an_empty_store_says_how_to_begin(page, base_url, engine: Engine):
     expect(page.get_by_text(f"curl {base_url}/v1/memories")).to_be_visible()
 
 
-def test_a_list_that_cannot_be_loaded_says_so_and_can_be_asked_for_again(page, base_url, expected_errors):
+def test_a_list_that_fails_to_load_shows_the_error_and_can_be_retried(page, base_url, expected_errors):
     expected_errors.append("503")
     page.route("**/v1/memories?*", lambda route: route.fulfill(status=503, json={"detail": "the store is away"}))
     page.goto(f"{base_url}/#/memories")
@@ -167,11 +167,11 @@ def test_a_list_that_cannot_be_loaded_says_so_and_can_be_asked_for_again(page, b
     expect(rows(page)).to_have_count(42)
 
 
-def test_without_a_token_one_is_asked_for(page, serve, expected_errors):
+def test_a_required_token_is_requested(page, serve, expected_errors):
     expected_errors.append("401")
     page.goto(f"{serve(require_token=True)}/#/memories")
 
-    expect(page.get_by_role("dialog", name="A token is needed")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Token required")).to_be_visible()
 
 
 # Changing
@@ -184,7 +184,7 @@ def test_an_edit_is_saved_and_undone(page, base_url, api):
     editor(page).get_by_label("Speaker").fill("Bo")
     editor(page).get_by_label("Kind").select_option("semantic")
     editor(page).get_by_label("Importance").fill("0.9")
-    editor(page).get_by_label("When it happened").fill("2026-03-01T09:30:00")
+    editor(page).get_by_label("Occurred").fill("2026-03-01T09:30:00")
     editor(page).get_by_label("Source").fill("diary.md")
     editor(page).get_by_role("button", name="Save changes").click()
     expect(page.get_by_text("Saved")).to_be_visible()
@@ -204,7 +204,7 @@ def test_an_edit_is_saved_and_undone(page, base_url, api):
     expect(editor(page).get_by_label("Text")).to_have_value(before["text"])
 
 
-def test_only_what_was_changed_is_sent(page, base_url):
+def test_only_changed_fields_are_sent(page, base_url):
     open_first(page, base_url)
     editor(page).get_by_label("Speaker").fill("Bo")
     with page.expect_request(lambda request: request.method == "PATCH") as sent:
@@ -213,14 +213,14 @@ def test_only_what_was_changed_is_sent(page, base_url):
     assert sent.value.post_data_json == {"speaker": "Bo"}
 
 
-def test_a_refused_edit_is_taken_back_and_what_was_typed_stays(page, base_url, api, expected_errors):
+def test_a_rejected_edit_is_reverted_and_the_typed_text_stays(page, base_url, api, expected_errors):
     expected_errors.append("422")
     before = in_session(api, "sample-kitchen-plan")[0]
     open_first(page, base_url)
     editor(page).get_by_label("Text").fill("   ")
     editor(page).get_by_role("button", name="Save changes").click()
 
-    expect(editor(page).get_by_role("alert")).to_contain_text("this is blank")
+    expect(editor(page).get_by_role("alert")).to_contain_text("must not be blank")
     expect(editor(page).get_by_label("Text")).to_have_attribute("aria-invalid", "true")
     expect(editor(page).get_by_label("Text")).to_have_value("   ")
     expect(rows(page).first).to_contain_text(before["text"])
@@ -243,7 +243,7 @@ def test_a_memory_is_pinned_and_unpinned(page, base_url, api):
 
 
 @pytest.mark.parametrize("way", ["another memory", "another view", "escape", "back"])
-def test_unsaved_changes_are_not_lost_by_a_slip(page, base_url, way):
+def test_unsaved_changes_are_discarded_only_after_confirmation(page, base_url, way):
     page.goto(f"{base_url}/#/recall")
     page.get_by_role("link", name="Memories").click()
     rows(page).first.click()
@@ -256,7 +256,7 @@ def test_unsaved_changes_are_not_lost_by_a_slip(page, base_url, way):
     }[way]
 
     leave()
-    page.get_by_role("dialog", name="Leave without saving?").get_by_role("button", name="Keep editing").click()
+    page.get_by_role("dialog", name="Discard unsaved changes?").get_by_role("button", name="Continue editing").click()
     expect(editor(page).get_by_label("Speaker")).to_have_value("Xenia")
 
     leave()
@@ -270,7 +270,7 @@ def test_unsaved_changes_are_not_lost_by_a_slip(page, base_url, way):
 # Forgetting
 
 
-def test_a_forgotten_memory_comes_back_exactly(page, base_url, engine: Engine, api):
+def test_an_undone_forget_restores_the_memory_and_its_judgements(page, base_url, engine: Engine, api):
     stored = engine.remember(
         "The spare key is under the third pot",
         session="keys", speaker="Ana", kind="semantic", importance=0.83, source="note.md", evergreen=True,
@@ -283,9 +283,9 @@ def test_a_forgotten_memory_comes_back_exactly(page, base_url, engine: Engine, a
     page.goto(f"{base_url}/#/memories?session=keys")
     rows(page).first.click()
     editor(page).get_by_role("button", name="Forget…").click()
-    asked = page.get_by_role("dialog", name="Forget 1 memory?")
-    expect(asked).to_contain_text("The spare key is under the third pot")
-    asked.get_by_role("button", name="Forget 1 memory").click()
+    dialog = page.get_by_role("dialog", name="Forget 1 memory?")
+    expect(dialog).to_contain_text("The spare key is under the third pot")
+    dialog.get_by_role("button", name="Forget 1 memory").click()
     expect(rows(page)).to_have_count(0)
     assert page.request.get(f"{base_url}/v1/memories/{stored.id}").status == 404
 
@@ -296,11 +296,11 @@ def test_a_forgotten_memory_comes_back_exactly(page, base_url, engine: Engine, a
     assert judgements(api) == judged
 
 
-def test_several_are_forgotten_together_and_brought_back_to_their_places(page, base_url, api):
+def test_several_memories_are_forgotten_together_and_restored_at_their_positions(page, base_url, api):
     before = in_session(api, "sample-kitchen-plan")
     page.goto(f"{base_url}/{SESSION}")
     for at in (1, 2, 5):
-        page.locator(".memory-choice input").nth(at).check(force=True)
+        page.locator(".memory-select input").nth(at).check(force=True)
     page.get_by_role("button", name="Forget 3 memories…").click()
     page.get_by_role("dialog").get_by_role("button", name="Forget 3 memories").click()
     expect(rows(page)).to_have_count(5)
@@ -315,10 +315,10 @@ def test_several_are_forgotten_together_and_brought_back_to_their_places(page, b
 # Adding
 
 
-def test_something_is_remembered_by_the_form(page, base_url, api):
+def test_the_form_stores_a_memory(page, base_url, api):
     page.goto(f"{base_url}/#/memories?project=sample-kitchen")
     page.get_by_role("button", name="Remember…").click()
-    form = page.get_by_role("dialog", name="Remember something")
+    form = page.get_by_role("dialog", name="New memory")
     form.get_by_label("Text").fill("The oven light is broken")
     form.get_by_label("Speaker").fill("Ben")
     form.get_by_label("Session").fill("sample-kitchen-done")
@@ -332,14 +332,12 @@ def test_something_is_remembered_by_the_form(page, base_url, api):
 
 
 @pytest.mark.parametrize("way", ["dropped", "chosen"])
-def test_a_file_is_imported_without_the_lines_that_are_wrong_and_only_once(
-    page, base_url, api, tmp_path, expected_errors, way
-):
+def test_a_file_is_imported_once_and_without_its_invalid_lines(page, base_url, api, tmp_path, expected_errors, way):
     expected_errors.append("422")
     path = jsonl(tmp_path)
     page.goto(f"{base_url}/#/memories")
 
-    def bring() -> None:
+    def start_import() -> None:
         if way == "dropped":
             drop(page, path)
         else:
@@ -347,13 +345,13 @@ def test_a_file_is_imported_without_the_lines_that_are_wrong_and_only_once(
                 page.get_by_role("button", name="Import…").click()
             chooser.value.set_files(path)
 
-    bring()
+    start_import()
     expect(page.get_by_role("progressbar")).to_be_visible()
-    expect(imported(page)).to_have_text(
-        "498 memories added. 2 lines were refused. There are 540 memories now.", timeout=60_000
+    expect(import_note(page)).to_have_text(
+        "498 memories added. 2 lines were rejected. Total: 540 memories.", timeout=60_000
     )
     expect(page.locator(".import tbody tr")).to_have_text(
-        ["18this is not JSON" + '{"text": "cut off', "334text: this is blank"]
+        ["18not valid JSON" + '{"text": "cut off', "334text: must not be blank"]
     )
     stored = in_session(api, "tide")
     assert len(stored) == 498
@@ -362,8 +360,8 @@ def test_a_file_is_imported_without_the_lines_that_are_wrong_and_only_once(
     ]
 
     page.get_by_role("region", name="Import", exact=True).get_by_role("button", name="Close").click()
-    bring()
-    expect(imported(page)).to_contain_text("All 498 lines were imported before", timeout=60_000)
+    start_import()
+    expect(import_note(page)).to_contain_text("498 lines were already imported; nothing was added.", timeout=60_000)
     assert api("GET", "/v1/stats")["memories"] == 540
 
 
@@ -373,14 +371,14 @@ def test_a_json_array_is_imported_too(page, base_url, api, tmp_path):
     page.goto(f"{base_url}/#/memories")
     drop(page, path)
 
-    expect(imported(page)).to_have_text("2 memories added. There are 44 memories now.")
+    expect(import_note(page)).to_have_text("2 memories added. Total: 44 memories.")
     assert [memory["text"] for memory in api("GET", "/v1/memories?limit=2")["memories"]] == [
         "Second of two",
         "First of two",
     ]
 
 
-def test_a_line_that_no_field_is_blamed_for_is_found_among_the_others(page, base_url, api, tmp_path, expected_errors):
+def test_a_rejected_line_that_the_error_does_not_name_is_found(page, base_url, api, tmp_path, expected_errors):
     expected_errors.append("409")
     known = api("GET", "/v1/memories?limit=1")["memories"][0]["id"]
     lines = [{"text": f"Line {at}"} for at in range(20)]
@@ -390,11 +388,11 @@ def test_a_line_that_no_field_is_blamed_for_is_found_among_the_others(page, base
     page.goto(f"{base_url}/#/memories")
     drop(page, path)
 
-    expect(imported(page)).to_contain_text("19 memories added. 1 line was refused.", timeout=30_000)
+    expect(import_note(page)).to_contain_text("19 memories added. 1 line was rejected.", timeout=30_000)
     expect(page.locator(".import tbody tr")).to_contain_text(["14"])
 
 
-def test_an_import_can_be_cancelled_and_gone_on_with(page, base_url, api, tmp_path, expected_errors):
+def test_a_cancelled_import_can_be_resumed(page, base_url, api, tmp_path, expected_errors):
     expected_errors.append("422")
     path = jsonl(tmp_path)
     page.goto(f"{base_url}/#/memories")
@@ -402,15 +400,15 @@ def test_an_import_can_be_cancelled_and_gone_on_with(page, base_url, api, tmp_pa
     page.route("**/v1/memories", lambda route: held.append(route))
     drop(page, path)
     page.get_by_role("region", name="Import", exact=True).get_by_role("button", name="Cancel").click()
-    expect(imported(page)).to_contain_text("Cancelled.")
+    expect(import_note(page)).to_contain_text("Cancelled.")
     page.unroute("**/v1/memories")
 
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
 
-    expect(imported(page)).to_contain_text("There are 540 memories now.", timeout=60_000)
+    expect(import_note(page)).to_contain_text("Total: 540 memories.", timeout=60_000)
 
 
-# Whatever a memory says
+# Markup
 
 
 def test_markup_in_a_memory_is_text_everywhere(page, base_url, engine: Engine):
@@ -428,17 +426,17 @@ def test_markup_in_a_memory_is_text_everywhere(page, base_url, engine: Engine):
     expect(page.get_by_role("heading", level=1)).to_have_text(EVIL)
     editor(page).get_by_role("button", name="Forget…").click()
     expect(page.locator(".forget-text")).to_have_text(EVIL)
-    page.get_by_role("button", name="Keep").click()
+    page.get_by_role("button", name="Cancel").click()
     page.set_viewport_size({"width": 360, "height": 740})
     expect(page.locator("main img, main b, main script")).to_have_count(0)
     assert stored.text == EVIL
     assert page.title() == "Memories · Retentive"
 
 
-# For everybody
+# Accessibility and layout
 
 
-def test_everything_is_done_by_keyboard(page, base_url, api):
+def test_the_view_works_by_keyboard(page, base_url, api):
     page.goto(f"{base_url}/{SESSION}")
     expect(rows(page)).to_have_count(8)
     page.get_by_role("button", name="Import…").focus()
@@ -455,7 +453,7 @@ def test_everything_is_done_by_keyboard(page, base_url, api):
     expect(rows(page).nth(2)).to_be_focused()
     page.keyboard.press("End")
     page.keyboard.press("Delete")
-    expect(page.get_by_role("button", name="Keep")).to_be_focused()
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(rows(page)).to_have_count(7)
@@ -465,7 +463,7 @@ def test_everything_is_done_by_keyboard(page, base_url, api):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_axe_finds_nothing_serious(page, base_url, width, scheme):
+def test_axe_finds_no_serious_violation(page, base_url, width, scheme):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{base_url}/#/memories")
@@ -499,7 +497,7 @@ def is_too_wide(page: Page) -> bool:
 
 
 def serious(page: Page) -> list[str]:
-    """What axe-core finds that keeps people out."""
+    """Return the serious and critical violations that axe-core reports."""
     found = Axe().run(page).response["violations"]
     return [
         f"{item['id']}: {item['nodes'][0]['html'][:200]}" for item in found if item["impact"] in ("serious", "critical")

@@ -1,11 +1,11 @@
-"""The page as a browser sees it before anybody does anything."""
+"""The page in a browser, before any input."""
 
 from __future__ import annotations
 
 from retentive.server.http.playground_page import HEADERS
 
 
-def test_it_loads_under_its_own_policy_with_nothing_to_complain_of(page, base_url):
+def test_the_page_loads_under_its_policy_without_errors(page, base_url):
     answer = page.goto(f"{base_url}/")
 
     assert answer.status == 200
@@ -14,7 +14,7 @@ def test_it_loads_under_its_own_policy_with_nothing_to_complain_of(page, base_ur
     page.get_by_role("main").wait_for()
 
 
-def test_the_browser_holds_the_page_to_its_policy(page, base_url, expected_errors):
+def test_the_browser_enforces_the_policy(page, base_url, expected_errors):
     expected_errors.append("violates the following Content Security Policy directive")
     page.goto(f"{base_url}/")
 

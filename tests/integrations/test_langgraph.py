@@ -250,7 +250,7 @@ VALUES = st.dictionaries(st.sampled_from(["n", "s"]), st.integers(0, 3) | st.sam
 PUTS = st.builds(PutOp, NAMESPACES, KEYS, st.none() | VALUES)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(PUTS, min_size=1, max_size=4), min_size=1, max_size=8), NAMESPACES, VALUES)
 def test_any_puts_leave_what_they_leave_in_the_store_of_langgraph(batches, prefix, wanted):
     theirs = InMemoryStore()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from time import monotonic
 
 import pytest
 
@@ -21,15 +20,17 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
         self.failure: Exception | None = None
+        self.answered = 0
         self.released: threading.Event | None = None
         self.closed = False
 
     def score(self, query, texts, *, deadline):
         self.asked.append(list(texts))
         if self.released:
-            self.released.wait(30)
+            self.released.wait(60)
         if self.failure:
             raise self.failure
+        self.answered += 1
         return [float(text.split()[-1]) for text in texts]
 
     def close(self):
@@ -135,12 +136,11 @@ def test_diversity_chooses_among_reranked_hits(engine):
 def test_a_reranker_that_hangs_is_not_waited_for(engine, reranker):
     remember(engine)
     reranker.released = threading.Event()
-    started = monotonic()
 
     answer = recalled(engine, rerank=20, rerank_seconds=0.05)
 
+    assert reranker.answered == 0
     reranker.released.set()
-    assert monotonic() < started + 10
     assert numbers(answer) == numbers(recalled(engine))
     assert answer.degraded == "not-reranked"
     assert answer.degraded_reason == "the reranker did not answer within 0.05 seconds"

@@ -80,14 +80,14 @@ def test_opposite_memories_are_not_rewarded_for_it():
     assert chosen[1].why[-1].value == 0.0
 
 
-def test_likeness_is_taken_off_the_score_and_told():
+def test_similarity_lowers_the_score_with_a_reason():
     hits = [hit("a", 0.8), hit("twin", 0.6)]
 
     chosen = in_mmr_order(hits, 0.25, {"a": EAST, "twin": EAST}, limit=2)
 
     reason = chosen[1].why[-1]
     assert chosen[1].score == pytest.approx(0.6 - 0.25 * 1 * 0.8)
-    assert (reason.step, reason.note) == ("diversity", "likeness 1.00 to a higher hit")
+    assert (reason.step, reason.note) == ("diversity", "similarity 1.00 to a higher hit")
     assert reason.change == pytest.approx(-0.25 * 0.8)
 
 

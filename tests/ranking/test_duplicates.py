@@ -85,13 +85,13 @@ def test_a_hit_left_out_says_whom_it_repeats_and_keeps_its_score():
     _, [dropped] = drop_duplicates([hit(memory("a", "Tea"), 0.9), hit(memory("b", "tea"), 0.7)])
 
     assert (dropped.score, dropped.why[-1].step, dropped.why[-1].change) == (0.7, "duplicate", 0.0)
-    assert dropped.why[-1].note == "says the same as a"
+    assert dropped.why[-1].note == "same text as a"
 
 
 def test_all_repetitions_of_one_text_point_to_the_highest():
     _, dropped = drop_duplicates([hit(memory(name, "Tea"), 0.5) for name in "abc"])
 
-    assert [drop.why[-1].note for drop in dropped] == ["says the same as a"] * 2
+    assert [drop.why[-1].note for drop in dropped] == ["same text as a"] * 2
 
 
 def test_hits_that_all_differ_are_all_kept_as_they_are():

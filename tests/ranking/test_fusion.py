@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from retentive.ranking.fusion import fuse, standing_out
+from retentive.ranking.fusion import fuse, distinctness
 from retentive.ranking.tuning import Tuning
 from tests.ranking.build import FUSIONS, ids, memory, plain, retriever, scores
 
@@ -317,7 +317,7 @@ def test_words_alone_have_no_other_search_to_stand_back_for():
 
 @pytest.mark.parametrize("score", [math.nan, math.inf, 0.0, -1.0])
 def test_how_far_words_stand_out_is_a_number_whatever_the_scores(score: float):
-    trust = standing_out([score] * 12, 0.4)
+    trust = distinctness([score] * 12, 0.4)
 
     assert 0.0 <= trust <= 1.0
 

@@ -36,13 +36,13 @@ def client(url: str, *, key: str = NO_TOKEN, retries: int = 0, **options: Any) -
 def ask(url: str, *messages: str | dict[str, Any], headers: dict[str, str] | None = None, **body: Any) -> Any:
     """The response to a request that is sent without OpenAI's client."""
     told = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]
-    with httpx2.Client(timeout=20) as plain:
+    with httpx2.Client(timeout=90) as plain:
         return plain.post(f"{url}/v1/chat/completions", json={"messages": told, **body}, headers=headers)
 
 
 def context_of(url: str, *, headers: dict[str, str] | None = None, **body: Any) -> dict[str, Any]:
     """What the service would put into a prompt."""
-    with httpx2.Client(timeout=20) as plain:
+    with httpx2.Client(timeout=90) as plain:
         response = plain.post(f"{url}/v1/context", json=body, headers=headers)
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
@@ -63,7 +63,7 @@ def marks(engine: Engine, session: str = "chat") -> list[dict[str, Any]]:
     return [dict(memory.metadata) for memory in found]
 
 
-def until(true: Callable[[], bool], *, seconds: float = 10) -> None:
+def until(true: Callable[[], bool], *, seconds: float = 90) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not true():

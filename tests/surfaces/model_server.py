@@ -238,7 +238,7 @@ def running(app: Any, *, grace: float = 10) -> Iterator[str]:
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     try:
-        assert server.up.wait(30)
+        assert server.up.wait(60)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.stop()

@@ -33,7 +33,7 @@ class Service:
     def __init__(self, process: subprocess.Popen[str], port: int, said: list[str]) -> None:
         self.process, self.port, self._said = process, port, said
 
-    def connect(self, *, timeout: float = 30) -> HTTPConnection:
+    def connect(self, *, timeout: float = 90) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
@@ -56,7 +56,7 @@ class Service:
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End it, and give its exit code."""
         self.process.send_signal(how)
-        return self.process.wait(30)
+        return self.process.wait(90)
 
     @property
     def said(self) -> str:
@@ -75,7 +75,7 @@ def ask(connection: HTTPConnection, method: str, path: str, body: Any = None, **
     return Answer(response.status, response.headers, json.loads(raw) if is_json else raw.decode())
 
 
-def until(come: Callable[[], bool], *, seconds: float = 30) -> None:
+def until(come: Callable[[], bool], *, seconds: float = 90) -> None:
     """Look again and again until it has come to pass."""
     deadline = monotonic() + seconds
     while not come():
@@ -112,5 +112,5 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The program as a process, to its end."""
     named = {f"RETENTIVE_{name.upper()}": value for name, value in env.items()}
     return subprocess.run(
-        [*PROGRAM, *words], env={**os.environ, **named}, capture_output=True, text=True, check=False, timeout=60
+        [*PROGRAM, *words], env={**os.environ, **named}, capture_output=True, text=True, check=False, timeout=120
     )

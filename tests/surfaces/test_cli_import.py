@@ -45,7 +45,7 @@ def test_a_file_is_tried_imported_listed_and_taken_back(tmp_path):
 
     assert "chatgpt: 3 would be added, 0 already there" in trial
     assert "chatgpt: 3 added, 0 already there" in done
-    assert "1  what a tool answered" in done
+    assert "1  a tool result" in done
     (imported,) = json_of("imports")["imports"]
     assert imported["id"] in done
     assert imported["id"] in run("imports").stdout
@@ -65,10 +65,10 @@ def test_everything_is_in_the_json_and_one_by_one_in_the_report(tmp_path):
     assert done == {
         "format": "chatgpt", "path": str(tmp_path / "conversations.json"), "dry_run": False, "run": done["run"],
         "resumed": False, "added": 3, "there": 0, "judgements": 0, "settings": 0, "waiting": 3,
-        "skipped": {"what a tool answered": 1}, "noticed": {}, "broken": [],
+        "skipped": {"a tool result": 1}, "noticed": {}, "broken": [],
     }  # fmt: skip
     assert [json.loads(line) for line in report.read_text().splitlines()] == [
-        {"kind": "skipped", "where": "conversations.json, element 2, message x", "reason": "what a tool answered"}
+        {"kind": "skipped", "where": "conversations.json, element 2, message x", "reason": "a tool result"}
     ]
     assert {memory["project"] for memory in json_of("list")["memories"]} == {"home"}
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path
     done = run("import", str(path), "--embedder", "none", code=1).stdout
 
     assert "3 added" in done
-    assert "broken off: conversations.json, behind element 1: this is not JSON, or only the beginning of it" in done
+    assert "broken off: conversations.json, behind element 1: this is invalid or incomplete JSON" in done
 
 
 @pytest.mark.parametrize(

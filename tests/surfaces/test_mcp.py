@@ -397,7 +397,7 @@ def test_errors_of_resources_and_the_prompt_are_sentences_too(mode: str, raised:
 
 
 def test_calls_run_at_the_same_time(engine: Engine):
-    together = threading.Barrier(4, timeout=20)
+    together = threading.Barrier(4, timeout=60)
 
     class Meeting(ProfileView):
         def recall(self, *args: Any, **options: Any) -> Any:

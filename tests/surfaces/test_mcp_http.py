@@ -46,7 +46,7 @@ def listening(engine: Engine, **server: Any) -> Iterator[str]:
             yield f"http://127.0.0.1:{bound.getsockname()[1]}/mcp"
         finally:
             running.should_exit = True
-            thread.join(timeout=20)
+            thread.join(timeout=60)
     assert not thread.is_alive()
 
 

@@ -141,7 +141,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_whatever_libraries_print
             process.stdin.flush()
             if "id" in message:
                 answers.append(json.loads(process.stdout.readline()))
-        rest, errors = process.communicate(timeout=30)
+        rest, errors = process.communicate(timeout=60)
 
     assert [answer["id"] for answer in answers] == [1, 2]
     assert answers[1]["result"]["structuredContent"]["hits"] == []
@@ -171,7 +171,7 @@ def test_it_ends_at_an_interrupt_while_it_waits_for_its_client(tmp_path: Path):
         process.stdout.readline()  # it is up
         process.send_signal(signal.SIGINT)
 
-        assert process.wait(timeout=20) == 130
+        assert process.wait(timeout=60) == 130
 
 
 @pytest.mark.parametrize("client", CLIENTS)

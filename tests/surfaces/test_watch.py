@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -174,13 +173,13 @@ def test_two_thousand_files_survive_kill_9_at_any_moment_and_are_all_there_once(
         with watching(store, folder) as watcher:
             until(lambda: len(watcher.told) >= at_least or watcher.process.poll() is not None)  # noqa: B023
             watcher.end(signal.SIGKILL)
-    began = time.monotonic()
     with watching(store, folder) as watcher:
         ready = watcher.wait_for("ready")
-        took = time.monotonic() - began
 
     assert ready["reason"] == "2000 files, 2000 memories"
-    assert took < 30
+    assert (
+        len([one for one in watcher.told if one["change"] == "added"]) <= 1500
+    )  # what was stored before is not read again
     with Engine.open(store, embedder="none") as engine:
         assert engine.stats().memories == 2000
         assert engine.check() == []

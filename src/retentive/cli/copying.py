@@ -15,7 +15,15 @@ from retentive.errors import Conflict, Invalid, NotFound
 from retentive.settings import load_settings, public_address
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.transfer.copying import Copied, Likeness, Options, Verified, copy_store, finish, verify_stores
+from retentive.transfer.copying import (
+    CopyOptions,
+    CopyResult,
+    SearchSimilarity,
+    Verification,
+    copy_store,
+    finish_copy,
+    verify_stores,
+)
 
 _LISTED = 20
 _EXACT = ("", "sqlite", "memory")
@@ -48,16 +56,16 @@ def copy(
     """
     if _plain(source) == _plain(target):
         raise Invalid("FROM and TO are the same store; name another one to copy into")
-    options = Options(into, again, not without_vectors, with_tokens, sample)
+    options = CopyOptions(into, again, not without_vectors, with_tokens, sample)
     copied, seconds = None, load_settings(config=common(ctx).config).busy_seconds
     with closing(_existing(source, seconds)) as ours, closing(_opened(target, seconds, must_exist=verify)) as theirs:
         if not verify:
             copied = _copied(ours, theirs, shown(source), options)
-        verified = _verified(ours, theirs, options, likeness=_likeness(source, target))
+        verified = _verified(ours, theirs, options, similarity=_similarity(source, target))
         if copied is not None:
             # What was added to others' memories is no copy, so there is nothing to go on with.
             complete = into or (verified.agrees and not copied.conflicts)
-            finish(theirs, complete=complete, copy=not into, now=datetime.now(UTC))
+            finish_copy(theirs, complete=complete, copy=not into, now=datetime.now(UTC))
     value = {
         "from": shown(source),
         "to": shown(target),
@@ -72,18 +80,20 @@ def copy(
         raise typer.Exit(1)
 
 
-def _copied(ours: Store, theirs: Store, named: str, options: Options) -> Copied:
+def _copied(ours: Store, theirs: Store, named: str, options: CopyOptions) -> CopyResult:
     from retentive.cli.show import progress
 
     with progress("copying", total=ours.stats().memories) as advance:
-        return copy_store(ours, theirs, named=named, options=options, progress=advance)
+        return copy_store(ours, theirs, name=named, options=options, progress=advance)
 
 
-def _verified(ours: Store, theirs: Store, options: Options, *, likeness: Likeness) -> Verified:
+def _verified(ours: Store, theirs: Store, options: CopyOptions, *, similarity: SearchSimilarity) -> Verification:
     from retentive.cli.show import progress
 
     with progress("verifying", total=ours.stats().memories + theirs.stats().memories) as advance:
-        return verify_stores(ours, theirs, options=options, now=datetime.now(UTC), likeness=likeness, progress=advance)
+        return verify_stores(
+            ours, theirs, options=options, now=datetime.now(UTC), similarity=similarity, progress=advance
+        )
 
 
 def _existing(address: str, seconds: float) -> Store:
@@ -116,14 +126,14 @@ def shown(address: str) -> str:
     return _plain(address) if _file(address) is not None else public_address(address)
 
 
-def _likeness(source: str, target: str) -> Likeness:
+def _similarity(source: str, target: str) -> SearchSimilarity:
     kinds = {address.partition("://")[0] if "://" in address else "" for address in (source, target)}
     if kinds <= set(_EXACT):
-        return "same"
-    return "alike" if kinds <= set(_SAME_SCORES) else "otherwise"
+        return "identical"
+    return "same-scores" if kinds <= set(_SAME_SCORES) else "different"
 
 
-def _show(value: dict[str, Any], copied: Copied | None, verified: Verified) -> None:
+def _show(value: dict[str, Any], copied: CopyResult | None, verified: Verification) -> None:
     from retentive.cli import show
 
     if copied:
@@ -147,26 +157,26 @@ def _short(figure: str) -> str:
     return f"{figure[:12]}…" if len(figure) == 32 and " " not in figure else figure
 
 
-def _verdict(copied: Copied | None, verified: Verified) -> Sequence[str]:
+def _verdict(copied: CopyResult | None, verified: Verification) -> Sequence[str]:
     if verified.agrees and not (copied and copied.conflicts):
         return ("the two stores agree",)
     again = " Run it again to bring what has come meanwhile." if copied else ""
     return (f"the two stores do not agree.{again}",)
 
 
-def _said(copied: Copied) -> list[str]:
+def _said(copied: CopyResult) -> list[str]:
     before = f" behind {copied.resumed:,} of an earlier run" if copied.resumed else ""
     lines = [
         f"{copied.memories:,} memories{before}, {copied.judgements:,} judgements, {copied.settings:,} settings copied",
     ]
     if copied.changed or copied.forgotten:
         lines.append(f"{copied.changed:,} changed, {copied.forgotten:,} forgotten")
-    if copied.there:
-        lines.append(f"{copied.there:,} memories were there already")
-    if copied.kept:
-        lines.append(f"{copied.kept:,} settings or judgements of TO stayed as they are")
+    if copied.existing:
+        lines.append(f"{copied.existing:,} memories were there already")
+    if copied.target_kept:
+        lines.append(f"{copied.target_kept:,} settings or judgements of TO stayed as they are")
     if copied.tokens:
         lines.append(f"{copied.tokens:,} tokens copied")
-    if copied.tokens_left:
-        lines.append(f"{copied.tokens_left:,} tokens left behind; --with-tokens takes them along")
+    if copied.tokens_skipped:
+        lines.append(f"{copied.tokens_skipped:,} tokens left behind; --with-tokens takes them along")
     return lines

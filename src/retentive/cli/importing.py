@@ -16,8 +16,9 @@ from retentive.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
     from retentive.engine import Engine
-    from retentive.transfer.importing.files import Imported, Remark
-    from retentive.transfer.importing.log import Run
+    from retentive.transfer.formats.base import ImportIssue
+    from retentive.transfer.importing.importer import ImportResult
+    from retentive.transfer.importing.log import ImportRun
 
 _NAMES = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, openclaw or markdown"
 _REPORT = b'{"kind": "'
@@ -50,11 +51,11 @@ def import_memories(
                 progress=advance,
                 report=tell,
             )
-        problem = engine.embeddings.problem() if done.waiting else None
+        problem = engine.embeddings.problem() if done.unembedded else None
     emit(ctx, done.to_dict(), lambda: _show(done, report))
     if problem:
-        typer.secho(f"warning: {done.waiting:,} stored without a vector: {problem}", fg="yellow", err=True)
-    if done.broken:
+        typer.secho(f"warning: {done.unembedded:,} stored without a vector: {problem}", fg="yellow", err=True)
+    if done.truncated:
         raise typer.Exit(1)
 
 
@@ -93,8 +94,12 @@ def export(
         typer.echo(sentence, err=True)
     else:
         emit(ctx, done.to_dict(), lambda: typer.echo(sentence))
-    if done.left_out:
-        others = f"{len(done.left_out)} other profiles were" if len(done.left_out) > 1 else "1 other profile was"
+    if done.omitted_profiles:
+        others = (
+            f"{len(done.omitted_profiles)} other profiles were"
+            if len(done.omitted_profiles) > 1
+            else "1 other profile was"
+        )
         typer.secho(f"note: {others} left out; --everything takes the whole store", fg="yellow", err=True)
 
 
@@ -125,7 +130,7 @@ def undo_import(
 
 def _count(engine: Engine, path: Path, format: str | None) -> int:
     """How many memories are to come, for the bar: reading a file twice costs little beside embedding it."""
-    from retentive.transfer.importing.files import choose_format, count_memories
+    from retentive.transfer.importing.importer import choose_format, count_memories
 
     return count_memories(choose_format(path, format, engine.embeddings.embedder), path)
 
@@ -145,24 +150,22 @@ def _progress(label: str, total: Callable[[], int]) -> Iterator[Callable[[int], 
 
 
 @contextmanager
-def _reporting(path: Path | None) -> Iterator[Callable[[Remark], None]]:
+def _reporting(path: Path | None) -> Iterator[Callable[[ImportIssue], None]]:
     """Writes down everything that was passed over as it comes, if a file was named."""
     if path is None:
-        yield lambda remark: None
+        yield lambda issue: None
         return
-    from retentive.transfer.formats import Broken, Skipped
+    from retentive.transfer.formats.base import Skipped, Truncated
 
     if _holds_something_else(path):
         raise Conflict(f"{path} is there already and no report; name another file for it")
     try:
         with path.open("w", encoding="utf-8") as file:
 
-            def tell(remark: Remark) -> None:
-                kind = (
-                    "skipped" if isinstance(remark, Skipped) else "broken" if isinstance(remark, Broken) else "noticed"
-                )
-                reason = remark.reason if isinstance(remark, Skipped | Broken) else remark.what
-                line = {"kind": kind, "where": remark.where, "reason": reason}
+            def tell(issue: ImportIssue) -> None:
+                truncated = isinstance(issue, Truncated)
+                kind = "skipped" if isinstance(issue, Skipped) else "truncated" if truncated else "warning"
+                line = {"kind": kind, "where": issue.where, "reason": issue.reason}
                 file.write(json.dumps(line, ensure_ascii=False).encode(errors="replace").decode() + "\n")
 
             yield tell
@@ -181,20 +184,20 @@ def _holds_something_else(path: Path) -> bool:
         return False  # what is wrong with it is said when it is written
 
 
-def _show(done: Imported, report: Path | None) -> None:
+def _show(done: ImportResult, report: Path | None) -> None:
     from retentive.cli.show import print_line
 
     would = "would be " if done.dry_run else ""
-    print_line(f"{done.format}: {done.added:,} {would}added, {done.there:,} already there", style="bold")
+    print_line(f"{done.format}: {done.added:,} {would}added, {done.existing:,} already there", style="bold")
     for count, what in ((done.judgements, "judgements"), (done.settings, "settings")):
         if count:
             print_line(f"  {count:,} {what} {would}added")
     _show_reasons("skipped", done.skipped)
-    _show_reasons("noticed", done.noticed)
-    if (done.skipped or done.noticed) and report is None:
+    _show_reasons("warnings", done.warnings)
+    if (done.skipped or done.warnings) and report is None:
         print_line("  --report FILE lists them one by one", style="dim")
-    for where in done.broken:
-        print_line(f"broken off: {where}", style="red")
+    for where in done.truncated:
+        print_line(f"reading stopped: {where}", style="red")
     if done.resumed:
         print_line("this went on where an import was broken off before", style="dim")
     if done.run:
@@ -210,7 +213,7 @@ def _show_reasons(label: str, reasons: Mapping[str, int]) -> None:
         print_line(f"  {count:>9,}  {one_line(reason, 120)}", style="dim")
 
 
-def _show_runs(runs: Sequence[Run]) -> None:
+def _show_runs(runs: Sequence[ImportRun]) -> None:
     from retentive.cli import show
 
     show.imports(runs)

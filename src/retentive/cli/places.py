@@ -43,7 +43,7 @@ def places_of(engine: Engine, memories: Iterable[Memory]) -> Places:
     """Where these memories stand; the folders are looked up only if one of them is from a file."""
     if not any("file" in memory.metadata for memory in memories):
         return Places()
-    from retentive.transfer.watching.notes import watched_folders
+    from retentive.transfer.watching.state import watched_folders
 
     profile = engine.settings.profile
     return Places([*watched_folders(engine.store, profile=profile), *_imported_folders(engine, profile)])

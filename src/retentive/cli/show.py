@@ -16,7 +16,7 @@ from retentive.cli.places import Places
 from retentive.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
 from retentive.pipeline.access_tokens import Token
 from retentive.ranking import Tuning
-from retentive.transfer.importing.log import Run
+from retentive.transfer.importing.log import ImportRun
 
 LEG_COLOURS = {"semantic": "cyan", "keyword": "magenta"}
 BAR = 24
@@ -201,7 +201,7 @@ def projects(found: Sequence[Project]) -> None:
     _table(("project", "sessions", "memories"), rows, empty="no projects yet")
 
 
-def imports(found: Sequence[Run]) -> None:
+def imports(found: Sequence[ImportRun]) -> None:
     """Imports, a line each."""
     rows = [
         (run.id, run.format, f"{run.added:,}", run.started.strftime("%Y-%m-%d %H:%M"), _ended(run), run.path)
@@ -210,7 +210,7 @@ def imports(found: Sequence[Run]) -> None:
     _table(("import", "format", "memories", "started", "", "path"), rows, empty="no imports that can be taken back")
 
 
-def _ended(run: Run) -> str:
+def _ended(run: ImportRun) -> str:
     return "" if run.ended else "broken off: import it again, or take it back"
 
 

@@ -18,8 +18,8 @@ from retentive.errors import Conflict, Invalid, Unavailable
 from retentive.pipeline.remember import check_name
 
 if TYPE_CHECKING:
-    from retentive.transfer.formats.passages import Fits
-    from retentive.transfer.watching import Change, FolderSync
+    from retentive.transfer.formats.base import Fits
+    from retentive.transfer.watching import FileChange, FolderSync
 
 GRACE = 2.0
 """Seconds for which a file may be gone before what it held is forgotten."""
@@ -31,7 +31,7 @@ def watch(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder of Markdown and text files.", metavar="DIR")],
     project: Project = None,
-    idempotency_key: Annotated[bool, typer.Option("--once", help="Bring it into step, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Bring it into step, and end.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, change nothing, and end.")] = False,
     debounce: Annotated[
         float, typer.Option(help="Seconds without a change before changes are followed.", min=0.01, max=60)
@@ -42,17 +42,17 @@ def watch(
     forget: Annotated[bool, typer.Option("--forget", help="Forget what came from the folder, and end.")] = False,
 ) -> None:
     """Keep a folder of notes in step: edits, renames and deletes are followed, until Ctrl-C."""
-    from retentive.transfer.watching import FolderSync, alone, open_notes
+    from retentive.transfer.watching import FolderSync, folder_lock, open_folder_state
 
     check_name("project", project)
     if not folder.is_dir():
         raise Invalid(f"{folder} is not a folder")
     here = folder.resolve()
-    ends = idempotency_key or dry_run
-    with common(ctx).engine() as engine, nullcontext() if dry_run else alone(engine.settings.public_store, here):
-        notes = open_notes(engine.store, here, profile=engine.settings.profile, project=project)
+    ends = once or dry_run
+    with common(ctx).engine() as engine, nullcontext() if dry_run else folder_lock(engine.settings.public_store, here):
+        state = open_folder_state(engine.store, here, profile=engine.settings.profile, project=project)
         sync = FolderSync(
-            engine, notes, here, fits=_fits(engine), sure=yes, dry_run=dry_run, grace=0 if ends else GRACE
+            engine, state, here, fits=_fits(engine), force=yes, dry_run=dry_run, grace=0 if ends else GRACE
         )
         tell = _teller(as_json=common(ctx).json)
         if forget:
@@ -64,23 +64,23 @@ def watch(
 
 
 def _fits(engine: Engine) -> Fits:
-    from retentive.transfer.formats.passages import fitting
+    from retentive.transfer.formats.passages import passage_limit
 
     try:
-        return fitting(engine.embeddings.embedder())
+        return passage_limit(engine.embeddings.embedder())
     except Unavailable:
-        return fitting()
+        return passage_limit()
 
 
-def _forget(sync: FolderSync, folder: Path, tell: Callable[[Change], None], *, yes: bool) -> None:
+def _forget(sync: FolderSync, folder: Path, tell: Callable[[FileChange], None], *, yes: bool) -> None:
     from retentive.cli.show import safe
-    from retentive.transfer.watching import Change
+    from retentive.transfer.watching import FileChange
 
     ask(f"Forget what came from {safe(str(folder))}? Its files stay.", yes=yes)
-    tell(Change("forgotten", "", forgotten=sync.forget_all()))
+    tell(FileChange("forgotten", "", forgotten=sync.forget_all()))
 
 
-def _once(sync: FolderSync, tell: Callable[[Change], None], *, dry_run: bool) -> None:
+def _once(sync: FolderSync, tell: Callable[[FileChange], None], *, dry_run: bool) -> None:
     changes = 0
     for change in sync.sync():
         tell(change)
@@ -89,24 +89,24 @@ def _once(sync: FolderSync, tell: Callable[[Change], None], *, dry_run: bool) ->
         tell(sync.ready())
     if sync.held:
         raise Conflict("too many files are gone: if that is meant, say it again with --yes")
-    if sync.troubles:
-        raise Unavailable(f"{len(sync.troubles)} files could not be read; what was known of them stays remembered")
+    if sync.retries:
+        raise Unavailable(f"{len(sync.retries)} files could not be read; what was known of them stays remembered")
 
 
-def _keep(sync: FolderSync, engine: Engine, tell: Callable[[Change], None], *, debounce: float) -> None:
-    from retentive.transfer.watching import Stop, keep_in_step
+def _keep(sync: FolderSync, engine: Engine, tell: Callable[[FileChange], None], *, debounce: float) -> None:
+    from retentive.transfer.watching import StopFlag, watch_folder
 
-    stop = Stop()
+    stop = StopFlag()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        keep_in_step(sync, engine, tell=tell, stop=stop, debounce=debounce)
+        watch_folder(sync, engine.embeddings, report=tell, stop=stop, debounce=debounce)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _teller(*, as_json: bool) -> Callable[[Change], None]:
-    def tell(change: Change) -> None:
+def _teller(*, as_json: bool) -> Callable[[FileChange], None]:
+    def tell(change: FileChange) -> None:
         if as_json:
             typer.echo(json.dumps(change.to_dict(), ensure_ascii=False))
         elif change.change not in _TROUBLE:
@@ -117,7 +117,7 @@ def _teller(*, as_json: bool) -> Callable[[Change], None]:
     return tell
 
 
-def _line(change: Change) -> str:
+def _line(change: FileChange) -> str:
     from retentive.cli.show import safe
 
     counts = {"added": change.added, "updated": change.updated, "forgotten": change.forgotten}

@@ -14,7 +14,7 @@ from statistics import median
 from retentive.errors import Invalid
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft
-from retentive.transfer.formats.beir import QRELS, SOURCE, BeirQuery, Judgement, read_corpus, read_qrels, read_queries
+from retentive.transfer.formats.beir import QRELS, SOURCE, BeirQuery, Qrel, read_corpus, read_qrels, read_queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class _Judged:
     astray: list[int] = field(default_factory=list)
     unasked: list[int] = field(default_factory=list)
 
-    def add(self, judgement: Judgement) -> None:
+    def add(self, judgement: Qrel) -> None:
         query = self.queries.get(judgement.query)
         if query is None:
             self.unasked.append(judgement.line)

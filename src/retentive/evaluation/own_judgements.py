@@ -16,8 +16,7 @@ from retentive.evaluation.result import BASELINE, By, Evaluation, Progress, no_p
 from retentive.evaluation.run import System, run, systems
 from retentive.models import Judgement, Memory
 from retentive.pipeline.remember import Draft
-from retentive.transfer.formats.beir import BeirQuery
-from retentive.transfer.formats.beir_writing import JudgedQuery, write_set
+from retentive.transfer.formats.beir import BeirQuery, JudgedQuery, write_set
 
 NAME = "mine"
 PRESENT = "present"

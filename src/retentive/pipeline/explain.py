@@ -99,7 +99,7 @@ def _out_of_scope(case: _Case) -> Explanation | None:
 
 
 def _scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, str, str] | None:
-    """The part of a scope that a memory is outside of, the memory's value of it and the scope's; None if it is inside."""
+    """The part of a scope that a memory is outside of, the memory's value and the scope's; None if it is inside."""
     if memory.profile != scope.profile:
         return "profile", f"'{memory.profile}'", f"'{scope.profile}'"
     if scope.kinds is not None and memory.kind not in scope.kinds:

@@ -21,6 +21,8 @@ EMBED_SECONDS = 5.0
 
 OpenEmbedder = Callable[[], Embedder | None]
 
+NOTHING = Retrieved()
+
 
 @dataclass(frozen=True, slots=True)
 class RetrieverResult:
@@ -28,7 +30,7 @@ class RetrieverResult:
 
     name: str
     weight: float
-    retrieved: Retrieved = Retrieved()
+    retrieved: Retrieved = NOTHING
     ran: bool = True
     note: str = ""
     failure: str | None = None
@@ -161,7 +163,7 @@ def _retrieve(
 
 
 def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vector, float]:
-    """Embed a query; return its vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
+    """Return a query's vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
     started = perf_counter()
     opened = embedder()
     if opened is None:

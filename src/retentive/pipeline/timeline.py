@@ -1,4 +1,4 @@
-"""Memories by kind over time: days, months or years, whichever a reader can take in."""
+"""Count memories by kind over time: by day, month or year, depending on the span."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from retentive.models import BUCKETS, KINDS, Bucket, Day, Timeline, TimelineBy
 
 MOST_DAYS = timedelta(days=92)
 MOST_MONTHS = timedelta(days=5 * 366)
-"""A longer span is told in larger steps."""
+"""Longer spans use larger buckets."""
 
 
 def timeline(days: Sequence[Day], *, by: TimelineBy | None = None) -> Timeline:
-    """The days, oldest first, put together by what was asked for, or by what fits their span."""
+    """Aggregate days, oldest first, into buckets of the given size, or of the size that fits their span."""
     if by is not None and by not in BUCKETS:
         raise Invalid(f"by: one of {', '.join(BUCKETS)}, not '{by}'")
     if not days:
@@ -32,7 +32,7 @@ def timeline(days: Sequence[Day], *, by: TimelineBy | None = None) -> Timeline:
 
 
 def fitting(span: timedelta) -> TimelineBy:
-    """The steps in which to tell of so long a time."""
+    """The bucket size that fits a span."""
     return "day" if span <= MOST_DAYS else "month" if span <= MOST_MONTHS else "year"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from retentive.errors import Conflict, NotFound, RetentiveError
 from retentive.models import Serializable
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import parse_tuning, spelled_parameter
+from retentive.ranking.tuning import parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 
@@ -169,7 +169,7 @@ def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
     checked = parse_tuning({name: value for name, value in parameters.items() if value is not None})
     return {
         **checked.model_dump(include=set(checked.model_fields_set)),
-        **{spelled_parameter(name): None for name in reset},
+        **{parameter_name(name): None for name in reset},
     }
 
 

@@ -1,4 +1,4 @@
-"""Ranking: pure arithmetic from what the retrievers found to what the user gets."""
+"""Ranking: pure arithmetic from the candidates of the retrievers to the hits of a recall."""
 
 from retentive.ranking.presets import PRESETS, preset
 from retentive.ranking.rank import order, pick, rank

@@ -1,4 +1,4 @@
-"""Steps that adjust fused scores by what is known of a memory: its source, its time, its age, its quality."""
+"""Adjust fused scores by a memory's source, time, age, importance and use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FAR = 0.01
 
 
 def by_source(hits: Sequence[Hit], weights: dict[str, float]) -> list[Hit]:
-    """Scores times the weight of the first pattern that a memory's source matches."""
+    """Multiply scores by the weight of the first pattern that a memory's source matches."""
     if not weights:
         return list(hits)
-    return [_weigh(hit, weights) for hit in hits]
+    return [_weigh_source(hit, weights) for hit in hits]
 
 
-def _weigh(hit: Hit, weights: dict[str, float]) -> Hit:
+def _weigh_source(hit: Hit, weights: dict[str, float]) -> Hit:
     source = hit.memory.source or ""
     for pattern, weight in weights.items():
         if fnmatchcase(source, pattern):
@@ -30,13 +30,13 @@ def _weigh(hit: Hit, weights: dict[str, float]) -> Hit:
 
 
 def by_time(hits: Sequence[Hit], period: Period | None, tuning: Tuning) -> list[Hit]:
-    """Scores lifted by up to the time weight for memories that happened when the query asks about; none falls."""
+    """Raise the scores of memories from the period of the query, by up to the time weight; none is lowered."""
     if period is None or not tuning.time_weight:
         return list(hits)
-    return [_lift(hit, period, tuning.time_weight) for hit in hits]
+    return [_raise_by_time(hit, period, tuning.time_weight) for hit in hits]
 
 
-def _lift(hit: Hit, period: Period, weight: float) -> Hit:
+def _raise_by_time(hit: Hit, period: Period, weight: float) -> Hit:
     near = closeness(hit.memory.when, period)
     if near < _FAR:
         return hit
@@ -45,7 +45,7 @@ def _lift(hit: Hit, period: Period, weight: float) -> Hit:
 
 
 def closeness(when: datetime, period: Period) -> float:
-    """1 for a time within the period, falling smoothly to 0 outside of it: 0.61 at its blur, 0.14 at twice that."""
+    """1 for a time within the period, falling as a Gaussian outside: 0.61 at its blur, 0.14 at twice that."""
     outside = max(period.start - when, when - period.end).total_seconds()
     if outside <= 0:
         return 1.0
@@ -54,13 +54,13 @@ def closeness(when: datetime, period: Period) -> float:
 
 
 def by_age(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
-    """Scores halved for every half-life of age. Identity memories and evergreen ones do not fade."""
+    """Halve scores for every half-life of age. Identity and evergreen memories do not decay."""
     if not tuning.decay:
         return list(hits)
-    return [_fade(hit, tuning, now) for hit in hits]
+    return [_decay(hit, tuning, now) for hit in hits]
 
 
-def _fade(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
+def _decay(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
     memory = hit.memory
     if memory.evergreen or memory.kind == "identity":
         return hit
@@ -71,7 +71,7 @@ def _fade(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
 
 
 def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
-    """Scores adjusted by importance and recent use.
+    """Adjust scores by importance and recent use.
 
     The additive form divides relevance by the best in the set first, or the terms would outweigh all of RRF's range.
     The multiplicative form keeps the scale: an irrelevant memory stays irrelevant however important it is.
@@ -80,7 +80,7 @@ def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hi
     if tuning.quality == "off" or best <= 0:
         return list(hits)
     adjust = _adding(best, tuning) if tuning.quality == "add" else _multiplying(tuning)
-    # Written out, because this runs for every candidate of every recall.
+    # Inlined, because it runs for every candidate of every recall.
     recency_share, importance_share = tuning.recency_share, tuning.importance_share
     half_life = tuning.access_half_life_days * _DAY
     adjusted = []
@@ -116,10 +116,10 @@ def _multiplying(tuning: Tuning) -> Callable[[Hit, float], Hit]:
 
 
 def _times(score: float, factor: float) -> float:
-    """The score times a factor. A negative score (z-score scaling has them) is divided: less is never more."""
+    """The score times a factor. A negative score (of z-score scaling) is divided, so that a penalty never raises it."""
     return score * factor if score >= 0 else score / max(factor, 1e-3)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
-    """Days from one time to another, 0 if it lies ahead."""
+    """Days from one time to a later one; 0 if it is not later."""
     return max((later - earlier).total_seconds() / _DAY, 0.0)

@@ -1,10 +1,9 @@
-"""A memory of a conversation is judged with its neighbours and with the best of its session.
+"""Conversation context: adjust scores by the neighbours of a memory and the best of its session.
 
-A turn is short and leans on what was said around it: the answer to "which one?" holds none of the query's words. So
-a memory gains a share of its better neighbour's score, and a share of its session's best. Where memories are long
-they stand on their own: the neighbour's share falls with the square of their length, and long ones among them, which
-match a little of everything, gain less from their session. One that stands alone keeps its score, and so does a
-memory without a session.
+A turn is short and depends on the turns around it: the answer to "which one?" has none of the query's words. So a
+memory gains a share of its better neighbour's score, and a share of its session's best. Long memories depend less on
+context: the neighbour's share falls with the square of their length, and the longest, which match a little of
+everything, gain less from their session. A memory without a session keeps its score.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from retentive.ranking.tuning import Tuning
 
 
 def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hit]:
-    """Scores with what neighbours and session add to them."""
+    """Add the shares of neighbours and session to the scores."""
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return list(hits)
     placed = [hit for hit in hits if hit.memory.id in context.neighbours]
@@ -31,17 +30,19 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     weight = tuning.neighbour_weight * shortness
     whole = 1.0 + tuning.session_weight
     note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
-    judged = []
+    adjusted = []
     for hit in hits:
         pair = context.neighbours.get(hit.memory.id)
         if pair is None:
-            judged.append(hit)
+            adjusted.append(hit)
             continue
-        beside = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
+        neighbour = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
         share = tuning.session_weight
-        if shortness < 1.0:  # only where memories are long: among short ones, length says nothing
+        if shortness < 1.0:  # among short memories, length tells nothing
             share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
         session = best[hit.memory.session]
-        score = (hit.score + weight * beside + share * session) / whole
-        judged.append(hit.after("context", score, beside, note, hit.score, weight, beside, share, session, whole))
-    return judged
+        score = (hit.score + weight * neighbour + share * session) / whole
+        adjusted.append(
+            hit.after("context", score, neighbour, note, hit.score, weight, neighbour, share, session, whole)
+        )
+    return adjusted

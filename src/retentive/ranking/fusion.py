@@ -1,7 +1,7 @@
-"""Several ranked lists become one.
+"""Fuse the ranked lists of several retrievers into one.
 
-Each retriever is ranked on its own, and gives each memory a share; a memory's score is the sum of its shares. The methods
-differ only in how a share is worked out. The order in which the retrievers are given never matters: they are taken by name.
+Each list contributes a share to the score of each memory, and the score is the sum of the shares. The fusion methods
+differ only in how a share is computed. The order in which the lists are given does not matter: they are sorted by name.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from retentive.ranking.normalise import fit, saturate
 from retentive.ranking.tuning import Tuning
 
 Share = tuple[float, str, tuple[float, ...]]
-"""What a retriever adds to a memory's score, and the arithmetic: a template and its figures."""
+"""What a retriever adds to a memory's score, and the arithmetic as a template and its figures."""
 
 STANDOUT_PLACE = 10
-"""A retriever stands out by how far its best is ahead of this place."""
+"""A retriever's best score is compared with its score at this rank."""
 
-NOTHING: Share = (0.0, "", ())
+NO_SHARE: Share = (0.0, "", ())
 
 
-def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, besides: Sequence[Memory] = ()) -> list[Hit]:
-    """Every memory that a retriever with weight found, once, best first; and those besides, by their true scores alone.
+def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> list[Hit]:
+    """Return every memory that a retriever with a weight found, once, best first, and their neighbours by true score.
 
-    Equal scores keep the order in which the memories are first met, retrievers taken by name and each from its best.
+    Equal scores keep the order of the lists, sorted by name, and within a list its order.
     """
     retrievers = sorted(
         (retriever for retriever in retrievers if retriever.weight > 0), key=lambda retriever: retriever.name
@@ -35,7 +35,7 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, besides: Sequence[
     for retriever in retrievers:
         for candidate in retriever.candidates:
             memories.setdefault(candidate.memory.id, candidate.memory)
-    for memory in besides:
+    for memory in neighbours:
         memories.setdefault(memory.id, memory)
     reasons: dict[str, list[Reason]] = {id: [] for id in memories}
     totals = dict.fromkeys(memories, 0.0)
@@ -47,7 +47,7 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, besides: Sequence[
 
 
 Method = Callable[[int | None, float | None], Share]
-"""A memory's share by its place in the retriever (from 0, None where the retriever did not return it) and its score there."""
+"""Computes a memory's share from its position in the list (from 0; None if absent) and its score by the retriever."""
 
 
 def _add_shares(
@@ -65,7 +65,7 @@ def _add_shares(
 
 
 def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
-    """Each memory's place in one list; a memory listed twice keeps its better place."""
+    """Each memory's position in one list; a memory listed twice keeps its better position."""
     placed: dict[str, tuple[int, float]] = {}
     for candidate in candidates:
         placed.setdefault(candidate.memory.id, (len(placed), candidate.score))
@@ -77,7 +77,7 @@ def _rrf(retriever: RankedList, _retrievers: Sequence[RankedList], tuning: Tunin
 
     def share(place: int | None, _: float | None) -> Share:
         if place is None:
-            return NOTHING
+            return NO_SHARE
         rank = place + base
         return weight / (k + rank), "{:g} / ({:g} + {})", (weight, k, rank)
 
@@ -85,22 +85,22 @@ def _rrf(retriever: RankedList, _retrievers: Sequence[RankedList], tuning: Tunin
 
 
 _SIGNED = ("z-score", "max", "l2", "none")
-"""Scalings that can give less than 0, where absence must not count for more than presence."""
+"""Scalings that can give negative values; there, an absent memory must not score more than a present one."""
 
 
 def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tuning) -> Method:
-    """Shares by scores scaled within the retriever. The weights are brought to a sum of 1, so the best possible score is 1.
+    """Shares by scores scaled within the list. Weights are normalised to a sum of 1, so the best score is 1.
 
-    A memory the retriever did not return has its true score if that is known, and else counts as the retriever's worst.
+    A memory that the retriever did not return has its true score if that is known, and else counts as the worst.
     """
     weight = retriever.weight / sum(other.weight for other in retrievers)
     scores = retriever.depth_scores or tuple(candidate.score for candidate in retriever.candidates)
     scaling = tuning.semantic_scaling if retriever.name == "semantic" else tuning.keyword_scaling
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
-    if retriever.name == "keyword" and len(retrievers) > 1:  # alone, it has no other retriever to stand back for
-        weight *= standing_out(scores, tuning.standout_least)
+    if retriever.name == "keyword" and len(retrievers) > 1:  # alone, it keeps its full weight
+        weight *= distinctness(scores, tuning.standout_least)
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
-    missing: Share = (absent, "not found", ()) if absent < 0 else NOTHING
+    missing: Share = (absent, "not found", ()) if absent < 0 else NO_SHARE
     full = tuning.fusion == "full"
 
     def share(place: int | None, score: float | None) -> Share:
@@ -112,10 +112,10 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
     return share
 
 
-def standing_out(scores: Sequence[float], least: float) -> float:
-    """How far a retriever can be trusted by its own scores: 1 where its best is well ahead of its tenth, 0 where all are one.
+def distinctness(scores: Sequence[float], least: float) -> float:
+    """How distinct the best scores are: 1 if the best is well above the tenth, 0 if they are equal.
 
-    Ten memories that match alike tell little of which is meant. A retriever that found fewer stands out: its words are rare.
+    Ten memories that match equally well do not tell which is meant. With fewer matches the terms are rare: 1.
     """
     known = [score for score in scores if isfinite(score)]
     if least <= 0 or len(known) < STANDOUT_PLACE:
@@ -125,13 +125,13 @@ def standing_out(scores: Sequence[float], least: float) -> float:
 
 
 def _weighted(retriever: RankedList, retrievers: Sequence[RankedList], _tuning: Tuning) -> Method:
-    """Shares by raw scores: cosine as it is, BM25 saturated to 0..1."""
+    """Shares by raw scores: the cosine itself, and BM25 mapped to 0..1."""
     weight = retriever.weight / sum(other.weight for other in retrievers)
     scale = _cosine if retriever.name == "semantic" else saturate
 
     def share(place: int | None, score: float | None) -> Share:
         if place is None or score is None:
-            return NOTHING
+            return NO_SHARE
         scaled = scale(score)
         return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
 

@@ -1,7 +1,7 @@
-"""Scales that bring the scores of different retrievers onto common ground.
+"""Score normalisation: scales that make the scores of different retrievers comparable.
 
-A scale is fitted to the scores of one retriever and then applied to any score of that retriever, also to one it did not return
-itself. Whatever comes in, NaN and infinity never come out.
+A scale is fitted to the scores of one retriever and can be applied to any score of that retriever, also of a memory
+that it did not return. The result is always finite, also for NaN and infinity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Scale = Callable[[float], float]
 
 
 def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, spread_least: float = 0.0) -> Scale:
-    """A scale of the given name, fitted to a retriever's scores; without scores everything is 0."""
+    """Fit the named scale to a retriever's scores; without scores it maps everything to 0."""
     if scaling not in _FITS:
         raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
     known = sorted((score for score in scores if math.isfinite(score)), reverse=True)
@@ -36,7 +36,7 @@ def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, sprea
 
 
 def scale_all(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> list[float]:
-    """Every score on the scale fitted to all of them."""
+    """Scale all scores by the scale fitted to them."""
     scale = fit(scaling, scores, spread_depth=spread_depth)
     return [scale(score) for score in scores]
 
@@ -48,7 +48,7 @@ def saturate(score: float) -> float:
 
 
 def _between(low: float, high: float) -> Scale:
-    """0 at and below low, 1 at and above high. Where they are one, whatever reaches them is 1."""
+    """Map low and below to 0, high and above to 1. If they are equal, scores from there on map to 1."""
     width = high - low
     if not (width > 0 and math.isfinite(width)):
         return lambda score: 1.0 if score >= high else 0.0
@@ -62,7 +62,7 @@ def _divide(divisor: float, *, minus: float = 0.0) -> Scale:
 
 
 def _moments(known: list[float]) -> tuple[float, float, float]:
-    """Mean and deviation of the scores over their peak, which keeps large ones from overflowing; 0 if all are equal."""
+    """Mean and standard deviation of the scores divided by their peak, against overflow; 0 if all are equal."""
     peak = max(abs(known[0]), abs(known[-1]))
     if known[0] == known[-1]:
         return 1.0, 0.0, peak
@@ -102,7 +102,7 @@ def _distribution(known: list[float]) -> Scale:
 
 
 def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Scale:
-    """From the score at some depth to the best. Where the best hardly stand out, they do not count as much."""
+    """Map the score at `depth` to 0 and the best to 1, over a range of at least `least`."""
     low = known[min(depth, len(known)) - 1]
     return _between(low, max(known[0], low + least))
 

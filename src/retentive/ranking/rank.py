@@ -1,6 +1,6 @@
-"""The whole of ranking: what the retrievers found becomes the hits, every step leaving its reason.
+"""The ranking steps in order, from the candidates of the retrievers to hits. Every step appends a reason to each hit.
 
-Pure arithmetic. The time is passed in, and nothing here can read a clock, a disk or a network.
+Pure arithmetic: the time is passed in, and nothing here reads a clock, a disk or a network.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from retentive.ranking.duplicates import drop_duplicates
 from retentive.ranking.fusion import fuse
 from retentive.ranking.tuning import Tuning
 
-ALONE = Context()
+NO_CONTEXT = Context()
 
 
 def rank(
@@ -26,11 +26,11 @@ def rank(
     *,
     limit: int,
     now: datetime,
-    context: Context = ALONE,
+    context: Context = NO_CONTEXT,
     period: Period | None = None,
     vectors: Vectors | None = None,
 ) -> Ranking:
-    """The best `limit` memories of all retrievers (0 or less: all of them), best first, and what fell out where."""
+    """Return the best `limit` memories of all retrievers (0 or less: all), best first, and those dropped."""
     return pick(
         order(retrievers, tuning, now=now, context=context, period=period), tuning, limit=limit, vectors=vectors
     )
@@ -41,12 +41,14 @@ def order(
     tuning: Tuning,
     *,
     now: datetime,
-    context: Context = ALONE,
+    context: Context = NO_CONTEXT,
     period: Period | None = None,
 ) -> Ranking:
-    """All memories of all retrievers that pass the floors, each text once, best first. The best may yet be reranked."""
+    """Order all memories that pass the floors, each text once, best first. Reranking may follow."""
     hits = fuse(
-        [_above_floor(retriever, tuning.semantic_floor) for retriever in retrievers], tuning, besides=context.memories
+        [_above_floor(retriever, tuning.semantic_floor) for retriever in retrievers],
+        tuning,
+        neighbours=context.memories,
     )
     hits = by_context(hits, context, tuning)
     hits = by_time(hits, period, tuning)
@@ -60,12 +62,14 @@ def order(
 
 
 def pick(ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | None = None) -> Ranking:
-    """The best `limit` of hits in order (0 or less: all of them), at their places, and what fell out where."""
-    hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking can have lowered some
+    """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason."""
+    hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking may have lowered some
     picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
     picked, lowered = _drop_low(picked, tuning.score_floor)
-    if lowered:  # MMR's scores only fall, so whatever it would have picked next is below the floor too
-        lowered += [hit.after("floor", hit.score, None, "too like a higher hit to pass the floor") for hit in late]
+    if lowered:  # MMR's scores never increase, so all later choices are below the floor too
+        lowered += [
+            hit.after("floor", hit.score, None, "too similar to a higher hit to pass the floor") for hit in late
+        ]
         late = []
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
@@ -73,9 +77,9 @@ def pick(ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | Non
 
 
 def _above_floor(retriever: RankedList, floor: float) -> RankedList:
-    """The semantic retriever without memories that are not similar enough; other retrievers have no absolute measure.
+    """Drop semantic candidates below the floor; other retrievers have no absolute scale.
 
-    They cannot enter by meaning, but one that words have found keeps its true score.
+    A memory that the keyword retriever found keeps its true semantic score.
     """
     if retriever.name != "semantic" or floor <= -1:
         return retriever
@@ -87,7 +91,7 @@ def _above_floor(retriever: RankedList, floor: float) -> RankedList:
 
 
 def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
-    if floor <= 0:  # off: z-scores are negative for half of any pool, and that is no verdict
+    if floor <= 0:  # off: half of any pool has negative z-scores, which does not mean irrelevant
         return list(hits), []
     kept = [hit for hit in hits if hit.score >= floor]
     low = [hit.after("floor", hit.score, floor, "scores below {:g}", floor) for hit in hits if hit.score < floor]

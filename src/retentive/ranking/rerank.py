@@ -1,4 +1,4 @@
-"""Reranking: what a cross-encoder thinks of the best hits is mixed into their scores. The model itself is not here."""
+"""Reranking: combine the relevance that a cross-encoder gave the best hits with their scores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from retentive.models import Hit
 
 
 def rerank(hits: Sequence[Hit], relevance: Mapping[str, float], *, weight: float) -> list[Hit]:
-    """The hits whose relevance is known in their new order, then the others below them in their old one.
+    """Return the hits with a relevance in their new order, then the others in their old order.
 
-    Relevance is a logit by memory id, and counts by its odds against those of the most relevant hit: with the plain
-    probability many hits are all but certain, or none is, and nothing is left to tell them apart. It is mixed with the
-    score, divided by the best one; the result is on the scale of the scores that came in, which differs by fusion.
+    Relevance is a logit by memory id. Its odds relative to the most relevant hit are used: as plain probabilities, many
+    hits would be close to 1, or all close to 0, and could not be told apart. The result is on the scale of the scores
+    given, which depends on the fusion.
     """
     read = [hit for hit in hits if hit.id in relevance]
     scale = max((abs(hit.score) for hit in read), default=0.0) or 1.0
@@ -32,5 +32,5 @@ def _mix(hit: Hit, logit: float, best: float, weight: float, scale: float) -> Hi
 
 
 def _below(hit: Hit, ceiling: float) -> Hit:
-    """The hit where it was. A score shown must not rise down the list."""
-    return hit.after("rerank", min(hit.score, ceiling), None, "not among those that were reranked")
+    """A hit that was not reranked: its score must not exceed those above it."""
+    return hit.after("rerank", min(hit.score, ceiling), None, "not reranked")

@@ -1,7 +1,7 @@
-"""`Tuning`: every parameter of a recall, with its range and what it does.
+"""`Tuning`: every parameter of a recall, with its range and description.
 
-One frozen model serves as the `[tuning]` table of the config file, the settings of a store, an argument of a single
-recall and the search space of tuning. An unknown parameter is an error.
+The same frozen model is the `[tuning]` table of the config file, the tuning saved in a store, an option of one recall
+and the search space of `retentive tune`. An unknown parameter is an error.
 """
 
 from __future__ import annotations
@@ -19,121 +19,124 @@ Quality = Literal["off", "add", "multiply"]
 
 
 class Tuning(BaseModel):
-    """Everything about ranking that can be turned."""
+    """All tuning parameters of a recall."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
     fusion: Fusion = Field(
         "full",
-        description="How the retrievers become one list: by ranks (rrf), by scores scaled within each retriever (relative), by raw "
-        "scores (weighted), or by scaled scores in which every memory has its true score in every retriever (full).",
+        description="Fusion method: reciprocal rank fusion (rrf), scores scaled within each retriever (relative), raw "
+        "scores (weighted), or scaled scores with every memory's true score by every retriever (full).",
     )
-    semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the search by meaning; 0 does not run it.")
-    keyword_weight: float = Field(1.4, ge=0, le=5, description="Weight of the search by words; 0 does not run it.")
-    rrf_k: float = Field(60, ge=1, le=1000, description="RRF's k: small favours first places, large favours agreement.")
-    rank_base: int = Field(1, ge=0, le=1, description="The rank RRF gives to the first of a list: 1 or 0.")
-    semantic_scaling: Scaling = Field(
-        "spread", description="How relative and full fusion scale the scores of the search by meaning."
+    semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the semantic retriever; 0 does not run it.")
+    keyword_weight: float = Field(1.4, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it.")
+    rrf_k: float = Field(
+        60, ge=1, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
     )
-    keyword_scaling: Scaling = Field(
-        "max", description="How relative and full fusion scale the scores of the search by words."
-    )
-    spread_depth: int = Field(
-        100, ge=2, le=1000, description="Spread scaling takes the score at this depth of the search as zero."
-    )
+    rank_base: int = Field(1, ge=0, le=1, description="The rank of the first candidate in RRF: 1 or 0.")
+    semantic_scaling: Scaling = Field("spread", description="How relative and full fusion scale semantic scores.")
+    keyword_scaling: Scaling = Field("max", description="How relative and full fusion scale keyword scores.")
+    spread_depth: int = Field(100, ge=2, le=1000, description="Spread scaling maps the score at this rank to 0.")
     spread_least: float = Field(
-        0.12, ge=0, le=1, description="Spread scaling takes the best as standing out by at least this much."
+        0.12, ge=0, le=1, description="The smallest range of scores that spread scaling maps to 0..1."
     )
     standout_least: float = Field(
         0.4,
         ge=0,
         le=1,
-        description="Words count in full (relative, full) where their best match is this share ahead of their tenth.",
+        description="Keyword scores have full weight (relative, full) if the best exceeds the tenth by this share.",
     )
     neighbour_weight: float = Field(
-        0.4, ge=0, le=2, description="How much of its better neighbour's score a memory of a conversation gains."
+        0.4, ge=0, le=2, description="The share of its better neighbour's score that a memory of a session gains."
     )
     session_weight: float = Field(
-        0.7, ge=0, le=2, description="How much of its session's best score a memory of a conversation gains."
+        0.7, ge=0, le=2, description="The share of its session's best score that a memory of a session gains."
     )
     context_words: float = Field(
-        28, ge=1, le=1000, description="Up to this many words, memories lean fully on their neighbours."
+        28, ge=1, le=1000, description="Up to this median length in words, neighbours count fully."
     )
     pool_factor: int = Field(
-        3, ge=3, le=50, description="Each retriever fetches this many times the limit before fusion."
+        3, ge=3, le=50, description="Each retriever returns this many times the limit before fusion."
     )
-    pool_floor: int = Field(30, ge=1, le=1000, description="Each retriever fetches at least this many.")
+    pool_floor: int = Field(30, ge=1, le=1000, description="Each retriever returns at least this many candidates.")
     common_words: float = Field(
-        0.05, gt=0, le=1, description="Words in more than this share of all memories score but do not search."
+        0.05,
+        gt=0,
+        le=1,
+        description="Terms above this document frequency do not retrieve candidates; they only affect scoring.",
     )
-    semantic_floor: float = Field(
-        0.0, ge=-1, le=1, description="A memory found by meaning must be at least this similar (cosine)."
-    )
-    score_floor: float = Field(0.0, ge=0, le=10, description="A hit must score at least this in the end.")
+    semantic_floor: float = Field(0.0, ge=-1, le=1, description="The smallest cosine of a semantic candidate.")
+    score_floor: float = Field(0.0, ge=0, le=10, description="The smallest final score of a hit.")
     source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,
         description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}.",
     )
     time_weight: float = Field(
-        0.5, ge=0, le=5, description="How much a memory gains that happened when the query asks about; 0 is off."
+        0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."
     )
-    decay: bool = Field(False, description="Whether memories fade with age. Identity and evergreen ones never do.")
+    decay: bool = Field(
+        False, description="Whether scores decay with age. Identity and evergreen memories never decay."
+    )
     half_life_days: float = Field(30, gt=0, le=36500, description="The age in days at which decay halves a score.")
     importance_slows_decay: float = Field(
-        0.0, ge=0, le=10, description="An importance of 1 makes the half-life longer by this many half-lives."
+        0.0, ge=0, le=10, description="An importance of 1 extends the half-life by this many half-lives."
     )
     quality: Quality = Field(
-        "multiply", description="How importance and recent use count: not (off), added (add) or as a factor (multiply)."
+        "multiply",
+        description="How importance and recent use affect the score: off, added (add) or as a factor (multiply).",
     )
     relevance_share: float = Field(0.80, ge=0, le=1, description="The share of relevance in the quality step.")
     recency_share: float = Field(0.05, ge=0, le=1, description="The share of recent use in the quality step.")
     importance_share: float = Field(0.15, ge=0, le=1, description="The share of importance in the quality step.")
     access_half_life_days: float = Field(
-        30, gt=0, le=36500, description="The days since its last use at which a memory's recency is one half."
+        30, gt=0, le=36500, description="The days since its last use after which a memory's recency is one half."
     )
-    dedup: bool = Field(True, description="Whether a hit whose text equals a higher hit's is left out of the result.")
+    dedup: bool = Field(True, description="Whether to leave out a hit whose text equals that of a higher hit.")
     diversity: float = Field(
-        0.0, ge=0, le=1, description="MMR: 0 is off, 1 prefers only difference. Costs recall of many-part queries."
+        0.0,
+        ge=0,
+        le=1,
+        description="MMR: 0 is off, 1 considers only diversity. Lowers recall of queries that need several memories.",
     )
     rerank: int = Field(
-        0, ge=0, le=100, description="How many of the best hits a cross-encoder reads again; 0 does not load it."
+        0, ge=0, le=100, description="How many of the best hits the cross-encoder reranks; 0 does not load it."
     )
     rerank_weight: float = Field(
-        0.7, ge=0, le=1, description="The share of the cross-encoder in the score of a hit that it read."
+        0.7, ge=0, le=1, description="The weight of the cross-encoder in the score of a reranked hit."
     )
     rerank_seconds: float = Field(
-        2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder before it answers without it."
+        2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder; then it answers without it."
     )
 
     def with_parameters(self, **parameters: Any) -> Tuning:
-        """This tuning with some parameters turned, checked against their ranges."""
-        return parse_tuning(self.model_dump() | _spelled(parameters))
+        """Return this tuning with some parameters changed, checked against their ranges."""
+        return parse_tuning(self.model_dump() | _by_name(parameters))
 
     def pool(self, limit: int) -> int:
-        """How many candidates each retriever fetches for a result of this length; 0 or less means as many as allowed."""
+        """How many candidates each retriever returns for this limit; 0 or less means as many as allowed."""
         wanted = self.pool_factor * limit if limit > 0 else 1000
         return max(wanted, self.pool_floor, self.rerank)
 
     def depth(self, limit: int) -> int:
-        """How many the retriever by meaning looks at: beyond its pool where scores are scaled, to see the crowd behind it."""
+        """How far down the semantic retriever reports scores: beyond its pool if scores are scaled."""
         scaled = self.fusion in ("full", "relative")
         return max(self.pool(limit), self.spread_depth) if scaled else self.pool(limit)
 
 
 class Hybrid(BaseModel):
-    """The block of older configurations. It is whole: what it leaves out takes the default that is named here."""
+    """The `hybrid` block of older configurations. Values that it leaves out have the defaults given here."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
     )
 
-    fusion: Literal["weighted", "rrf"] = Field("weighted", description="How the retrievers become one list.")
-    vector_weight: float = Field(0.7, ge=0, le=5, description="Turns semanticWeight.")
-    text_weight: float = Field(0.3, ge=0, le=5, description="Turns keywordWeight.")
-    rrf_k: float = Field(60, ge=1, le=1000, description="Turns rrfK.")
+    fusion: Literal["weighted", "rrf"] = Field("weighted", description="Fusion method.")
+    vector_weight: float = Field(0.7, ge=0, le=5, description="Sets semanticWeight.")
+    text_weight: float = Field(0.3, ge=0, le=5, description="Sets keywordWeight.")
+    rrf_k: float = Field(60, ge=1, le=1000, description="Sets rrfK.")
 
     def parameters(self) -> dict[str, Any]:
-        """The parameters that it turns."""
+        """The tuning parameters that it sets."""
         return {
             "fusion": self.fusion,
             "semantic_weight": self.vector_weight,
@@ -143,19 +146,19 @@ class Hybrid(BaseModel):
 
 
 def parse_tuning(parameters: dict[str, Any]) -> Tuning:
-    """A tuning from plain values; what is wrong is named parameter by parameter."""
+    """A tuning from plain values. `Invalid` names every parameter that is wrong."""
     try:
-        return Tuning.model_validate(_spelled(parameters))
+        return Tuning.model_validate(_by_name(parameters))
     except ValidationError as error:
         raise Invalid("; ".join(_sentence(problem) for problem in error.errors())) from None
 
 
-def _spelled(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {spelled_parameter(name): value for name, value in parameters.items()}
+def _by_name(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {parameter_name(name): value for name, value in parameters.items()}
 
 
-def spelled_parameter(name: str) -> str:
-    """A parameter's Python name: `keywordWeight` and `keyword-weight` mean `keyword_weight`."""
+def parameter_name(name: str) -> str:
+    """The Python name of a parameter: `keywordWeight` and `keyword-weight` mean `keyword_weight`."""
     return _CAMEL.get(name, name.replace("-", "_"))
 
 

@@ -1,12 +1,12 @@
 """The protocols that every store implements, and the values they exchange.
 
 A store has six parts, each a Protocol: memories, the catalogue of sessions and projects, key-value entries, the models
-of its vectors, relevance judgements, and a scan of everything. A recall reads through one `Search`, opened for one query.
+of its vectors, relevance judgements, and a scan of everything. A recall reads through one `Search` for its query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -72,10 +72,10 @@ class Memories(Protocol):
     def add(
         self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
     ) -> list[Memory]:
-        """Store new memories and return them with their session's project and, where none was given, the next position.
+        """Store new memories and return them with their session's project and, if none was given, the next position.
 
         All are written or none. `Conflict` if an id exists, or a session belongs to another project. If the
-        idempotency key was used before, nothing is written and the memories of that write that still exist are returned.
+        idempotency key was used before, nothing is written and what remains of that write is returned.
         """
         ...
 
@@ -144,7 +144,7 @@ class Scores(NamedTuple):
 
 
 class Search(Protocol):
-    """All reads of one recall, for one query, on one connection and one snapshot. Close it, or use it in a `with` block.
+    """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
 
     The query's scope and exclusions are applied inside both retrievers. Methods are called from one thread at a time.
     """
@@ -337,3 +337,14 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
 def next_cursor(ids: Sequence[str], limit: int) -> str | None:
     """The cursor after one page, given the ids of that page and of the memory after it, if there is one."""
     return ids[limit - 1] if len(ids) > limit else None
+
+
+def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[Sequence[Record]]:
+    """Yield everything in a store, page by page."""
+    cursor: str | None = None
+    while True:
+        page = store.scan(cursor=cursor, limit=limit)
+        yield page.records
+        cursor = page.next_cursor
+        if cursor is None:
+            return

@@ -11,7 +11,7 @@ from typing import Any
 from retentive.models import KINDS, Kind, Memory
 
 SCOPE_TOKENS = 4
-"""The number of tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
+"""The tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
 
 KIND_NUMBERS: dict[Kind, int] = {kind: number for number, kind in enumerate(KINDS, 1)}
 

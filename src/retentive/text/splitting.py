@@ -1,7 +1,7 @@
-"""Cuts a long text into parts that fit, at the most natural places there are.
+"""Split a long text into parts that fit a limit, at natural boundaries.
 
-Nothing here knows what "fits" means: a budget of tokens, of characters, of bytes. It only assumes that a shorter part
-is more likely to fit than a longer one, and checks every part that it gives.
+The limit is a function: of tokens, characters or bytes. It is only assumed that a shorter part is more likely to fit
+than a longer one, and every part is checked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ZERO_WIDTH_JOINER = "\u200d"
 
 
 def split_text(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """The text in parts that each satisfy `fits`, in order, as few and as long as the natural cuts allow.
+    """Split a text into parts that each satisfy `fits`, as few and as long as natural boundaries allow.
 
     A text that fits is its own only part. Else the parts are cut at blank lines and headings, line ends, sentence ends
     or spaces, the best of these in the second half of what would fit; without one there, at the last one before; only
@@ -60,7 +60,7 @@ def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
 def _longest(text: str, start: int, *, fits: Callable[[str], bool], guess: int) -> int:
     """The furthest end at which the part from `start` fits, or one character on if none does.
 
-    Gallops away from the guess, which is the length of the part before, and then halves the gap.
+    Exponential search from the guess, which is the length of the previous part, then binary search.
     """
 
     def fits_up_to(end: int) -> bool:
@@ -116,7 +116,7 @@ def _last_cut(text: str, start: int, end: int, *, pattern: re.Pattern[str], afte
 
 
 def _between_characters(text: str, start: int, end: int) -> int:
-    """The last place at or before `end` that tears no character apart, or `end` if there is none."""
+    """The last position at or before `end` that does not split a character, or `end` if there is none."""
     for cut in range(end, start, -1):
         if not _joined(text, cut):
             return cut
@@ -124,7 +124,7 @@ def _between_characters(text: str, start: int, end: int) -> int:
 
 
 def _joined(text: str, cut: int) -> bool:
-    """Whether the characters around the cut are shown as one: marks, emoji sequences, surrogate pairs."""
+    """Whether the characters around the cut are displayed as one: marks, emoji sequences, surrogate pairs."""
     if cut >= len(text):
         return False
     before, after = text[cut - 1], text[cut]

@@ -1,0 +1,1 @@
+"""Moves memories in and out of stores: file formats, imports, exports, copies between stores, and watched folders."""

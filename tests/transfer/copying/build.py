@@ -6,15 +6,23 @@ import random
 from datetime import timedelta
 
 from retentive.models import Judgement
-from retentive.pipeline.access_tokens import create_token
-from retentive.pipeline.tuning_history import turn
-from retentive.stores import Record, Store
-from retentive.transfer.copying import Copied, Likeness, Options, Verified, copy_store, finish, verify_stores
+from retentive.pipeline.access_tokens import AccessTokens
+from retentive.pipeline.tuning_history import save_parameters
+from retentive.stores.base import Record, Store
+from retentive.transfer.copying import (
+    CopyOptions,
+    CopyResult,
+    SearchSimilarity,
+    Verification,
+    copy_store,
+    finish_copy,
+    verify_stores,
+)
 from tests.stores.build import MODEL, NOW, memory, rows, vector
 
 WORDS = ["quartz", "violet", "meadow", "lantern", "copper", "willow", "harbour", "thunder", "pepper", "saddle", "ember"]
 
-Result = tuple[Copied, Verified]
+Result = tuple[CopyResult, Verification]
 
 
 def records(count: int, *, start: int = 0, vectors: bool = True) -> list[Record]:
@@ -69,21 +77,26 @@ def fill(store: Store, count: int = 120) -> list[Record]:
     for at in range(0, len(mixed), 50):
         store.add(mixed[at : at + 50], model=MODEL)
     store.judge([judgement(number, of=made[-number]) for number in range(1, 9)])
-    turn(store, {"keyword_weight": 1.1}, by="test", now=NOW)
-    create_token(store, profile="default", access="read", now=NOW)
+    save_parameters(store, {"keyword_weight": 1.1}, by="test", now=NOW)
+    AccessTokens(store, profile="default", clock=lambda: NOW).create(access="read")
     return made
 
 
 def copied(
-    source: Store, target: Store, *, named: str = "source", likeness: Likeness = "same", **options: bool | int
+    source: Store,
+    target: Store,
+    *,
+    name: str = "source",
+    similarity: SearchSimilarity = "identical",
+    **options: bool | int,
 ) -> Result:
     """A copy from its beginning, or from where it was broken off, to its end, as the command line makes it."""
-    chosen = Options(**options)  # type: ignore[arg-type]
-    done = copy_store(source, target, named=named, options=chosen)
-    found = verify_stores(source, target, options=chosen, now=NOW, likeness=likeness)
-    finish(target, complete=chosen.into or (found.agrees and not done.conflicts), copy=not chosen.into, now=NOW)
+    chosen = CopyOptions(**options)  # type: ignore[arg-type]
+    done = copy_store(source, target, name=name, options=chosen)
+    found = verify_stores(source, target, options=chosen, now=NOW, similarity=similarity)
+    finish_copy(target, complete=chosen.into or (found.agrees and not done.conflicts), copy=not chosen.into, now=NOW)
     return done, found
 
 
-def verdicts(verified: Verified) -> dict[str, bool | None]:
+def verdicts(verified: Verification) -> dict[str, bool | None]:
     return {check.name: check.agrees for check in verified.checks}

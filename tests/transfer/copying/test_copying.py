@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -11,11 +12,12 @@ import pytest
 
 from retentive.errors import Conflict, Invalid
 from retentive.models import Scope
-from retentive.pipeline.access_tokens import list_tokens
-from retentive.pipeline.tuning_history import history, kept_parameters, turn
-from retentive.stores import Record, Store, open_store
-from retentive.transfer.copying import Likeness, Options, copy_store, transfer, verify_stores
-from retentive.transfer.copying.checkpoint import NOTE
+from retentive.pipeline.access_tokens import AccessTokens
+from retentive.pipeline.tuning_history import history, save_parameters, saved_parameters
+from retentive.stores import open_store
+from retentive.stores.base import Record, Store
+from retentive.transfer.copying import CopyOptions, SearchSimilarity, copier, copy_store, verify_stores
+from retentive.transfer.copying.checkpoint import CHECKPOINT
 from tests.stores.build import ALL, MODEL, NOW, OTHER, everything, id_of, listed, rows, vector
 from tests.stores.openers import OPENERS
 from tests.transfer.copying.build import copied, fill, judgement, records, verdicts
@@ -45,18 +47,18 @@ PAIRS = [("sqlite", kind) for kind in OPENERS] + [(kind, "sqlite") for kind in O
 class Pair:
     source: Store
     target: Store
-    likeness: Likeness
+    similarity: SearchSimilarity
 
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def pair(request: pytest.FixtureRequest, open_one: Callable[..., Store]) -> Pair:
     one, other = request.param
-    return Pair(open_one("source", one), open_one("target", other), likeness(one, other))
+    return Pair(open_one("source", one), open_one("target", other), similarity(one, other))
 
 
-def likeness(*kinds: str) -> Likeness:
+def similarity(*kinds: str) -> SearchSimilarity:
     """How alike these stores search. So few memories PostgreSQL looks at as SQLite does."""
-    return "otherwise" if any(kind.startswith("qdrant") for kind in kinds) else "same"
+    return "different" if any(kind.startswith("qdrant") for kind in kinds) else "identical"
 
 
 def seen(store: Store) -> list[object]:
@@ -67,7 +69,7 @@ def seen(store: Store) -> list[object]:
 def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.MonkeyPatch, **options: bool) -> None:
     """A copy that ends, as if by a power cut, when it has brought so many memories."""
     with monkeypatch.context() as patch:
-        patch.setattr(transfer, "STRETCH", 10)
+        patch.setattr(copier, "PAGE", 10)
 
         def stop(done: int, seen: list[int] = []) -> None:  # noqa: B006
             seen.append(done)
@@ -75,7 +77,7 @@ def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            copy_store(source, target, named="source", options=Options(**options), progress=stop)
+            copy_store(source, target, name="source", options=CopyOptions(**options), progress=stop)
 
 
 def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
@@ -83,14 +85,14 @@ def test_a_copy_is_an_equal_store_whatever_the_two_kinds(pair):
     fill(source, 50)
     before = seen(source)
 
-    done, verified = copied(source, target, likeness=pair.likeness, sample=8)
+    done, verified = copied(source, target, similarity=pair.similarity, sample=8)
 
     assert verified.agrees, verified
     assert (done.memories, done.judgements, done.settings, done.conflicts) == (50, 8, 2, ())
     assert seen(target) == seen(source) == before
-    assert kept_parameters(target) == {"keyword_weight": 1.1}
+    assert saved_parameters(target) == {"keyword_weight": 1.1}
     assert history(target) == history(source)
-    assert target.get_value(NOTE) is None
+    assert target.get_value(CHECKPOINT.prefix) is None
 
 
 def test_a_copy_of_a_copy_has_the_same_checksums(open_one):
@@ -101,7 +103,7 @@ def test_a_copy_of_a_copy_has_the_same_checksums(open_one):
     _, verified = copied(middle, last)
 
     sums = {check.name: check.target for check in verified.checks}
-    again = verify_stores(source, last, options=Options(), now=NOW)
+    again = verify_stores(source, last, options=CopyOptions(), now=NOW)
     assert again.agrees
     assert {check.name: check.source for check in again.checks if len(check.source) == 32} == {
         name: figure for name, figure in sums.items() if len(figure) == 32
@@ -123,12 +125,20 @@ def test_tokens_stay_behind_unless_they_are_asked_for(open_one):
     without, _ = copied(source, target)
     with_them, verified = copied(source, other, tokens=True)
 
-    assert (without.tokens, without.tokens_left, list_tokens(target)) == (0, 1, [])
-    assert (with_them.tokens, with_them.tokens_left, list_tokens(other)) == (1, 0, list_tokens(source))
+    assert (
+        without.tokens,
+        without.tokens_skipped,
+        AccessTokens(target, profile="default", clock=lambda: NOW).list(),
+    ) == (0, 1, [])
+    assert (
+        with_them.tokens,
+        with_them.tokens_skipped,
+        AccessTokens(other, profile="default", clock=lambda: NOW).list(),
+    ) == (1, 0, AccessTokens(source, profile="default", clock=lambda: NOW).list())
     assert verified.agrees
 
 
-# Broken off and gone on with
+# Truncated off and gone on with
 
 
 @pytest.mark.parametrize("after", [10, 50, 120])
@@ -141,7 +151,7 @@ def test_a_copy_that_was_broken_off_goes_on_and_brings_nothing_twice(open_one, m
     done, verified = copied(source, target)
 
     assert there == after
-    assert (done.resumed, done.memories, done.there) == (after, 120 - after, 0)
+    assert (done.resumed, done.memories, done.existing) == (after, 120 - after, 0)
     assert verified.agrees
     assert seen(target) == seen(source)
 
@@ -150,17 +160,17 @@ def test_a_stretch_that_was_written_and_not_yet_noted_is_skipped(open_one, monke
     source, target = open_one("source"), open_one("target")
     fill(source)
     broken_off(source, target, after=50, monkeypatch=monkeypatch)
-    stretch = source.walk(cursor=listed_by_walk(source)[49], limit=10)
+    stretch = source.scan(cursor=listed_by_scan(source)[49], limit=10)
     target.add(stretch.records, model=MODEL)
 
     done, verified = copied(source, target)
 
-    assert (done.resumed, done.memories, done.there) == (50, 60, 10)
+    assert (done.resumed, done.memories, done.existing) == (50, 60, 10)
     assert verified.agrees
 
 
-def listed_by_walk(store: Store) -> list[str]:
-    return [record.memory.id for record in store.walk(limit=ALL).records]
+def listed_by_scan(store: Store) -> list[str]:
+    return [record.memory.id for record in store.scan(limit=ALL).records]
 
 
 def test_a_half_done_copy_is_gone_on_with_from_its_own_source_alone(open_one, monkeypatch):
@@ -169,11 +179,11 @@ def test_a_half_done_copy_is_gone_on_with_from_its_own_source_alone(open_one, mo
     broken_off(source, target, after=50, monkeypatch=monkeypatch)
     before = seen(target)
 
-    with pytest.raises(Conflict, match="half-done copy of source"):
-        copied(other, target, named="other")
+    with pytest.raises(Conflict, match="unfinished copy of source"):
+        copied(other, target, name="other")
     with pytest.raises(Conflict, match="with vectors"):
         copied(source, target, vectors=False)
-    with pytest.raises(Conflict, match="itself a half-done copy"):
+    with pytest.raises(Conflict, match="itself an unfinished copy"):
         copied(target, other)
     assert seen(target) == before
 
@@ -182,7 +192,7 @@ def test_two_copies_into_one_store_at_a_time_do_not_mix(open_one, monkeypatch):
     source, target = open_one("source"), open_one("target")
     fill(source)
     broken_off(source, target, after=50, monkeypatch=monkeypatch)
-    monkeypatch.setattr(transfer, "STRETCH", 10)
+    monkeypatch.setattr(copier, "PAGE", 10)
     raced = []
 
     def meanwhile(done: int) -> None:
@@ -190,7 +200,7 @@ def test_two_copies_into_one_store_at_a_time_do_not_mix(open_one, monkeypatch):
             raced.append(copied(source, target))
 
     with pytest.raises(Conflict, match="another copy"):
-        copy_store(source, target, named="source", options=Options(), progress=meanwhile)
+        copy_store(source, target, name="source", options=CopyOptions(), progress=meanwhile)
 
     assert raced[0][1].agrees
     assert seen(target) == seen(source)
@@ -223,12 +233,12 @@ def test_a_store_that_is_not_empty_is_not_copied_into(open_one):
         copied(source, target)
 
     assert seen(target) == before
-    assert target.get_value(NOTE) is None
+    assert target.get_value(CHECKPOINT.prefix) is None
 
 
 def test_settings_of_its_own_make_a_store_not_empty(open_one):
     source, target = open_one("source"), open_one("target")
-    turn(target, {"keyword_weight": 3.0}, by="", now=NOW)
+    save_parameters(target, {"keyword_weight": 3.0}, by="", now=NOW)
 
     with pytest.raises(Conflict, match="not empty"):
         copied(source, target)
@@ -241,7 +251,7 @@ def test_a_store_is_not_copied_into_itself_under_another_name(open_one):
     with pytest.raises(Invalid, match="same store"):
         copied(source, again, into=True)
 
-    assert source.get_value(NOTE) is None
+    assert source.get_value(CHECKPOINT.prefix) is None
     assert source.stats().memories == 3
 
 
@@ -269,7 +279,7 @@ def test_a_copy_into_others_memories_adds_what_is_not_there(open_one):
 
     done, verified = copied(source, target, into=True)
 
-    assert (done.memories, done.there, done.conflicts) == (100, 20, ())
+    assert (done.memories, done.existing, done.conflicts) == (100, 20, ())
     assert verified.agrees
     assert verdicts(verified)["recalls"] is None
     assert target.stats().memories == 125
@@ -285,7 +295,7 @@ def test_ids_with_other_contents_are_listed_and_stay_as_they_are(open_one):
     done, verified = copied(source, target, into=True)
 
     assert done.conflicts == (other.id,)
-    assert (done.memories, done.there) == (117, 2)
+    assert (done.memories, done.existing) == (117, 2)
     assert verdicts(verified)["contents"] is False
     assert target.get([other.id])[0].text == "something else"
 
@@ -313,7 +323,7 @@ def test_a_session_in_another_project_is_named_before_anything_is_copied(open_on
     with pytest.raises(Conflict, match="'a'"):
         copied(source, target, into=True)
 
-    assert (target.stats().memories, target.get_value(NOTE)) == (1, None)
+    assert (target.stats().memories, target.get_value(CHECKPOINT.prefix)) == (1, None)
 
 
 def test_judgements_and_settings_that_are_there_stay(open_one):
@@ -321,14 +331,14 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
     made = fill(source)
     target.add(made[-9:], model=MODEL)
     target.judge([judgement(1, of=made[-1], relevance=0)])
-    turn(target, {"keyword_weight": 3.0}, by="", now=NOW)
+    save_parameters(target, {"keyword_weight": 3.0}, by="", now=NOW)
 
     done, verified = copied(source, target, into=True)
 
     assert verified.agrees
     assert (done.judgements, done.settings) == (7, 0)
-    assert done.kept == 3  # the judgement, the parameters and their history
-    assert kept_parameters(target) == {"keyword_weight": 3.0}
+    assert done.target_kept == 3  # the judgement, the parameters and their history
+    assert saved_parameters(target) == {"keyword_weight": 3.0}
     ours = [one for one in target.judgements(made[-1].memory.profile) if one.memory == made[-1].memory.id]
     assert [one.relevance for one in ours] == [0]
 
@@ -338,7 +348,11 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
 
 @pytest.mark.parametrize("kind", OPENERS)
 def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open_one, kind):
-    source, target, options = open_one("source"), open_one("target", kind), {"likeness": likeness(kind), "sample": 2}
+    source, target, options = (
+        open_one("source"),
+        open_one("target", kind),
+        {"similarity": similarity(kind), "sample": 2},
+    )
     made = fill(source, 50)
     copied(source, target, **options)
     changed, gone, used, embedded = (record.memory for record in made[:4])
@@ -349,7 +363,7 @@ def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open
     source.add(records(5, start=900), model=MODEL)
     source.move_session("default", "b", project="elsewhere")
     source.unjudge(source.judgements("default")[:1])
-    turn(source, {"keyword_weight": None, "rrf_k": 7}, by="test", now=NOW)
+    save_parameters(source, {"keyword_weight": None, "rrf_k": 7}, by="test", now=NOW)
 
     done, verified = copied(source, target, again=True, **options)
 
@@ -358,7 +372,7 @@ def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open
     assert done.changed >= 3
     assert seen(target) == seen(source)
     once_more, _ = copied(source, target, again=True, **options)
-    assert once_more == replace(done, memories=0, changed=0, forgotten=0, there=53)
+    assert once_more == replace(done, memories=0, changed=0, forgotten=0, existing=53)
 
 
 def test_only_a_finished_copy_of_the_same_store_is_brought_up_to_date(open_one):
@@ -367,12 +381,12 @@ def test_only_a_finished_copy_of_the_same_store_is_brought_up_to_date(open_one):
     other.add(records(3, start=900), model=MODEL)
     copied(source, target)
 
-    with pytest.raises(Conflict, match="no finished copy of elsewhere"):
-        copied(other, target, named="elsewhere", again=True)
-    with pytest.raises(Conflict, match="no finished copy"):
+    with pytest.raises(Conflict, match="not a finished copy of elsewhere"):
+        copied(other, target, name="elsewhere", again=True)
+    with pytest.raises(Conflict, match="not a finished copy"):
         copied(source, other, again=True)
     copied(source, other, into=True)
-    with pytest.raises(Conflict, match="no finished copy"):
+    with pytest.raises(Conflict, match="not a finished copy"):
         copied(source, other, again=True)
     with pytest.raises(Conflict, match="--again"):
         copied(source, target)
@@ -389,7 +403,7 @@ def test_bringing_up_to_date_can_be_broken_off_too(open_one, monkeypatch):
     source.remove([made[60].memory.id])
     broken_off(source, target, after=50, monkeypatch=monkeypatch, again=True)
 
-    with pytest.raises(Conflict, match="begun with vectors --again"):
+    with pytest.raises(Conflict, match="started with vectors --again"):
         copied(source, target)
     done, verified = copied(source, target, again=True)
 
@@ -407,3 +421,38 @@ def test_the_scope_of_nobody_grows_by_a_copy(open_one):
         assert listed(target, scope) == listed(source, scope)
     assert id_of(0) in listed(target, Scope("ada")) + listed(target, Scope("default"))
     assert open_store("memory://").profiles() == []
+
+
+def test_a_copy_that_was_interrupted_before_the_project_was_renamed_continues(open_one):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    listing = listed_by_scan(source)
+    target.add(source.scan(limit=50).records, model=MODEL)
+    target.compare_and_set(
+        {
+            "copy": json.dumps(
+                {
+                    "source": "source",
+                    "vectors": True,
+                    "again": False,
+                    "cursor": source.scan(limit=50).next_cursor,
+                    "done": 50,
+                    "walked": False,
+                }
+            )
+        }
+    )
+
+    done, verified = copied(source, target)
+
+    assert (done.resumed, done.memories, verified.agrees) == (50, len(listing) - 50, True)
+    assert set(json.loads(target.get_value("copy/source") or "")) == {"from", "at"}
+
+
+def test_the_checkpoint_has_the_names_that_earlier_versions_read(open_one, monkeypatch):
+    source, target = open_one("source"), open_one("target")
+    fill(source)
+    broken_off(source, target, after=50, monkeypatch=monkeypatch)
+
+    note = json.loads(target.get_value("copy") or "")
+    assert set(note) == {"source", "vectors", "again", "cursor", "done", "walked"}

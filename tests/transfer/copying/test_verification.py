@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from retentive.models import Hit
-from retentive.pipeline.access_tokens import create_token
-from retentive.pipeline.tuning_history import turn
-from retentive.stores import Found, Record, Store, open_store
-from retentive.transfer.copying import Options, verify_stores
-from retentive.transfer.copying.canonical import written
-from retentive.transfer.copying.contents import Checksum, numbers_of, read_contents
-from retentive.transfer.copying.recall_check import compare_recalls, overlap, same_order
+from retentive.models import Candidate, Hit, Query
+from retentive.pipeline.access_tokens import AccessTokens
+from retentive.pipeline.tuning_history import save_parameters
+from retentive.stores import open_store
+from retentive.stores.base import Record, Retrieved, Search, Store
+from retentive.transfer.copying import CopyOptions, verify_stores
+from retentive.transfer.copying.contents import Checksum, canonical_memory, hash_ids, read_contents
+from retentive.transfer.copying.verification import compare_recalls, overlap, same_order
 from tests.stores.build import ALL, MODEL, NOW, OTHER, memory, rows, vector
 from tests.transfer.copying.build import copied, fill, verdicts
 
@@ -29,23 +29,23 @@ def twins() -> tuple[Store, Store]:
 
 
 def compared(one: Store, other: Store, **options: bool | int) -> dict[str, bool | None]:
-    return verdicts(verify_stores(one, other, options=Options(**options), now=NOW))  # type: ignore[arg-type]
+    return verdicts(verify_stores(one, other, options=CopyOptions(**options), now=NOW))  # type: ignore[arg-type]
 
 
 def changed(store: Store, **fields: object) -> None:
-    old = store.walk(limit=ALL).records[5].memory
+    old = store.scan(limit=ALL).records[5].memory
     store.update(Record(old._replace(**fields)), model=None, keep_vectors=True)
 
 
 CHANGES: dict[str, tuple[Callable[[Store], object], set[str]]] = {
     "a memory less": (
-        lambda store: store.remove([store.walk(limit=1).records[0].memory.id]),
+        lambda store: store.remove([store.scan(limit=1).records[0].memory.id]),
         {"memories", "profiles", "kinds", "contents", "use", "recalls"},
     ),
     "another text": (lambda store: changed(store, text="quartz!"), {"contents"}),
     "another importance": (lambda store: changed(store, importance=0.123), {"contents"}),
     "other metadata": (lambda store: changed(store, metadata={"tags": []}), {"contents"}),
-    "a use more": (lambda store: store.touch([store.walk(limit=1).records[0].memory.id], at=NOW), {"use"}),
+    "a use more": (lambda store: store.touch([store.scan(limit=1).records[0].memory.id], at=NOW), {"use"}),
     "a session elsewhere": (
         lambda store: store.move_session("default", "c", project="q"), {"sessions", "contents"}
     ),
@@ -55,8 +55,8 @@ CHANGES: dict[str, tuple[Callable[[Store], object], set[str]]] = {
     "another judgement": (
         lambda store: store.judge([replace(store.judgements("default")[0], relevance=3)]), {"judgements"}
     ),
-    "a parameter turned": (lambda store: turn(store, {"keyword_weight": 2}, by="", now=NOW), {"settings"}),
-    "a token more": (lambda store: create_token(store, profile="x", access="read", now=NOW), set()),
+    "a parameter turned": (lambda store: save_parameters(store, {"keyword_weight": 2}, by="", now=NOW), {"settings"}),
+    "a token more": (lambda store: AccessTokens(store, profile="x", clock=lambda: NOW).create(), set()),
 }  # fmt: skip
 
 
@@ -103,24 +103,34 @@ def test_what_the_target_holds_besides_is_a_difference_unless_it_was_added_to(tw
     assert compared(*twins, into=True)["contents"] is True
 
 
+def keyword_results(store: Store, change: Callable[[Retrieved], Retrieved], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change what the keyword retriever of a store returns."""
+    open_search = store.open_search
+
+    def opened(query: Query) -> Search:
+        search = open_search(query)
+        keyword = search.keyword
+        monkeypatch.setattr(search, "keyword", lambda limit: change(keyword(limit)), raising=False)
+        return search
+
+    monkeypatch.setattr(store, "open_search", opened)
+
+
 def test_a_store_whose_searches_are_broken_is_found_out_by_its_recalls(twins, monkeypatch):
-    monkeypatch.setattr(twins[1], "search_words", lambda *asked, **options: [])
+    keyword_results(twins[1], lambda found: Retrieved(), monkeypatch)
 
     assert compared(*twins)["recalls"] is False
     assert {name for name, agrees in compared(*twins).items() if agrees is False} == {"recalls"}
 
 
-def test_stores_that_score_words_otherwise_need_agree_in_most_hits_alone(twins, monkeypatch):
-    find = twins[1].search_words
+def test_stores_with_different_keyword_scores_need_agree_in_most_hits_alone(twins, monkeypatch):
+    def by_place(found: Retrieved) -> Retrieved:
+        return Retrieved([Candidate(one.memory, 1 / place) for place, one in enumerate(found.candidates, 1)])
 
-    def otherwise(*asked: object, **options: object) -> list[Found]:
-        found = find(*asked, **options)
-        return [Found(one.key, 1 / place) for place, one in enumerate(found, 1)]
+    keyword_results(twins[1], by_place, monkeypatch)
 
-    monkeypatch.setattr(twins[1], "search_words", otherwise)
-
-    exact = verify_stores(*twins, options=Options(), now=NOW)
-    loose = verify_stores(*twins, options=Options(), now=NOW, likeness="otherwise")
+    exact = verify_stores(*twins, options=CopyOptions(), now=NOW)
+    loose = verify_stores(*twins, options=CopyOptions(), now=NOW, similarity="different")
 
     assert (verdicts(exact)["recalls"], verdicts(loose)["recalls"]) == (False, True)
     assert "60 % must be in common" in loose.checks[-1].note
@@ -157,29 +167,29 @@ def test_parts_of_a_thing_cannot_slip_into_one_another():
 def test_numbers_that_are_equal_are_written_alike():
     given = memory(1, metadata={"n": 1e22, "deep": [1.0, 2.5]})
 
-    assert written(given) == written(given._replace(metadata={"n": 10**22, "deep": [1, 2.5]}))
-    assert written(given) != written(given._replace(metadata={"n": 10**22, "deep": [1, 2.6]}))
+    assert canonical_memory(given) == canonical_memory(given._replace(metadata={"n": 10**22, "deep": [1, 2.5]}))
+    assert canonical_memory(given) != canonical_memory(given._replace(metadata={"n": 10**22, "deep": [1, 2.6]}))
 
 
 def test_an_importance_may_differ_in_its_last_place():
     given = memory(1, importance=0.24166349407201226)
 
-    assert written(given) == written(given._replace(importance=0.24166349407201224))
-    assert written(given) != written(given._replace(importance=0.2416634))
+    assert canonical_memory(given) == canonical_memory(given._replace(importance=0.24166349407201224))
+    assert canonical_memory(given) != canonical_memory(given._replace(importance=0.2416634))
 
 
 def test_a_sample_is_the_same_whatever_the_order_of_reading():
     stores = [open_store("memory://"), open_store("memory://")]
     fill(stores[0])
-    everything = list(stores[0].walk(limit=ALL).records)
+    everything = list(stores[0].scan(limit=ALL).records)
     for record in everything[::-1]:
         stores[1].add([record], model=MODEL)
 
-    one, other = ([item.memory.id for item in read_contents(store, sample=9).sampled] for store in stores)
+    one, other = ([item.memory.id for item in read_contents(store, sample=9).sample] for store in stores)
 
     assert one == other
     assert len(set(one)) == 9
-    chosen = sorted(everything, key=lambda item: int(numbers_of([item.memory.id])[0]))[:9]
+    chosen = sorted(everything, key=lambda item: int(hash_ids([item.memory.id])[0]))[:9]
     assert one == [item.memory.id for item in chosen]
 
 
@@ -206,7 +216,7 @@ def test_overlap_is_the_share_of_all_hits_that_both_have():
 
 
 def test_recalls_are_compared_with_vectors_that_are_there_and_without_them_where_they_were_left(twins):
-    records = read_contents(twins[0], sample=10).sampled
+    records = read_contents(twins[0], sample=10).sample
     bare = open_store("memory://")
     copied(twins[0], bare, vectors=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats import Broken, Entry, Format, Item, Noticed, Skipped, Stored
+from retentive.transfer.formats.base import Format, ImportEntry, Item, ReadWarning, Skipped, StoredMemory, Truncated
 
 BEGAN = 1_780_000_000.0  # 2026-05-28T20:26:40Z
 
@@ -107,32 +107,32 @@ def code_line(uuid: str, kind: str, content: Any, **fields: Any) -> dict[str, An
     }
 
 
-def entries(format: Format, path: Path) -> list[Entry]:
+def entries(format: Format, path: Path) -> list[ImportEntry]:
     return list(format.read(path))
 
 
-def items(found: Iterable[Entry]) -> list[Item]:
+def items(found: Iterable[ImportEntry]) -> list[Item]:
     return [entry for entry in found if isinstance(entry, Item)]
 
 
-def texts(found: Iterable[Entry]) -> list[str]:
+def texts(found: Iterable[ImportEntry]) -> list[str]:
     return [
         entry.draft["text"] if isinstance(entry, Item) else entry.memory.text
         for entry in found
-        if isinstance(entry, Item | Stored)
+        if isinstance(entry, Item | StoredMemory)
     ]
 
 
-def reasons(found: Iterable[Entry]) -> list[str]:
+def reasons(found: Iterable[ImportEntry]) -> list[str]:
     return [entry.reason for entry in found if isinstance(entry, Skipped)]
 
 
-def noticed(found: Iterable[Entry]) -> list[str]:
-    return [entry.what for entry in found if isinstance(entry, Noticed)]
+def warnings(found: Iterable[ImportEntry]) -> list[str]:
+    return [entry.reason for entry in found if isinstance(entry, ReadWarning)]
 
 
-def broken(found: Iterable[Entry]) -> list[str]:
-    return [entry.reason for entry in found if isinstance(entry, Broken)]
+def truncated(found: Iterable[ImportEntry]) -> list[str]:
+    return [entry.reason for entry in found if isinstance(entry, Truncated)]
 
 
 def as_file(data: bytes) -> io.BytesIO:

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retentive.stores import open_store
+from retentive.transfer.formats import find_format
 from retentive.transfer.formats.jsonl import header_line
-from retentive.transfer.formats.registry import find_format
-from retentive.transfer.importing.files import Target, import_file
-from retentive.transfer.importing.log import list_runs, undo
+from retentive.transfer.importing.importer import ImportTarget, import_file
+from retentive.transfer.importing.log import list_runs, undo_import
 from tests.stores.build import MODEL, NOW
 from tests.transfer.formats.samples import (
     a_chatgpt_conversation,
@@ -100,15 +100,15 @@ def test_a_spoiled_file_is_imported_as_far_as_it_makes_sense_and_taken_back(name
         place = Path(folder) if name == "beir" else path
         done, again = (
             import_file(
-                store, None, find_format(name), place, target=Target("p"), clock=lambda: NOW, report=told.append
+                store, None, find_format(name), place, target=ImportTarget("p"), clock=lambda: NOW, report=told.append
             )
             for _ in range(2)
         )
 
     json.dumps(done.to_dict(), ensure_ascii=False).encode()
-    assert (again.added, again.there) == (0, done.added + done.there)
+    assert (again.added, again.existing) == (0, done.added + done.existing)
     assert done.added == store.stats().memories
     for run in list_runs(store):
-        undo(store, run.id)
+        undo_import(store, run.id)
     assert store.stats().memories == 0
     assert store.list_values("") == {}

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from retentive.errors import Invalid
-from retentive.transfer.formats import reading
-from retentive.transfer.formats.beir import Judgement, read_corpus, read_qrels, read_queries
+from retentive.transfer.formats import streams
+from retentive.transfer.formats.beir import Qrel, read_corpus, read_qrels, read_queries
 from tests.evaluation.build import MEMORY_LINES, QUERY_LINES, write_set
 
 
@@ -69,8 +69,8 @@ def test_judgements_are_read_with_or_without_a_header(tmp_path):
     with_header = write_set(tmp_path / "a", qrels="query-id\tcorpus-id\tscore\nq1\ta1\t2\r\n\n")
     without = write_set(tmp_path / "b", qrels="q1\ta1\t2")
 
-    assert list(read_qrels(with_header)) == [Judgement("q1", "a1", 2, 2)]
-    assert list(read_qrels(without)) == [Judgement("q1", "a1", 2, 1)]
+    assert list(read_qrels(with_header)) == [Qrel("q1", "a1", 2, 2)]
+    assert list(read_qrels(without)) == [Qrel("q1", "a1", 2, 1)]
 
 
 def test_a_byte_order_mark_and_line_separators_inside_texts_are_no_trouble(tmp_path):
@@ -87,7 +87,7 @@ def test_a_byte_order_mark_and_line_separators_inside_texts_are_no_trouble(tmp_p
         ("[1]", "found list"),
         ({"text": "b"}, "_id"),
         ({"_id": "", "text": "b"}, "_id"),
-        ({"_id": "a1", "text": "b"}, "'a1' is there twice"),
+        ({"_id": "a1", "text": "b"}, "'a1' appears twice"),
         ({"_id": "x"}, "there is no text"),
         ({"_id": "x", "text": 7}, "text: a text, not 7"),
         ({"_id": "x", "text": "b", "title": []}, "title"),
@@ -136,7 +136,7 @@ def test_a_file_that_is_not_there_or_not_utf_8_is_named(tmp_path):
     (folder / "queries.jsonl").unlink()
     (folder / "corpus.jsonl").write_bytes(b'{"_id": "1", "text": "b"}\n\xff\xfe\n')
 
-    with pytest.raises(Invalid, match=r"there is no .*queries\.jsonl; a judged set is a folder with"):
+    with pytest.raises(Invalid, match=r"there is no .*queries\.jsonl; an evaluation set is a folder with"):
         list(read_queries(folder))
     with pytest.raises(Invalid, match=r"corpus\.jsonl.*not UTF-8"):
         list(read_corpus(folder))
@@ -144,7 +144,7 @@ def test_a_file_that_is_not_there_or_not_utf_8_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
 def test_a_line_without_an_end_is_named_and_never_held(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(streams, "MAX_LINE_BYTES", 1000)
     folder = write_set(tmp_path / "set")
     (folder / name).write_text("x" * 2000)
     read = {"corpus.jsonl": read_corpus, "queries.jsonl": read_queries}.get(name, read_qrels)

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from retentive.transfer.formats import reading
+from retentive.transfer.formats import streams
 from retentive.transfer.formats.chatgpt import ChatGpt
 from retentive.transfer.formats.claude import Claude
 from retentive.transfer.formats.claude_code import ClaudeCode
 from tests.transfer.formats.samples import (
     BEGAN,
     a_chatgpt_conversation,
-    broken,
     chatgpt_conversation,
     chatgpt_node,
     claude_conversation,
@@ -23,9 +22,10 @@ from tests.transfer.formats.samples import (
     code_line,
     entries,
     items,
-    noticed,
     reasons,
     texts,
+    truncated,
+    warnings,
     write_json,
     write_lines,
     write_zip,
@@ -74,7 +74,7 @@ def test_only_the_current_branch_is_walked_and_the_others_are_said(tmp_path):
     )
 
     assert texts(found) == ["first try", "the answer that was kept", "thanks"]
-    assert reasons(found) == ["it is not on the current branch"]
+    assert reasons(found) == ["not on the current branch"]
 
 
 def test_a_message_without_a_time_has_that_of_the_one_before_it(tmp_path):
@@ -103,7 +103,7 @@ def test_without_a_current_node_the_branch_with_the_latest_message_is_taken(tmp_
     found = chatgpt(tmp_path, {**conversation, "current_node": current})
 
     assert texts(found) == ["query", "later"]
-    assert noticed(found) == ["current_node leads nowhere; the branch with the latest message was taken"]
+    assert warnings(found) == ["current_node does not exist; the branch with the latest message was read"]
 
 
 def test_a_tree_that_leads_back_to_itself_is_walked_once(tmp_path):
@@ -126,21 +126,21 @@ def test_a_conversation_of_ten_thousand_turns_is_walked(tmp_path):
 @pytest.mark.parametrize(
     ("role", "content", "fields", "reason"),
     [
-        ("tool", "42 results", {}, "what a tool answered"),
-        ("assistant", {"content_type": "execution_output", "text": "42"}, {}, "what a tool answered"),
+        ("tool", "42 results", {}, "a tool result"),
+        ("assistant", {"content_type": "execution_output", "text": "42"}, {}, "a tool result"),
         ("system", "", {}, "a system prompt"),
         ("assistant", {"content_type": "thoughts", "thoughts": []}, {}, "thinking"),
         ("assistant", {"content_type": "reasoning_recap", "content": "thought a while"}, {}, "thinking"),
         ("user", {"content_type": "user_editable_context", "user_profile": "x"}, {}, "custom instructions"),
-        ("assistant", {"content_type": "code", "text": "search('x')"}, {"recipient": "web"}, "a call of a tool"),
+        ("assistant", {"content_type": "code", "text": "search('x')"}, {"recipient": "web"}, "a tool call"),
         (
             "user",
             "hidden",
             {"metadata": {"is_visually_hidden_from_conversation": True}},
-            "a message that ChatGPT does not show",
+            "a message hidden in ChatGPT",
         ),
-        ("user", "  ", {}, "it has no text"),
-        ("user", {"content_type": "text"}, {}, "it has no text"),
+        ("user", "  ", {}, "no text"),
+        ("user", {"content_type": "text"}, {}, "no text"),
         ("robot", "hello", {}, "a message of the unknown role 'robot'"),
     ],
 )
@@ -162,7 +162,7 @@ def test_parts_that_are_no_text_are_left_out_and_said(tmp_path):
     )
 
     assert texts(found) == ["What is this?\nspoken", "A lamp."]
-    assert noticed(found) == [
+    assert warnings(found) == [
         "left out: image_asset_pointer",
         "content of the unknown type 'poem' was read as text",
     ]
@@ -182,8 +182,8 @@ def test_an_archive_of_chatgpt_is_read_with_all_its_parts_and_says_what_it_leave
     found = entries(ChatGpt(), path)
 
     assert [one.draft["session"] for one in items(found)] == ["chatgpt:c1"] * 3 + ["chatgpt:c2"] * 3
-    assert noticed(found) == ["this file of the archive is not read"]
-    assert broken(entries(ChatGpt(), write_zip(tmp_path / "none.zip", {"a.txt": "x"}))) != []
+    assert warnings(found) == ["this file of the archive is not read"]
+    assert truncated(entries(ChatGpt(), write_zip(tmp_path / "none.zip", {"a.txt": "x"}))) != []
 
 
 def test_a_bomb_in_an_archive_is_not_unpacked_and_what_stands_before_it_is_read(tmp_path, monkeypatch):
@@ -198,9 +198,9 @@ def test_a_bomb_in_an_archive_is_not_unpacked_and_what_stands_before_it_is_read(
     found = entries(ChatGpt(), path)
 
     assert len(items(found)) == 3
-    assert "looks like a bomb; the most is 200." in broken(found)[0]
-    monkeypatch.setattr(reading, "MOST_UNPACKED", 1000)
-    assert "with all before it; the most is 1,000" in broken(entries(ChatGpt(), path))[0]
+    assert "looks like a zip bomb; the limit is 200." in truncated(found)[0]
+    monkeypatch.setattr(streams, "MAX_UNPACKED_BYTES", 1000)
+    assert "bytes or more; the limit is 1,000" in truncated(entries(ChatGpt(), path))[0]
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path):
@@ -266,7 +266,7 @@ def test_blocks_of_claude_that_nobody_said_are_passed_over_one_by_one(tmp_path):
 
     assert texts(found) == ["I looked it up.\n\nIn June."]
     assert reasons(found) == [
-        "thinking", "a call of a tool", "what a tool answered", "a block of the unknown type 'hologram'",
+        "thinking", "a tool call", "a tool result", "a block of the unknown type 'hologram'",
     ]  # fmt: skip
 
 
@@ -276,9 +276,9 @@ def test_old_messages_of_claude_without_blocks_and_attachments_are_read_lenientl
     found = claude(tmp_path, claude_conversation(old, {"sender": "bot"}, "x", claude_message("b", "assistant", " ")))
 
     assert texts(found) == ["Hello"]
-    assert noticed(found) == ["left out: the attachment 'plan.pdf'"]
+    assert warnings(found) == ["left out: the attachment 'plan.pdf'"]
     assert reasons(found) == [
-        "a message of the unknown sender 'bot'", "a message that is not an object", "it has no text",
+        "a message of the unknown sender 'bot'", "a message that is not an object", "no text",
     ]  # fmt: skip
     assert items(found)[0].draft["occurred"] == datetime(2026, 5, 28, 20, 0, tzinfo=UTC)
 
@@ -309,7 +309,7 @@ def test_what_was_pasted_into_a_message_of_claude_is_a_memory_before_it(tmp_path
     ]
     assert len({item.draft["occurred"] for item in items(found)}) == 1  # one without a time came with the one before
     assert len({item.key for item in items(found)}) == 4
-    assert (reasons(found), noticed(found)) == ([], ["left out: the attachment 'a.jpg'"])
+    assert (reasons(found), warnings(found)) == ([], ["left out: the attachment 'a.jpg'"])
 
 
 def test_an_unpacked_export_is_read_from_its_folder(tmp_path):
@@ -346,19 +346,19 @@ def test_a_transcript_of_claude_code_is_a_session_in_the_project_it_began_in(tmp
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (code_line("1", "user", [{"type": "tool_result", "content": "x" * 9999}]), "what a tool answered"),
+        (code_line("1", "user", [{"type": "tool_result", "content": "x" * 9999}]), "a tool result"),
         (code_line("1", "assistant", [{"type": "thinking", "thinking": "hm"}]), "thinking"),
-        (code_line("1", "user", "go on", isSidechain=True), "the work of an agent on the side"),
+        (code_line("1", "user", "go on", isSidechain=True), "the work of a subagent"),
         (code_line("1", "user", "Caveat: …", isMeta=True), "written by the program itself"),
         (code_line("1", "user", "<command-name>/clear</command-name>"), "a command of the program"),
-        (code_line("1", "user", "<system-reminder>be good</system-reminder>"), "it has no text"),
-        (code_line("1", "assistant", "API Error", isApiErrorMessage=True), "a failure of the service"),
+        (code_line("1", "user", "<system-reminder>be good</system-reminder>"), "no text"),
+        (code_line("1", "assistant", "API Error", isApiErrorMessage=True), "an error of the service"),
         (code_line("1", "file-history-snapshot", ""), "a line of the type 'file-history-snapshot'"),
         (code_line("", "user", "no id"), "a message without a session or an id"),
-        ("not JSON", "this is not JSON (Expecting value)"),
+        ("not JSON", "it is not JSON (Expecting value)"),
         ("[" * 100_000, "it is nested too deeply"),
         ("[1]", "a JSON object was expected, not list"),
-        ('{"type": "user", "message": 3, "uuid": "1", "sessionId": "s"}', "it has no text"),
+        ('{"type": "user", "message": 3, "uuid": "1", "sessionId": "s"}', "no text"),
     ],
 )
 def test_noise_of_claude_code_is_passed_over_with_its_reason(tmp_path, line, reason):
@@ -381,7 +381,7 @@ def test_a_folder_of_transcripts_is_read_whole_and_a_cut_off_line_is_told(tmp_pa
 
     assert ClaudeCode().recognises(tmp_path)
     assert texts(found) == ["one", "two"]
-    assert broken(found) == ["the last line is cut off: this is not JSON (Unterminated string starting at)"]
+    assert truncated(found) == ["the last line is incomplete: it is not JSON (Unterminated string starting at)"]
 
 
 @pytest.mark.parametrize(
@@ -403,4 +403,4 @@ def test_a_file_of_a_folder_that_cannot_be_read_does_not_keep_the_others_from_it
     found = entries(format, tmp_path)
 
     assert texts(found) == ["Good morning."]
-    assert "Permission denied" in broken(found)[0]
+    assert "Permission denied" in truncated(found)[0]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retentive.transfer.formats import json_stream
-from retentive.transfer.formats.json_stream import Cut, Element, Ignored, elements, shape_of
+from retentive.transfer.formats.json_stream import Element, IgnoredKey, InvalidJson, detect_shape, read_elements
 from tests.transfer.formats.samples import as_file
 
 VALUES = st.recursive(
@@ -24,8 +24,8 @@ VALUES = st.recursive(
 )
 
 
-def read(data: bytes | str, *lists: str) -> list[Element | Ignored | Cut]:
-    return list(elements(as_file(data if isinstance(data, bytes) else data.encode()), lists=lists))
+def read(data: bytes | str, *lists: str) -> list[Element | IgnoredKey | InvalidJson]:
+    return list(read_elements(as_file(data if isinstance(data, bytes) else data.encode()), lists=lists))
 
 
 @given(st.lists(VALUES, max_size=5))
@@ -40,8 +40,8 @@ def test_an_object_gives_its_lists_and_names_what_stands_beside_them():
     assert read('{"a": {"b": 1}, "results": [{"x": 1}, 2], "links": []}', "results") == [
         Element(1, {"x": 1}),
         Element(2, 2),
-        Ignored("a"),
-        Ignored("links"),
+        IgnoredKey("a"),
+        IgnoredKey("links"),
     ]
 
 
@@ -53,9 +53,9 @@ def test_an_object_without_a_list_is_the_only_element():
 def test_what_stands_before_a_break_is_given_and_the_break_is_told(data):
     *before, cut = read(data)
 
-    assert isinstance(cut, Cut)
+    assert isinstance(cut, InvalidJson)
     assert before in ([], [Element(1, {"a": 1})])
-    assert "not JSON, or only the beginning of it" in cut.reason
+    assert "invalid or incomplete JSON" in cut.reason
     assert "b'" not in cut.reason
 
 
@@ -65,7 +65,7 @@ def test_a_document_cut_off_anywhere_gives_the_elements_that_are_complete():
     for end in range(len(whole)):
         *found, cut = read(whole[:end])
         complete = sum(whole[:end].count(f'"at": {at}') and f'{"x" * at}"}}' in whole[:end] for at in range(5))
-        assert isinstance(cut, Cut)
+        assert isinstance(cut, InvalidJson)
         assert len(found) <= complete
         assert [element.value["at"] for element in found] == list(range(len(found)))
 
@@ -78,11 +78,11 @@ def test_an_element_that_is_too_deep_is_passed_over_and_the_next_is_read():
 
 
 def test_a_document_that_is_only_deep_ends_with_its_reason():
-    assert [type(one) for one in read("[" * 200_000)] == [Cut]
+    assert [type(one) for one in read("[" * 200_000)] == [InvalidJson]
 
 
 def test_an_element_of_too_many_parts_is_passed_over_without_being_held(monkeypatch):
-    monkeypatch.setattr(json_stream, "MOST_PARTS", 1000)
+    monkeypatch.setattr(json_stream, "MAX_NODES", 1000)
     data = b'[{"a": [' + b"[]," * 300_000 + b'1]}, {"b": 1}]'
 
     tracemalloc.start()
@@ -95,7 +95,7 @@ def test_an_element_of_too_many_parts_is_passed_over_without_being_held(monkeypa
 
 
 def test_a_value_too_long_for_memory_ends_the_reading_with_its_reason(monkeypatch):
-    monkeypatch.setattr(json_stream, "LONGEST_VALUE", 1 << 20)
+    monkeypatch.setattr(json_stream, "MAX_VALUE_BYTES", 1 << 20)
 
     class Endless:
         """A string without an end, of which nobody should ask for more than a little."""
@@ -108,10 +108,10 @@ def test_a_value_too_long_for_memory_ends_the_reading_with_its_reason(monkeypatc
 
     source = Endless()
 
-    first, cut = elements(source)
+    first, cut = read_elements(source)
 
     assert first == Element(1, {"a": 1})
-    assert cut == Cut("a single value is longer than 1,048,576 bytes")
+    assert cut == InvalidJson("a single value is longer than 1,048,576 bytes")
     assert source.given < 3 << 20
 
 
@@ -120,7 +120,7 @@ def test_a_number_out_of_any_range_ends_the_reading_and_not_the_process(number):
     first, cut = read(f"[{2**53}, {number}, 3]")
 
     assert first == Element(1, 2**53)
-    assert isinstance(cut, Cut)
+    assert isinstance(cut, InvalidJson)
     assert "overflow" in cut.reason
 
 
@@ -135,6 +135,6 @@ def test_a_number_out_of_any_range_ends_the_reading_and_not_the_process(number):
     ],
 )
 def test_the_shape_of_a_document_is_told_by_its_beginning(data, outer, inner, name):
-    shape = shape_of(as_file(data.encode()))
+    shape = detect_shape(as_file(data.encode()))
 
     assert (shape.outer, shape.inner, shape.name) == (set(outer.split()), set(inner), name)

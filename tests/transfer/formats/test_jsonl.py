@@ -9,10 +9,10 @@ import pytest
 
 from retentive.errors import Invalid
 from retentive.models import Judgement
-from retentive.transfer.formats import Judged, Setting, Stored
-from retentive.transfer.formats.jsonl import Jsonl, end_line, header_line, judgement_line, kept_line, memory_line
+from retentive.transfer.formats.base import JudgementEntry, SettingEntry, StoredMemory
+from retentive.transfer.formats.jsonl import Jsonl, end_line, header_line, judgement_line, memory_line, setting_line
 from tests.stores.build import MODEL, NOW, memory, rows, vector
-from tests.transfer.formats.samples import broken, entries, items, noticed, reasons, texts, write_lines
+from tests.transfer.formats.samples import entries, items, reasons, texts, truncated, warnings, write_lines
 
 HEADER = header_line(profile=None, model=MODEL, vectors=True, at=NOW)
 A = memory(1, "Der Schlüssel \u2028 liegt 🔑", speaker="Ana", session="s", position=4, metadata={"a": [1, {"b": None}]})
@@ -22,7 +22,7 @@ LINES = [
     memory_line(A, rows(vector(1), vector(2))),
     memory_line(memory(2), None),
     judgement_line(SAID),
-    kept_line("tuning", '{"rrf_k": 7}'),
+    setting_line("tuning", '{"rrf_k": 7}'),
     end_line({"memories": 2, "judgements": 1, "kept": 1}),
 ]
 
@@ -42,14 +42,14 @@ def read(tmp_path, lines):
 def test_what_is_written_is_read_back(tmp_path):
     one, two, said, kept = read(tmp_path, LINES)
 
-    assert isinstance(one, Stored)
+    assert isinstance(one, StoredMemory)
     assert one.memory == A._replace(content_hash=one.memory.content_hash)
     assert one.model == MODEL
     assert np.array_equal(one.vectors, rows(vector(1), vector(2)).astype(np.float16).astype(np.float32))
     assert (two.memory.text, two.vectors) == ("note number2", None)
-    assert isinstance(said, Judged)
+    assert isinstance(said, JudgementEntry)
     assert said.judgement == SAID
-    assert isinstance(kept, Setting)
+    assert isinstance(kept, SettingEntry)
     assert (kept.name, kept.value) == ("tuning", '{"rrf_k": 7}')
 
 
@@ -62,16 +62,16 @@ def test_a_file_cut_off_anywhere_gives_what_is_whole_and_says_that_it_is_cut_off
         path.write_bytes(data[:end])
         found = entries(Jsonl(), path)
         assert len(texts(found)) == min(2, max(0, data[: end + 1].count(b"\n") - 1))
-        assert broken(found), end
+        assert truncated(found), end
 
 
 def test_missing_lines_are_told_by_the_end(tmp_path):
     found = read(tmp_path, [LINES[0], LINES[2], LINES[5]])
 
-    assert broken(found) == [
-        "2 memories were written, 1 are here: lines are missing",
-        "1 judgements were written, 0 are here: lines are missing",
-        "1 kept were written, 0 are here: lines are missing",
+    assert truncated(found) == [
+        "2 memories were written, 1 were read: lines are missing",
+        "1 judgements were written, 0 were read: lines are missing",
+        "1 kept were written, 0 were read: lines are missing",
     ]
 
 
@@ -81,11 +81,11 @@ def test_missing_lines_are_told_by_the_end(tmp_path):
         ("{", "not JSON"),
         ("7", "a JSON object was expected"),
         ({"prophecy": {}}, "a line of the unknown kind 'prophecy'"),
-        ({"memory": 3}, "not as this version writes it"),
-        *(({"memory": without(name)}, f"not as this version writes it (KeyError('{name}')") for name in NEEDED),
+        ({"memory": 3}, "not a valid line of this version"),
+        *(({"memory": without(name)}, f"not a valid line of this version (KeyError('{name}')") for name in NEEDED),
         ({"memory": {**WHOLE, "id": "1"}}, "id: '1' is not a UUID"),
         ({"memory": {**WHOLE, "text": ""}}, "text: a memory needs some text"),
-        ({"memory": {**WHOLE, "halo": 1}}, "there is no field 'halo'"),
+        ({"memory": {**WHOLE, "halo": 1}}, "unknown field 'halo'"),
         ({"memory": {**WHOLE, "access_count": -1}}, "access_count"),
         ({"memory": {**WHOLE, "created": "soon"}}, "created: 'soon' is not a time"),
         ({**LINES[1], "vectors": "AAAA"}, "vectors: not rows of 16 numbers"),
@@ -94,7 +94,7 @@ def test_missing_lines_are_told_by_the_end(tmp_path):
         (memory_line(A, rows(vector(1) * 0)), "vectors: some are not of length 1"),
         ({**LINES[1], "vectors": ""}, "vectors: some numbers are not finite, or there are none"),
         ({"judgement": {**LINES[3]["judgement"], "relevance": 9}}, "relevance"),
-        ({"judgement": {"query": "x"}}, "not as this version writes it"),
+        ({"judgement": {"query": "x"}}, "not a valid line of this version"),
     ],
 )
 def test_a_wrong_line_is_passed_over_with_its_reason(tmp_path, line, says):
@@ -107,12 +107,12 @@ def test_a_wrong_line_is_passed_over_with_its_reason(tmp_path, line, says):
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        ({"retentive": "memories", "version": 2}, "a newer Retentive wrote"),
-        ({"retentive": "dreams", "version": 1}, "not a file of memories"),
-        ({**HEADER, "model": {"name": "x"}}, "model is not one"),
-        ({**HEADER, "model": {**MODEL.to_dict(), "name": {"a": 1}}}, "model is not one"),
-        ({**HEADER, "model": {**MODEL.to_dict(), "fingerprint": "\ud83d"}}, "model is not one"),
-        ({**HEADER, "model": {**MODEL.to_dict(), "dimension": "16"}}, "model is not one"),
+        ({"retentive": "memories", "version": 2}, "of a newer Retentive"),
+        ({"retentive": "dreams", "version": 1}, "not an export of memories"),
+        ({**HEADER, "model": {"name": "x"}}, "model in the header is not valid"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "name": {"a": 1}}}, "model in the header is not valid"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "fingerprint": "\ud83d"}}, "model in the header is not valid"),
+        ({**HEADER, "model": {**MODEL.to_dict(), "dimension": "16"}}, "model in the header is not valid"),
     ],
 )
 def test_a_header_that_cannot_be_read_is_an_error(tmp_path, header, says):
@@ -125,18 +125,22 @@ def test_files_put_one_behind_the_other_are_read_each_by_its_own_header(tmp_path
     end = end_line({"memories": 1, "judgements": 0, "kept": 0})
     found = read(tmp_path, [*LINES, {**HEADER, "model": other}, LINES[1], end])
 
-    assert [entry.model.fingerprint for entry in found if isinstance(entry, Stored) and entry.vectors is not None] == [
+    assert [
+        entry.model.fingerprint for entry in found if isinstance(entry, StoredMemory) and entry.vectors is not None
+    ] == [
         MODEL.fingerprint,
         "another",
     ]
-    assert reasons(found) == broken(found) == []
+    assert reasons(found) == truncated(found) == []
 
 
 def test_a_header_behind_others_that_cannot_be_read_is_where_the_file_breaks_off(tmp_path):
     found = read(tmp_path, [*LINES[:2], {**HEADER, "version": 2}, LINES[2]])
 
-    assert [entry.memory.id for entry in found if isinstance(entry, Stored)] == [A.id]
-    assert [says in told for says, told in zip(("no end", "newer Retentive"), broken(found), strict=True)] == [True] * 2
+    assert [entry.memory.id for entry in found if isinstance(entry, StoredMemory)] == [A.id]
+    incomplete, newer = truncated(found)
+    assert "no last line" in incomplete
+    assert "newer Retentive" in newer
 
 
 def test_lines_without_a_header_are_read_as_they_are_remembered(tmp_path):
@@ -146,7 +150,7 @@ def test_lines_without_a_header_are_read_as_they_are_remembered(tmp_path):
 
     assert [item.draft for item in items(found)] == [{"text": "a", "speaker": "Ana"}, {"text": "b"}]
     assert items(found)[1].key == "7"
-    assert reasons(found) == ["there is no field 'halo'"]
+    assert reasons(found) == ["unknown field 'halo'"]
 
 
 def test_other_encodings_are_read_and_wrong_bytes_are_said(tmp_path):
@@ -159,4 +163,17 @@ def test_other_encodings_are_read_and_wrong_bytes_are_said(tmp_path):
     path.write_bytes(line.encode("latin-1"))
     found = entries(Jsonl(), path)
     assert texts(found) == ["Gr\ufffd\ufffde"]
-    assert noticed(found) == ["some bytes are not UTF-8; they were replaced"]
+    assert warnings(found) == ["invalid UTF-8 was replaced"]
+
+
+def test_a_file_written_before_the_project_was_renamed_is_read(tmp_path):
+    header = {("recollect" if name == "retentive" else name): value for name, value in HEADER.items()}
+    judged = {("question" if name == "query" else name): value for name, value in LINES[3]["judgement"].items()}
+
+    found = read(tmp_path, [header, *LINES[1:3], {"judgement": judged}, *LINES[4:]])
+
+    assert texts(found) == texts(read(tmp_path, LINES))
+    assert [entry.judgement for entry in found if isinstance(entry, JudgementEntry)] == [SAID]
+    assert truncated(found) == reasons(found) == []
+    path = write_lines(tmp_path / "before.jsonl", [header])
+    assert Jsonl().recognises(path)

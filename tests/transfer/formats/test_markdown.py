@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from retentive.pipeline.remember import Draft, to_memory
-from retentive.transfer.formats import Item, Skipped
-from retentive.transfer.formats.front_matter import date_in_name, read_front_matter
-from retentive.transfer.formats.markdown import MarkdownFolder
+from retentive.transfer.formats.base import Item, Skipped
+from retentive.transfer.formats.markdown import MarkdownFolder, date_in_name, read_front_matter
 from retentive.transfer.formats.text_files import MAX_BYTES, Unreadable, read_bytes
-from tests.transfer.formats.samples import noticed
+from tests.transfer.formats.samples import warnings
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -164,7 +163,7 @@ def test_text_that_is_not_utf_8_is_read_as_windows_1252_and_that_is_said(folder)
     write(folder, "a.md", "first line\nFuß – x".encode("cp1252"))
 
     assert texts(folder) == ["first line\nFuß – x"]
-    assert "line 2 is not UTF-8" in noticed(MarkdownFolder().read(folder))[0]
+    assert "line 2 is not UTF-8" in warnings(MarkdownFolder().read(folder))[0]
 
 
 @pytest.mark.parametrize(
@@ -217,9 +216,9 @@ def test_a_folder_that_becomes_a_link_between_looking_and_reading_does_not_lead_
     (folder / "sub").rename(folder / "was")
     (folder / "sub").symlink_to(tmp_path / "outside")
 
-    with pytest.raises(Unreadable, match="leads out"):
+    with pytest.raises(Unreadable, match="outside of the folder"):
         read_bytes(folder, "sub/secret.md")
-    with pytest.raises(Unreadable, match="leads out"):
+    with pytest.raises(Unreadable, match="outside of the folder"):
         read_bytes(folder, "../outside/secret.md")
 
 
@@ -227,7 +226,7 @@ def test_pipes_and_folders_in_the_place_of_files_are_not_waited_for(folder):
     os.mkfifo(folder / "pipe.md")
     (folder / "folder.md").mkdir()
 
-    assert skipped(folder) == {"pipe.md": "it is not an ordinary file"}
+    assert skipped(folder) == {"pipe.md": "it is not a regular file"}
     with pytest.raises(Unreadable):
         read_bytes(folder, "folder.md")
     with pytest.raises(Unreadable):
@@ -243,7 +242,7 @@ def test_names_that_are_not_text_and_paths_that_are_too_long_are_said(folder):
 
     assert len(texts(folder)) == 1
     assert sorted(reason.partition(";")[0] for reason in reasons.values()) == [
-        "its name is not text that can be stored",
+        "its name is not valid text and cannot be stored",
         "its path has more than 450 characters",
     ]
 

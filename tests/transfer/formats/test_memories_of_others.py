@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retentive.transfer.formats import Judged
-from retentive.transfer.formats.beir_set import BeirSet
+from retentive.transfer.formats.base import JudgementEntry
+from retentive.transfer.formats.beir import Beir
 from retentive.transfer.formats.mem0 import Mem0
 from retentive.transfer.formats.memini import Memini
 from retentive.transfer.formats.openclaw import OpenClaw
 from tests.evaluation.build import MEMORY_LINES, write_set
-from tests.transfer.formats.samples import broken, entries, items, noticed, reasons, texts, write_json
+from tests.transfer.formats.samples import entries, items, reasons, texts, truncated, warnings, write_json
 
 FACT = {
     "id": "f1", "memory": "Sam prefers morning meetings", "user_id": "sam", "run_id": "r1", "hash": "…",
@@ -50,10 +50,10 @@ def test_what_mem0_is_not_known_to_write_is_said(tmp_path):
     found = entries(Mem0(), write_json(tmp_path / "a.json", {"results": [odd, {"id": "1"}, 7], "relations": [1]}))
 
     assert [item.draft["kind"] for item in items(found)] == ["episodic"]
-    assert noticed(found) == [
-        "not understood and left out: mood", "its time cannot be understood", "'relations' is not read",
+    assert warnings(found) == [
+        "unknown fields left out: mood", "no valid time", "'relations' is not read",
     ]  # fmt: skip
-    assert reasons(found) == ["it has no 'memory', which is its text", "a JSON object was expected, not int"]
+    assert reasons(found) == ["no text: 'memory' is missing", "a JSON object was expected, not int"]
 
 
 @pytest.mark.parametrize("wrap", [lambda it: [it], lambda it: {"memories": [it], "links": [{"src": "a"}]}])
@@ -80,10 +80,10 @@ def test_what_memini_is_not_known_to_write_is_said(tmp_path):
     found = entries(Memini(), write_json(tmp_path / "a.json", {"memories": [odd, {}], "links": []}))
 
     assert [item.draft["project"] for item in items(found)] == ["3"]
-    assert noticed(found) == [
-        "not understood and left out: colour", "the unknown tier 'dream' was read as episodic", "'links' is not read",
+    assert warnings(found) == [
+        "unknown fields left out: colour", "the unknown tier 'dream' was read as episodic", "'links' is not read",
     ]  # fmt: skip
-    assert reasons(found) == ["it has no 'content', which is its text"]
+    assert reasons(found) == ["no text: 'content' is missing"]
 
 
 def test_a_workspace_of_openclaw_has_evergreen_memories_and_days(tmp_path):
@@ -109,7 +109,7 @@ def test_a_workspace_of_openclaw_has_evergreen_memories_and_days(tmp_path):
     assert "evergreen" not in evening
     assert by_file["memory/2026-05-09-reset.md"]["occurred"] == datetime(2026, 5, 9, tzinfo=UTC)
     assert by_file["memory/projects/boat.md"]["evergreen"] is True
-    assert reasons(found) == ["it is not a memory of OpenClaw"]
+    assert reasons(found) == ["not a memory file of OpenClaw"]
 
 
 def test_notes_of_a_day_in_two_folders_of_openclaw_are_two_sessions(tmp_path):
@@ -125,11 +125,11 @@ def test_notes_of_a_day_in_two_folders_of_openclaw_are_two_sessions(tmp_path):
 def test_a_judged_set_gives_its_documents_and_what_was_said_of_them(tmp_path):
     folder = write_set(tmp_path / "set")
 
-    found = entries(BeirSet(), folder)
+    found = entries(Beir(), folder)
 
-    assert BeirSet().recognises(folder)
+    assert Beir().recognises(folder)
     assert [item.key for item in items(found)] == [line["_id"] for line in MEMORY_LINES]
-    judged = [entry for entry in found if isinstance(entry, Judged)]
+    judged = [entry for entry in found if isinstance(entry, JudgementEntry)]
     assert judged
     assert all(one.item is not None and one.judgement.query for one in judged)
 
@@ -138,8 +138,8 @@ def test_wrong_lines_of_a_judged_set_are_passed_over_and_said(tmp_path):
     corpus = [MEMORY_LINES[0], "{", {"_id": "x"}, {"text": "no id"}, MEMORY_LINES[1]]
     folder = write_set(tmp_path / "set", corpus=corpus, qrels="q1\ta1\t2\nq1\tgone\t1\nnobody\ta1\t1\nq1\ta1\n")
 
-    found = entries(BeirSet(), folder)
+    found = entries(Beir(), folder)
 
     assert len(texts(found)) == 2
     assert len(reasons(found)) == 5
-    assert "expected query-id, corpus-id and score" in broken(found)[0]
+    assert "expected query-id, corpus-id and score" in truncated(found)[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 from retentive.engine import Engine
 from retentive.models import Memory
-from retentive.transfer.watching import Change, FolderSync, open_notes
+from retentive.transfer.watching import FileChange, FolderSync, open_folder_state
 
 
 def write(folder: Path, path: str, text: str | bytes = "Some words.") -> Path:
@@ -18,16 +18,16 @@ def write(folder: Path, path: str, text: str | bytes = "Some words.") -> Path:
 
 
 def syncing(engine: Engine, folder: Path, *, project: str | None = None, **options: Any) -> FolderSync:
-    notes = open_notes(engine.notes, folder.resolve(), profile=engine.settings.profile, project=project)
-    return FolderSync(engine, notes, folder.resolve(), **options)
+    state = open_folder_state(engine.store, folder.resolve(), profile=engine.settings.profile, project=project)
+    return FolderSync(engine, state, folder.resolve(), **options)
 
 
-def sync(engine: Engine, folder: Path, **options: Any) -> list[Change]:
+def sync(engine: Engine, folder: Path, **options: Any) -> list[FileChange]:
     """One look by somebody who has just come, as after a restart."""
     return list(syncing(engine, folder, **options).sync())
 
 
-def told(changes: list[Change]) -> list[tuple[str, str]]:
+def told(changes: list[FileChange]) -> list[tuple[str, str]]:
     return [(change.change, change.file) for change in changes]
 
 

@@ -11,17 +11,19 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Conflict, MissingExtra
-from retentive.transfer.watching import Change, Stop, alone, keep_in_step
-from retentive.transfer.watching.loop import _interesting
+from retentive.transfer.watching import FileChange, StopFlag, folder_lock, watch_folder
+from retentive.transfer.watching.loop import _is_relevant
 from tests.surfaces.service import until
 from tests.transfer.watching.build import memories, syncing, write
 
 
 @contextmanager
-def followed(engine: Engine, folder: Path) -> Iterator[list[Change]]:
-    stop, told = Stop(), list[Change]()
+def followed(engine: Engine, folder: Path) -> Iterator[list[FileChange]]:
+    stop, told = StopFlag(), list[FileChange]()
     thread = threading.Thread(
-        target=keep_in_step, args=(syncing(engine, folder), engine), kwargs={"tell": told.append, "stop": stop}
+        target=watch_folder,
+        args=(syncing(engine, folder), engine.embeddings),
+        kwargs={"report": told.append, "stop": stop},
     )
     thread.start()
     try:
@@ -37,7 +39,7 @@ def test_without_events_it_looks_every_few_seconds_instead(open_engine, tmp_path
         yield
 
     monkeypatch.setattr("watchfiles.watch", no_events)
-    monkeypatch.setattr("retentive.transfer.watching.loop.WITHOUT_EVENTS", 0.05)
+    monkeypatch.setattr("retentive.transfer.watching.loop.SYNC_INTERVAL_WITHOUT_EVENTS", 0.05)
     engine = open_engine()
     write(tmp_path, "notes/a.md", "first")
 
@@ -48,7 +50,7 @@ def test_without_events_it_looks_every_few_seconds_instead(open_engine, tmp_path
 
     assert set(memories(engine)) == {"a.md#L1-L1", "b.md#L1-L1"}
     assert [change.reason for change in told if change.change == "waiting"] == [
-        "no events (no more inotify watches): looking every 0.05 seconds instead"
+        "no file system events (no more inotify watches): syncing every 0.05 seconds"
     ]
 
 
@@ -57,7 +59,7 @@ def test_it_wakes_for_notes_folders_and_what_is_gone_but_not_for_its_own_store_o
         write(tmp_path, path)
 
     def wakes(path: str) -> bool:
-        return _interesting(tmp_path, str(tmp_path / path))
+        return _is_relevant(tmp_path, str(tmp_path / path))
 
     assert [path for path in ("a.md", "v1.2", "v1.2/b.TXT", "gone", "gone.dir", "") if not wakes(path)] == []
     assert [path for path in ("store.db", "store.db-wal", ".git", ".git/x.md", ".a.md.swp") if wakes(path)] == []
@@ -68,17 +70,20 @@ def test_without_its_package_it_says_what_to_install(open_engine, tmp_path, monk
     engine = open_engine()
 
     with pytest.raises(MissingExtra, match=r"retentive\[watch\]"):
-        keep_in_step(syncing(engine, tmp_path), engine, tell=print, stop=Stop())
+        watch_folder(syncing(engine, tmp_path), engine.embeddings, report=print, stop=StopFlag())
 
 
 def test_a_folder_is_held_for_one_store_at_a_time_and_nothing_is_left_behind(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with alone("a.db", tmp_path):
-        with pytest.raises(Conflict, match="watched already"), alone(str(Path("a.db").resolve()), tmp_path):
+    with folder_lock("a.db", tmp_path):
+        with (
+            pytest.raises(Conflict, match="another process watches"),
+            folder_lock(str(Path("a.db").resolve()), tmp_path),
+        ):
             pass
-        with alone("b.db", tmp_path), alone("a.db", tmp_path / "sub"):
+        with folder_lock("b.db", tmp_path), folder_lock("a.db", tmp_path / "sub"):
             pass
-    with alone("a.db", tmp_path):
+    with folder_lock("a.db", tmp_path):
         pass
 
     assert list((tmp_path / "cache/retentive/watch").iterdir()) == []

@@ -13,7 +13,7 @@ from retentive.errors import Conflict, Unavailable
 from retentive.settings import Settings
 from retentive.stores import open_store
 from retentive.transfer.formats import passages
-from retentive.transfer.watching.sync import CAREFUL_ABOVE
+from retentive.transfer.watching.sync import MIN_FILES_TO_HOLD
 from tests.transfer.watching.build import ids, memories, sync, syncing, told, write
 
 TWO = "# House\n\nBuilt 1932.\n\n# Garden\n\nPears.\n"
@@ -245,7 +245,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(engine, folder):
     write(folder, "b.md")
     write(folder, "c.md", "third")
     sync(engine, folder)
-    before = memories(engine), engine.notes.list_values("watch/")
+    before = memories(engine), engine.store.list_values("watch/")
     (folder / "a.md").rename(folder / "z.md")
     (folder / "b.md").unlink()
     write(folder, "c.md", "other")
@@ -254,7 +254,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(engine, folder):
     changes = sync(engine, folder, dry_run=True)
 
     assert told(changes) == [("changed", "c.md"), ("added", "d.md"), ("moved", "z.md"), ("forgotten", "b.md")]
-    assert (memories(engine), engine.notes.list_values("watch/")) == before
+    assert (memories(engine), engine.store.list_values("watch/")) == before
     assert told(sync(engine, folder)) == told(changes)
 
 
@@ -318,25 +318,25 @@ def test_links_lead_nowhere_and_a_file_that_becomes_one_is_forgotten(engine, fol
 
 
 def test_when_most_of_many_files_are_gone_they_stay_remembered_until_somebody_is_sure(engine, folder):
-    for number in range(CAREFUL_ABOVE + 2):
+    for number in range(MIN_FILES_TO_HOLD + 2):
         write(folder, f"{number:02}.md", f"note {number}")
     sync(engine, folder)
-    for number in range(CAREFUL_ABOVE):
+    for number in range(MIN_FILES_TO_HOLD):
         (folder / f"{number:02}.md").unlink()
     write(folder, "new.md", "a new note")
 
     watcher = syncing(engine, folder)
     assert told(list(watcher.sync())) == [("held", ""), ("added", "new.md")]
     assert list(watcher.sync()) == []
-    assert watcher.held == CAREFUL_ABOVE
-    assert len(memories(engine)) == CAREFUL_ABOVE + 3
+    assert watcher.held == MIN_FILES_TO_HOLD
+    assert len(memories(engine)) == MIN_FILES_TO_HOLD + 3
 
-    assert len(sync(engine, folder, sure=True)) == CAREFUL_ABOVE
+    assert len(sync(engine, folder, force=True)) == MIN_FILES_TO_HOLD
     assert len(memories(engine)) == 3
 
 
 def test_a_folder_of_many_files_may_be_reordered_without_being_sure(engine, folder):
-    for number in range(CAREFUL_ABOVE + 2):
+    for number in range(MIN_FILES_TO_HOLD + 2):
         write(folder, f"old/{number:02}.md", f"note {number}")
     sync(engine, folder)
     before = set(ids(engine).values())
@@ -353,7 +353,7 @@ def test_a_folder_that_is_not_there_keeps_everything(engine, folder):
     sync(engine, folder)
     folder.rename(folder.with_name("elsewhere"))
 
-    with pytest.raises(Unavailable, match="stays remembered"):
+    with pytest.raises(Unavailable, match="its memories are kept"):
         sync(engine, folder)
     assert len(memories(engine)) == 1
 
@@ -400,7 +400,7 @@ def test_a_folder_that_is_let_go_leaves_nothing_behind(engine, folder):
 
     assert syncing(engine, folder).forget_all() == 2
     assert memories(engine) == {}
-    assert engine.notes.list_values("watch/") == {}
+    assert engine.store.list_values("watch/") == {}
 
 
 def test_each_profile_follows_a_folder_for_itself(tmp_path, folder):
@@ -450,7 +450,7 @@ class Dying:
 
     def __getattr__(self, name):
         method = getattr(self._store, name)
-        if name not in ("add", "update", "remove", "keep"):
+        if name not in ("add", "update", "remove", "compare_and_set"):
             return method
 
         def write(*given, **named):
@@ -506,7 +506,7 @@ def test_killed_at_any_write_the_next_look_makes_it_whole_with_nothing_twice_and
         after = ids(engine)
         assert after["moved.md#L5-L7"] == before["a.md#L5-L7"]
         assert after["b.md#L5-L7"] == before["b.md#L1-L3"]
-        assert all(json.loads(note)["print"] for note in engine.notes.list_values("watch/file/").values())
+        assert all(json.loads(note)["print"] for note in engine.store.list_values("watch/file/").values())
         if died < at:
             break
     assert died > 8
@@ -534,7 +534,7 @@ def test_killed_at_any_write_while_files_change_names_the_next_look_makes_it_who
         sync(engine, folder)
 
         assert ids(engine) == {"a.md#L1-L1": before["b.md#L1-L1"], "b.md#L1-L1": before["a.md#L1-L1"]}
-        assert all(json.loads(note)["print"] for note in engine.notes.list_values("watch/file/").values())
+        assert all(json.loads(note)["print"] for note in engine.store.list_values("watch/file/").values())
         assert sync(engine, folder) == []
         if died < at:
             break
@@ -545,7 +545,7 @@ def test_passages_that_the_model_must_read_whole_are_cut_for_it(open_engine, mod
     engine = open_engine(model)
     write(folder, "a.md", "日本語の文章です。" * 150)
 
-    sync(engine, folder, fits=passages.fitting(engine.embedder()))
+    sync(engine, folder, fits=passages.passage_limit(engine.embeddings.embedder()))
 
     found = engine.list().memories
     assert len(found) > 1

@@ -1,15 +1,14 @@
-"""The playground: the page at / and its files, from the package itself.
+"""Serve the playground: the page at `/` and its scripts, styles and images at `/playground/…`, from the package.
 
-The page holds nothing of anybody and needs no token; what it asks of the service does. Its headers keep it to this
-service alone: no script, style or picture from elsewhere, none inside of the page, and nobody may frame it.
+The page contains no data and needs no token; the requests that it sends to the API do. The Content-Security-Policy
+allows scripts, styles and images of this service only, no inline scripts or styles, and no framing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import blake2b
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -17,8 +16,8 @@ from starlette.exceptions import HTTPException
 
 FOLDER = Path(str(files("retentive.server.http") / "playground"))
 
-# Named here, because a machine's own list of types may say anything, and a browser goes by what is said.
-TYPES = {
+# Defined here, because the media types that the operating system configures vary, and browsers enforce them.
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -33,44 +32,40 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-cache",  # kept, and asked for again each time: a new version is seen at once
+    "Cache-Control": "no-cache",  # browsers revalidate each file with its ETag, so an update is visible at once
 }
 
 
 def add_playground(app: FastAPI) -> None:
-    """Give the application its page."""
+    """Add the routes of the page and its files."""
     options: dict[str, Any] = {"methods": ["GET", "HEAD"], "include_in_schema": False}
 
     @app.api_route("/", **options)
     def playground(request: Request) -> Response:
-        return _file("index.html", request)
+        return _file_response("index.html", request)
 
     @app.api_route("/playground/{name:path}", **options)
     def playground_file(request: Request, name: str) -> Response:
-        return _file(name, request)
+        return _file_response(name, request)
 
 
-def _file(name: str, request: Request) -> Response:
-    # What is asked for is looked up among the files that there are, and never becomes a path.
-    path = _files().get(name)
+def _file_response(name: str, request: Request) -> Response:
+    # The name is looked up among the existing files and never joined to a path, so it cannot leave the folder.
+    path = _files_by_name().get(name)
     if path is None:
         raise HTTPException(404)
     content = path.read_bytes()
     headers = {**HEADERS, "ETag": f'"{blake2b(content, digest_size=16).hexdigest()}"'}
-    if headers["ETag"] in _known(request.headers):
+    cached = [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
+    if headers["ETag"] in cached:
         return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type=TYPES[path.suffix])
+    return Response(content, headers=headers, media_type=MEDIA_TYPES[path.suffix])
 
 
-def _files() -> dict[str, Path]:
-    """Every file of the page, by its name in an address."""
+def _files_by_name() -> dict[str, Path]:
+    """Return the files of the page and its sub-folders, by their name in the URL, such as `recall/view.js`."""
     return {
-        str(PurePosixPath(path.relative_to(FOLDER))): path
+        path.relative_to(FOLDER).as_posix(): path
         for path in FOLDER.rglob("*")
-        if path.suffix in TYPES and path.is_file()
+        if path.suffix in MEDIA_TYPES and path.is_file()
     }
-
-
-def _known(headers: Mapping[str, str]) -> list[str]:
-    """The versions that the browser has."""
-    return [tag.strip().removeprefix("W/") for tag in headers.get("if-none-match", "").split(",")]

@@ -44,7 +44,7 @@ class Connections:
                     self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
                     return
                 except apsw.BusyError:
-                    # The busy timeout does not apply here; without a retry, two processes that create a file at once fail.
+                    # The busy timeout does not apply here: two processes that create a file at once would fail.
                     if monotonic() > deadline:
                         raise
                 sleep(0.005)

@@ -26,19 +26,16 @@ _JOINS = """
     LEFT JOIN projects AS r ON r.id = m.project
     LEFT JOIN sessions AS s ON s.id = m.session
 """
-_BY_IDS = f"""
-    SELECT json_group_array(json_array({_COLUMNS}))
-    FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.id = wanted.value {_JOINS}
+_ROWS = """
+    SELECT json_group_array(json_array({columns}))
+    FROM carray(?) AS wanted CROSS JOIN memories AS m ON {column} = wanted.value {joins}
 """
-_BY_KEYS = _BY_IDS.replace("m.id = wanted.value", "m.key = wanted.value")
+_BY_IDS = _ROWS.format(columns=_COLUMNS, column="m.id", joins=_JOINS)
+_BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
 
 # With what a search needs besides: the terms, and the slots of the vectors.
-_INDEXED = f"""
-    SELECT json_group_array(json_array(
-      {_COLUMNS}, m.terms, (SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key)
-    ))
-    FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value {_JOINS}
-"""
+_SLOTS = "json((SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key))"
+_INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms, {_SLOTS}", column="m.key", joins=_JOINS)
 
 _LIST = """
     SELECT key FROM memories
@@ -114,7 +111,7 @@ def indexed_rows(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, 
     if not wanted:
         return {}
     rows = fetch_json(connection, _INDEXED, (apsw.carray(wanted),))
-    return {row[0]: IndexedRow(row[0], to_memory(row), row[18], json.loads(row[19])) for row in rows}
+    return {row[0]: IndexedRow(row[0], to_memory(row), row[18], row[19]) for row in rows}
 
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:

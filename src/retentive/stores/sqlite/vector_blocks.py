@@ -50,9 +50,7 @@ def add_vectors(
         return
     if any(vectors.ndim != 2 or vectors.shape[1] != dimension for _, _, vectors in entries):
         # A vector of another length would make every later search fail.
-        raise Invalid(
-            f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored"
-        )
+        raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
     vectors = np.concatenate([vectors for _, _, vectors in entries])
     owners = np.repeat([key for key, _, _ in entries], [len(vectors) for _, _, vectors in entries])
     first = _next_slots(connection, model, len(vectors))

@@ -1,7 +1,7 @@
-"""Nearest-neighbour search in memory: exact where the scope is small, sign codes with exact rescoring where it is large.
+"""Nearest-neighbour search in memory: exact in small scopes, sign codes with exact rescoring in large ones.
 
-The blocks of one model are held in memory, and the vectors that searches have read. Each search first checks whether any
-process has written since the last one, and reads only the blocks that changed.
+The blocks of one model are held in memory, and the vectors that searches have read. Each search first checks whether
+any process has written since the last one, and reads only the blocks that changed.
 """
 
 from __future__ import annotations

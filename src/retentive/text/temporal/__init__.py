@@ -1,8 +1,8 @@
-"""When a query asks about: "three weeks ago", "in May 2023", "last Saturday", as a stretch of time.
+"""Find the period that a query is about: "three weeks ago", "in May 2023", "last Saturday".
 
-English, by hand-made patterns; docs/decisions.md says why not by a library. A word that is also a verb or a name (may,
-march, june) is a month only in the company of a day, a year or a preposition. A time without a year is the latest that
-has begun, because memories lie in the past, and what lies ahead is no time to look for. Seasons are the northern ones.
+English only, by hand-made patterns; docs/decisions.md says why not by a library. A word that is also a verb or a name
+(may, march, june) is a month only next to a day, a year or a preposition. A time without a year is the latest one that
+has begun, because memories lie in the past. Seasons are those of the northern hemisphere.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from datetime import datetime, timedelta
 
 from retentive.models import Period
 from retentive.text.temporal import calendar, relative
-from retentive.text.temporal.interval import Found, Stretch, pattern
+from retentive.text.temporal.interval import Expression, Interval, pattern
 
 MAX_LENGTH = 20_000
-"""How much of a query is looked at."""
+"""The length of a query up to which times are searched for."""
 
 BLUR_BY_LENGTH, BLUR_BY_AGE = 0.5, 0.1
-"""How far around a stretch is still near it: a share of its length, and for "ago" also of how long ago it was."""
+"""The blur of an interval: a share of its length, and for "ago" also of how long ago it was."""
 
 _READERS = (*calendar.READERS, *relative.READERS)
 _CUES = calendar.CUES | relative.CUES
@@ -31,9 +31,9 @@ _TOLD = {"in", "on", "last", "this", "since", "before", "after", "until", "durin
 
 
 def period(query: str, *, now: datetime) -> Period | None:
-    """The stretch of past time that a query is about, the most specific if it names several; None if it names none.
+    """Return the past period that a query is about, the most specific if it names several; None if it names none.
 
-    Several of one kind ("from July to October") make one stretch from the first to the last.
+    Several of one kind ("from July to October") make one period from the first to the last.
     """
     text = query[:MAX_LENGTH]
     tokens = _TOKEN.findall(text.lower())
@@ -43,24 +43,24 @@ def period(query: str, *, now: datetime) -> Period | None:
     if not read:
         return None
     # Of "last Friday on 23 January 2022", both a day, the date is what counts.
-    finest = min((stretch.grain, stretch.ago) for _, stretch in read)
-    same = [(words, stretch) for words, stretch in read if (stretch.grain, stretch.ago) == finest]
+    finest = min((interval.grain, interval.ago) for _, interval in read)
+    same = [(words, interval) for words, interval in read if (interval.grain, interval.ago) == finest]
     words = list(dict.fromkeys(words for words, _ in same))
     return Period(
-        min(stretch.start for _, stretch in same),
-        max(stretch.end for _, stretch in same),
+        min(interval.start for _, interval in same),
+        max(interval.end for _, interval in same),
         words[0] if len(words) == 1 else f"{words[0]} … {words[-1]}",
-        max(_blur(stretch, now) for _, stretch in same),
+        max(_blur(interval, now) for _, interval in same),
     )
 
 
-def _blur(stretch: Stretch, now: datetime) -> timedelta:
-    back = max(now - stretch.end, timedelta(0)) if stretch.ago else timedelta(0)
-    return BLUR_BY_LENGTH * timedelta(days=stretch.grain) + BLUR_BY_AGE * back
+def _blur(interval: Interval, now: datetime) -> timedelta:
+    back = max(now - interval.end, timedelta(0)) if interval.ago else timedelta(0)
+    return BLUR_BY_LENGTH * timedelta(days=interval.grain) + BLUR_BY_AGE * back
 
 
-def _read(text: str, now: datetime) -> Iterator[tuple[str, Stretch]]:
-    """Every expression that means a time which has begun, with its words."""
+def _read(text: str, now: datetime) -> Iterator[tuple[str, Interval]]:
+    """Every expression of a time that has begun, with its words."""
     for expression, reader in _READERS:
         for match in expression.finditer(text):
             ahead = _LEAD.search(text[max(0, match.start() - _LEAD_LENGTH) : match.start()])
@@ -68,24 +68,28 @@ def _read(text: str, now: datetime) -> Iterator[tuple[str, Stretch]]:
             if lead in _NOT_THEN:
                 continue
             try:
-                stretch = reader(Found(match, lead, ahead is not None and ahead[2] is not None, now))
-                stretch = stretch and _bounded(stretch, lead, now)
+                interval = reader(Expression(match, lead, ahead is not None and ahead[2] is not None, now))
+                interval = interval and _bounded(interval, lead, now)
             except (ValueError, OverflowError):  # 31 June; 9,000 years ago
                 continue
-            if stretch and stretch.start <= now:
-                yield (ahead[0] if ahead and lead in _TOLD else "") + match[0], stretch
+            if interval and interval.start <= now:
+                yield (ahead[0] if ahead and lead in _TOLD else "") + match[0], interval
 
 
-def _bounded(stretch: Stretch, lead: str, now: datetime) -> Stretch | None:
-    """The stretch as the word before it bounds it.
+def _bounded(interval: Interval, lead: str, now: datetime) -> Interval | None:
+    """The interval as bounded by the word before it.
 
-    What happened shortly before or after a day is told around that day. Before a year is most of time: no stretch.
+    "Before" and "after" a day mean the week next to it. "Before" a longer interval is no period at all.
     """
     if lead == "since":
-        return stretch._replace(end=max(now, stretch.end))
+        return interval._replace(end=max(now, interval.end))
     if lead not in ("before", "until", "till", "after"):
-        return stretch
-    if stretch.ago or stretch.grain > 1:
+        return interval
+    if interval.ago or interval.grain > 1:
         return None
     week = timedelta(days=7)
-    return stretch._replace(end=stretch.end + week) if lead == "after" else stretch._replace(start=stretch.start - week)
+    return (
+        interval._replace(end=interval.end + week)
+        if lead == "after"
+        else interval._replace(start=interval.start - week)
+    )

@@ -1,15 +1,15 @@
-"""Times that the calendar names: 8 May, 2023-05-08, in May, last summer, in 2023."""
+"""Calendar expressions: 8 May, 2023-05-08, in May, last summer, in 2023."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
 
-from retentive.text.temporal.interval import DAY, DAYS, Found, Reader, Stretch, first_of, midnight, pattern
+from retentive.text.temporal.interval import DAY, DAYS, Expression, Interval, Reader, first_of, midnight, pattern
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLEAR_MONTHS = {"january", "february", "july", "september", "october", "november", "december"}
-"""Months that are nothing else: neither verb nor first name nor adjective."""
+"""Names of months that are not also a verb, a first name or an adjective."""
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _SEASON_DAYS = 91.0
 CUES = frozenset(("march", "april", "june", "august", "sept", *_CLEAR_MONTHS, *_MONTHS, *_SEASONS))
@@ -32,79 +32,79 @@ _MONTH_BEFORE = pattern(rf"\b(?:in|from|between|since|during|of|last) {_MONTH} (
 _TITLED = re.compile(r"[A-Z][a-z]+ [A-Z][a-z]")
 
 
-def _read_date(found: Found) -> Stretch | None:
+def _read_date(expression: Expression) -> Interval | None:
     """8 May, May 8th, 8 May 2023, 2023-05-08."""
-    match, now = found.match, found.now
+    match, now = expression.match, expression.now
     month, day = match["month"], int(match["day"])
-    if not month.isdigit() and not _is_date(found):
+    if not month.isdigit() and not _is_date(expression):
         return None
     number = int(month) if month.isdigit() else _number(month)
     if match["year"]:
         start = midnight(now).replace(year=int(match["year"]), month=number, day=day)
-        return Stretch(start, start + DAY, 1.0)
+        return Interval(start, start + DAY, 1.0)
     for year in range(now.year, now.year - 9, -1):  # the 29th of February may be eight years back
         if day == 29 and number == 2 and (year % 4 or year % 400 in (100, 200, 300)):
             continue
         start = midnight(now).replace(year=year, month=number, day=day)
         if start <= now:
-            return Stretch(start, start + DAY, 1.0)
+            return Interval(start, start + DAY, 1.0)
     return None
 
 
-def _is_date(found: Found) -> bool:
+def _is_date(expression: Expression) -> bool:
     """Whether a month beside a number is a date: "12 may come" and "March 12 miles" are not."""
-    match, name = found.match, found.match["month"]
+    match, name = expression.match, expression.match["month"]
     if name.lower() not in ("may", "march", "mar") or match["year"] or match["th"]:
         return True
-    if not name.istitle() and _VERB_NEXT.match(found.behind):
+    if not name.istitle() and _VERB_NEXT.match(expression.after):
         return False
-    opens = match.start("month") == match.start() and (not found.before or found.before[-2:-1] in ".?!")
-    return found.lead in _DAY_LEADS or (name.istitle() and not opens) or not re.match(r" \w", found.behind)
+    opens = match.start("month") == match.start() and (not expression.before or expression.before[-2:-1] in ".?!")
+    return expression.lead in _DAY_LEADS or (name.istitle() and not opens) or not re.match(r" \w", expression.after)
 
 
-def _read_month(found: Found) -> Stretch | None:
+def _read_month(expression: Expression) -> Interval | None:
     """In May, last May, May 2023."""
-    name, year, now = found.match["month"], found.match["year"], found.now
-    if not year and not _is_month(found):
+    name, year, now = expression.match["month"], expression.match["year"], expression.now
+    if not year and not _is_month(expression):
         return None
     start = first_of(now, int(year) if year else now.year, _number(name))
-    newest = first_of(now, now.year, now.month - (found.lead in ("last", "past")))
+    newest = first_of(now, now.year, now.month - (expression.lead in ("last", "past")))
     if not year and start > newest:
         start = first_of(now, now.year - 1, start.month)
-    return Stretch(start, first_of(now, start.year, start.month + 1), DAYS["month"])
+    return Interval(start, first_of(now, start.year, start.month + 1), DAYS["month"])
 
 
-def _is_month(found: Found) -> bool:
+def _is_month(expression: Expression) -> bool:
     """Whether a month's name without day or year means the month: "this may help" and "May said" do not."""
-    name = found.match["month"]
-    if found.behind[:1] in ("'", "’"):
+    name = expression.match["month"]
+    if expression.after[:1] in ("'", "’"):
         return False
-    if name in ("may", "MAY", "march", "MARCH") and (found.lead == "this" or _VERB_NEXT.match(found.behind)):
+    if name in ("may", "MAY", "march", "MARCH") and (expression.lead == "this" or _VERB_NEXT.match(expression.after)):
         return False
-    if name.lower() in _CLEAR_MONTHS or found.lead in _MONTH_LEADS or _MONTH_BEFORE.search(found.before):
+    if name.lower() in _CLEAR_MONTHS or expression.lead in _MONTH_LEADS or _MONTH_BEFORE.search(expression.before):
         return True
-    return found.lead in ("from", "between") and _MONTH_NEXT.match(found.behind) is not None
+    return expression.lead in ("from", "between") and _MONTH_NEXT.match(expression.after) is not None
 
 
-def _read_season(found: Found) -> Stretch | None:
+def _read_season(expression: Expression) -> Interval | None:
     """Last summer, in the fall, spring of 2023. "The Spring Fling" is no season."""
-    match, now, month = found.match, found.now, _SEASONS[found.match["season"].lower()]
-    if not match["year"] and (found.lead not in _SEASON_LEADS or _TITLED.match(match[0] + found.behind)):
+    match, now, month = expression.match, expression.now, _SEASONS[expression.match["season"].lower()]
+    if not match["year"] and (expression.lead not in _SEASON_LEADS or _TITLED.match(match[0] + expression.after)):
         return None
     start = first_of(now, int(match["year"] or now.year), month)
-    over = timedelta(days=_SEASON_DAYS if found.lead == "last" else 0)
+    over = timedelta(days=_SEASON_DAYS if expression.lead == "last" else 0)
     # The winter of a year is the one that begins in it, or before it if that is still to come.
     if (not match["year"] or month == 12) and start + over > now:
         start = first_of(now, start.year - 1, month)
-    return Stretch(start, first_of(now, start.year, start.month + 3), _SEASON_DAYS)
+    return Interval(start, first_of(now, start.year, start.month + 3), _SEASON_DAYS)
 
 
-def _read_year(found: Found) -> Stretch | None:
+def _read_year(expression: Expression) -> Interval | None:
     """In 2023."""
-    if found.lead not in _YEAR_LEADS:
+    if expression.lead not in _YEAR_LEADS:
         return None
-    year = int(found.match["year"])
-    return Stretch(first_of(found.now, year, 1), first_of(found.now, year + 1, 1), DAYS["year"])
+    year = int(expression.match["year"])
+    return Interval(first_of(expression.now, year, 1), first_of(expression.now, year + 1, 1), DAYS["year"])
 
 
 def _number(month: str) -> int:

@@ -1,4 +1,4 @@
-"""What readers of expressions share: an expression in its place, the stretch it means, and the calendar."""
+"""Types shared by the readers of time expressions: the expression in its query and the interval it means."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ DAY = timedelta(days=1)
 DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
 
-class Found(NamedTuple):
-    """An expression as it stands in a query, with the word before it and whether "the" stands between them."""
+class Expression(NamedTuple):
+    """A time expression in a query, with the word before it and whether "the" is between them."""
 
     match: re.Match[str]
     lead: str
@@ -21,16 +21,16 @@ class Found(NamedTuple):
 
     @property
     def before(self) -> str:
-        """A little of the text before it."""
+        """Some text before it."""
         return self.match.string[max(0, self.match.start() - 40) : self.match.start()]
 
     @property
-    def behind(self) -> str:
-        """A little of the text behind it."""
+    def after(self) -> str:
+        """Some text after it."""
         return self.match.string[self.match.end() : self.match.end() + 24]
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """The time that an expression means. `grain` is its nominal length in days, `ago` whether it counts from now."""
 
     start: datetime
@@ -39,17 +39,17 @@ class Stretch(NamedTuple):
     ago: bool = False
 
 
-Reader = tuple[re.Pattern[str], Callable[[Found], Stretch | None]]
-"""A pattern, and what gives the stretch that a match of it means, or None if it means no time."""
+Reader = tuple[re.Pattern[str], Callable[[Expression], Interval | None]]
+"""A pattern, and a function that returns the interval of a match, or None if it is no time expression."""
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """A pattern for either case. ASCII, or else ſ would match s and then be no letter of any name we know."""
+    """A case-insensitive pattern. ASCII only: otherwise ſ would match s."""
     return re.compile(text, re.IGNORECASE | re.ASCII)
 
 
 def midnight(at: datetime) -> datetime:
-    """When the day of a time began."""
+    """The start of the day."""
     return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -59,7 +59,7 @@ def first_of(now: datetime, year: int, month: int) -> datetime:
 
 
 def begin_of(unit: str, at: datetime) -> datetime:
-    """When the week, month or year of a time began."""
+    """The start of the week, month or year."""
     if unit == "week":
         return midnight(at) - at.weekday() * DAY
     return first_of(at, at.year, at.month if unit == "month" else 1)

@@ -1,10 +1,19 @@
-"""Takes everything in one store to another, and shows that the two agree.
+"""Copies everything in one store to another, and verifies that the two agree.
 
-`copy_store` copies, `verify_stores` compares, and `finish` ends a copy.
+`copy_store` copies, `verify_stores` compares, and `finish_copy` ends a copy.
 """
 
-from retentive.transfer.copying.checkpoint import finish
-from retentive.transfer.copying.transfer import Copied, Options, copy_store
-from retentive.transfer.copying.verification import Check, Likeness, Verified, verify_stores
+from retentive.transfer.copying.checkpoint import finish_copy
+from retentive.transfer.copying.copier import CopyOptions, CopyResult, copy_store
+from retentive.transfer.copying.verification import Check, SearchSimilarity, Verification, verify_stores
 
-__all__ = ["Check", "Copied", "Likeness", "Options", "Verified", "copy_store", "finish", "verify_stores"]
+__all__ = [
+    "Check",
+    "CopyOptions",
+    "CopyResult",
+    "SearchSimilarity",
+    "Verification",
+    "copy_store",
+    "finish_copy",
+    "verify_stores",
+]

@@ -1,125 +1,137 @@
-"""How far a copy has come, noted in its target, so that a copy that was broken off goes on where it stopped."""
+"""The checkpoint of a copy, saved in the target store, so that an interrupted copy continues where it stopped."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import Field
 
 from retentive.errors import Conflict, Invalid
-from retentive.pipeline.access_tokens import PREFIX
-from retentive.stores import Store
-
-NOTE = "copy"
-"""The name of the note. It is there while a copy is not finished, and is never copied itself."""
-
-SOURCE = "copy/source"
-"""What a finished copy is a copy of, and since when, so that it alone can be brought up to date."""
+from retentive.pipeline.access_tokens import PREFIX as TOKENS
+from retentive.stores.base import Store
+from retentive.stores.json_entries import JsonEntries, Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class HalfDone:
-    """From where a copy is made, what with, and behind which memory it goes on."""
+class Checkpoint:
+    """The source and options of a copy that is not finished, and the cursor from which it continues.
+
+    Aliases are the names in stores that were written before.
+    """
 
     source: str
     vectors: bool
     again: bool = False
     cursor: str | None = None
     done: int = 0
-    walked: bool = False
+    scanned: Annotated[bool, Field(alias="walked")] = False
 
 
-class Noted:
-    """The note in a target, which one copy at a time may move on."""
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The source of a finished copy, and when the copy was finished. Only such a copy can be updated."""
 
-    def __init__(self, target: Store, begun: HalfDone, *, before: str | None) -> None:
+    source: Annotated[str, Field(alias="from")]
+    finished: Annotated[datetime, Field(alias="at")]
+
+
+CHECKPOINT = JsonEntries[Checkpoint]("copy", Checkpoint)
+ORIGIN = JsonEntries[Origin]("copy/source", Origin)
+OWN_ENTRIES = (CHECKPOINT.prefix, ORIGIN.prefix)
+"""The key-value entries of a copy itself, which are never copied."""
+
+
+class CheckpointStore:
+    """The checkpoint in a target store. Only one copy at a time can advance it."""
+
+    def __init__(self, target: Store, checkpoint: Checkpoint, *, before: Checkpoint | None) -> None:
         self._target = target
-        self._kept = before
-        self.at = begun
-        self._keep(begun)
+        self._stored = before
+        self.current = checkpoint
+        self._save(checkpoint)
 
-    def move_on(self, *, cursor: str | None, by: int) -> None:
-        """Note that all memories up to the cursor are there; those up to the end, if there is none."""
-        self._keep(replace(self.at, cursor=cursor, done=self.at.done + by, walked=cursor is None))
+    def advance(self, *, cursor: str | None, count: int) -> None:
+        """Save that all memories up to the cursor are copied; None means all memories."""
+        done = self.current.done + count
+        self._save(replace(self.current, cursor=cursor, done=done, scanned=cursor is None))
 
     def remove(self) -> None:
-        """There is no copy under way."""
-        self._target.keep({NOTE: None})
+        """Delete the checkpoint."""
+        transaction = Transaction(self._target)
+        transaction.set(CHECKPOINT, None)
+        transaction.commit()
 
-    def _keep(self, at: HalfDone) -> None:
-        written = json.dumps(asdict(at))
-        if not self._target.keep({NOTE: written}, expected={NOTE: self._kept}):
-            raise Conflict("another copy into this store is under way; wait for it, or end it, and run this again")
-        self._kept, self.at = written, at
+    def _save(self, checkpoint: Checkpoint) -> None:
+        transaction = Transaction(self._target)
+        unchanged = transaction.get(CHECKPOINT) == self._stored
+        transaction.set(CHECKPOINT, checkpoint)
+        if not (unchanged and transaction.commit()):
+            raise Conflict("another copy into this store is running; wait until it ends, then run this again")
+        self._stored = self.current = checkpoint
 
 
-def begin(source: Store, target: Store, begun: HalfDone, *, into: bool) -> Noted:
-    """The note of a new copy, or of the one that is gone on with. What cannot be copied into is refused untouched."""
-    if source.get_value(NOTE) is not None:
-        raise Conflict("the store to copy from is itself a half-done copy; finish that one first")
-    kept = target.get_value(NOTE)
-    if kept is None:
-        _check_unnoted(target, begun, into=into)
-        return _begun(source, target, begun)
-    found = HalfDone(**json.loads(kept))
-    if found.source != begun.source:
+def start_copy(source: Store, target: Store, wanted: Checkpoint, *, into: bool) -> CheckpointStore:
+    """Start a copy, or continue an interrupted one. `Conflict`, without a change, if the target cannot be used."""
+    if CHECKPOINT.get(source) is not None:
+        raise Conflict("the source is itself an unfinished copy; finish that one first")
+    found = CHECKPOINT.get(target)
+    if found is None:
+        _check_target(target, wanted, into=into)
+        started = CheckpointStore(target, wanted, before=None)
+        if CHECKPOINT.get(source) is not None:
+            started.remove()
+            raise Invalid("both addresses are of the same store; name another target")
+        return started
+    if found.source != wanted.source:
         if not into:
-            raise Conflict(
-                f"the store to copy into holds a half-done copy of {found.source}; run that one to its end, "
-                "or say --into"
-            )
-        return Noted(target, begun, before=kept)
-    if (found.vectors, found.again) != (begun.vectors, begun.again):
-        words = f"{'with' if found.vectors else '--without-vectors'}{' vectors' if found.vectors else ''}"
-        raise Conflict(f"this copy was begun {words}{' --again' if found.again else ''}; go on with it in the same way")
-    return Noted(target, found, before=kept)
+            raise Conflict(f"the target is an unfinished copy of {found.source}; finish that one first, or use --into")
+        return CheckpointStore(target, wanted, before=found)
+    if (found.vectors, found.again) != (wanted.vectors, wanted.again):
+        options = f"{'with vectors' if found.vectors else '--without-vectors'}{' --again' if found.again else ''}"
+        raise Conflict(f"this copy was started {options}; continue it with the same options")
+    return CheckpointStore(target, found, before=found)
 
 
-def _check_unnoted(target: Store, begun: HalfDone, *, into: bool) -> None:
-    """`Conflict` unless a copy may begin in a store in which none is under way."""
-    copy_of_it = made_from(target)[0] == begun.source
-    if begun.again and not copy_of_it:
+def _check_target(target: Store, wanted: Checkpoint, *, into: bool) -> None:
+    """Raise `Conflict` if a new copy cannot start in this store."""
+    origin = ORIGIN.get(target)
+    is_copy = origin is not None and origin.source == wanted.source
+    if wanted.again and not is_copy:
         raise Conflict(
-            f"the store to copy into is no finished copy of {begun.source}: --again would forget whatever else it "
-            "holds; leave it out, or say --into to add to what is there"
+            f"the target is not a finished copy of {wanted.source}: --again would delete everything else in it; "
+            "omit it, or use --into to add to the target"
         )
-    if not (begun.again or into or _empty(target)):
-        hint = "say --again to bring this copy up to date" if copy_of_it else "say --into to add to what is there"
-        raise Conflict(f"the store to copy into is not empty; name a new one, or {hint}")
+    if not (wanted.again or into or _is_empty(target)):
+        hint = "use --again to update this copy" if is_copy else "use --into to add to it"
+        raise Conflict(f"the target is not empty; name a new one, or {hint}")
 
 
-def made_from(target: Store) -> tuple[str | None, datetime]:
-    """What a store is a finished copy of, and when it was finished."""
-    made = json.loads(target.get_value(SOURCE) or "{}")
-    return made.get("from"), datetime.fromisoformat(made.get("at", "0001-01-01T00:00:00+00:00"))
+def _is_empty(store: Store) -> bool:
+    """Whether a store has no memories and no entries that a copy could change. Tokens may have been created before."""
+    names = (name for name in store.list_values("") if name != ORIGIN.prefix)
+    return store.stats().memories == 0 and all(name.startswith(TOKENS) for name in names)
 
 
-def finish(target: Store, *, complete: bool, now: datetime, copy: bool = True) -> None:
-    """End a copy: with its note taken away, or, where something is missing, so that it is looked at again in full.
+def copy_finished(target: Store) -> datetime:
+    """Return when the copy in this store was finished; the earliest time if it is none."""
+    origin = ORIGIN.get(target)
+    return datetime.min.replace(tzinfo=UTC) if origin is None else origin.finished
 
-    A target that is no `copy`, because it held others' memories before, cannot be brought up to date later.
+
+def finish_copy(target: Store, *, complete: bool, now: datetime, copy: bool = True) -> None:
+    """End a copy. One that is not complete keeps a checkpoint at the start, so that the next run compares everything.
+
+    A target that is no `copy`, because it had other memories before, cannot be updated later.
     """
-    kept = target.get_value(NOTE)
-    if kept is None:
+    transaction = Transaction(target)
+    found = transaction.get(CHECKPOINT)
+    if found is None:
         return
-    found = HalfDone(**json.loads(kept))
     if complete:
-        made = json.dumps({"from": found.source, "at": now.isoformat()})
-        target.keep({NOTE: None, SOURCE: made if copy else None}, expected={NOTE: kept})
+        transaction.set(CHECKPOINT, None)
+        transaction.set(ORIGIN, Origin(found.source, now) if copy else None)
     else:
-        again = HalfDone(found.source, found.vectors, found.again)
-        target.keep({NOTE: json.dumps(asdict(again))}, expected={NOTE: kept})
-
-
-def _begun(source: Store, target: Store, begun: HalfDone) -> Noted:
-    noted = Noted(target, begun, before=None)
-    if source.get_value(NOTE) is not None:
-        noted.remove()
-        raise Invalid("both names lead to the same store; name another one to copy into")
-    return noted
-
-
-def _empty(store: Store) -> bool:
-    """Whether a copy would find nothing there that could differ. Tokens may have been made beforehand."""
-    notes = (name for name in store.list_values("") if name != SOURCE)
-    return store.stats().memories == 0 and all(name.startswith(PREFIX) for name in notes)
+        transaction.set(CHECKPOINT, Checkpoint(found.source, found.vectors, found.again))
+    transaction.commit()

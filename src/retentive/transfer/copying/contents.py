@@ -1,48 +1,94 @@
-"""What a store holds, as counts and checksums that do not depend on the order in which it is read."""
+"""The contents of a store as counts and checksums that do not depend on the order of reading.
+
+The canonical forms are equal for memories and vectors that are equal, whichever store they are read from.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import heapq
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from retentive.stores import Record, Store
-from retentive.transfer.copying.canonical import rounded, written, written_use
+from retentive.models import Memory
+from retentive.stores.base import Record, Store, Vector, scan_pages
 
-STRETCH = 500
-_SIZE = 16
+PAGE = 500
+_DIGEST_SIZE = 16
+_IMPORTANCE_DIGITS = 9
+"""Qdrant returns numbers with an error in the last digit."""
 
-ScopeIds = npt.NDArray[np.uint64]
+IdHashes = npt.NDArray[np.uint64]
+
+
+def canonical_memory(memory: Memory) -> bytes:
+    """Return the canonical form of a memory without its use: a recall does not change a memory."""
+    fields = memory._replace(accessed=None, access_count=0)._asdict()
+    for name in ("created", "occurred"):
+        fields[name] = _canonical_time(fields[name])
+    fields["importance"] = round(memory.importance, _IMPORTANCE_DIGITS)
+    fields["metadata"] = _canonical_numbers(dict(memory.metadata))
+    return json.dumps(fields, sort_keys=True, default=str).encode()
+
+
+def canonical_use(memory: Memory) -> bytes:
+    """Return the canonical form of when and how often a memory was used."""
+    return json.dumps([_canonical_time(memory.accessed), memory.access_count]).encode()
+
+
+def canonical_vector(row: Vector) -> bytes:
+    """Return a vector as float16, which is the precision of the stores."""
+    return (row.astype(np.float16) + np.float16(0)).tobytes()  # adding 0 turns -0 into 0
+
+
+def _canonical_time(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat()
+
+
+def _canonical_numbers(value: Any) -> Any:
+    """Return JSON values with whole floats as integers: some stores return 1e22, others 10000000000000000000000."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _canonical_numbers(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical_numbers(item) for item in value]
+    return value
 
 
 @dataclass(slots=True)
 class Checksum:
-    """The sum of a hash of each thing, so that order does not matter and no thing can stand for two."""
+    """The sum of the hashes of all items, which does not depend on their order, and their count."""
 
-    things: int = 0
+    count: int = 0
     total: int = 0
 
     def add(self, *parts: bytes) -> None:
-        """Take in one thing."""
-        digest = hashlib.blake2b(digest_size=_SIZE)
+        """Add one item."""
+        digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
         for part in parts:
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
-        self.things += 1
-        self.total = (self.total + int.from_bytes(digest.digest(), "big")) % 2 ** (8 * _SIZE)
+        self.count += 1
+        self.total = (self.total + int.from_bytes(digest.digest(), "big")) % 2 ** (8 * _DIGEST_SIZE)
 
     def __str__(self) -> str:
-        return f"{self.total:0{2 * _SIZE}x}"
+        return f"{self.total:0{2 * _DIGEST_SIZE}x}"
 
 
 @dataclass(slots=True)
 class Contents:
-    """All memories of a store. `sampled` are some of them, the same whichever store they are read from."""
+    """Counts and checksums of all memories in a store.
+
+    `sample` are some of the memories, the same whichever store they are read from. `id_hashes` is sorted.
+    """
 
     memories: Checksum = field(default_factory=Checksum)
     use: Checksum = field(default_factory=Checksum)
@@ -50,16 +96,16 @@ class Contents:
     by_profile: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)
     by_session: Counter[tuple[str, str | None, str | None]] = field(default_factory=Counter)
-    sampled: list[Record] = field(default_factory=list)
-    numbers: ScopeIds = field(default_factory=lambda: np.empty(0, np.uint64))
+    sample: list[Record] = field(default_factory=list)
+    id_hashes: IdHashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
-    def take(self, record: Record) -> None:
-        """Take in one memory."""
+    def add(self, record: Record) -> None:
+        """Add one memory."""
         memory = record.memory
-        self.memories.add(written(memory))
-        self.use.add(memory.id.encode(), written_use(memory))
+        self.memories.add(canonical_memory(memory))
+        self.use.add(memory.id.encode(), canonical_use(memory))
         for part, row in enumerate(() if record.vectors is None else record.vectors):
-            self.vectors.add(memory.id.encode(), str(part).encode(), rounded(row))
+            self.vectors.add(memory.id.encode(), str(part).encode(), canonical_vector(row))
         self.by_profile[memory.profile] += 1
         self.by_kind[memory.kind] += 1
         if memory.session is not None:
@@ -70,62 +116,52 @@ def read_contents(
     store: Store,
     *,
     sample: int = 0,
-    only: ScopeIds | None = None,
+    only: IdHashes | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Contents:
-    """What the store holds, or what it holds of the memories with `only` these numbers, in one walk."""
-    contents, numbers, chosen = Contents(), [], _Sample(sample)
-    for records in _stretches(store):
-        here = numbers_of(record.memory.id for record in records)
-        inside = np.ones(len(here), bool) if only is None else _within(here, only)
-        numbers.append(here[inside])
-        for record, number, wanted in zip(records, here.tolist(), inside.tolist(), strict=True):
+    """Scan a store once and return its contents, or those of the memories whose id hashes are in `only`."""
+    contents, id_hashes, sampler = Contents(), [], _Sampler(sample)
+    for records in scan_pages(store, limit=PAGE):
+        hashes = hash_ids(record.memory.id for record in records)
+        included = np.ones(len(hashes), bool) if only is None else _is_in(hashes, only)
+        id_hashes.append(hashes[included])
+        for record, id_hash, wanted in zip(records, hashes.tolist(), included.tolist(), strict=True):
             if wanted:
-                contents.take(record)
-                chosen.offer(number, record)
+                contents.add(record)
+                sampler.offer(id_hash, record)
         progress(len(records))
-    contents.numbers = np.sort(np.concatenate(numbers)) if numbers else contents.numbers
-    contents.sampled = chosen.records()
+    contents.id_hashes = np.sort(np.concatenate(id_hashes)) if id_hashes else contents.id_hashes
+    contents.sample = sampler.records()
     return contents
 
 
-def _stretches(store: Store) -> Iterable[list[Record]]:
-    cursor = None
-    while True:
-        stretch = store.walk(cursor=cursor, limit=STRETCH)
-        yield list(stretch.records)
-        cursor = stretch.next_cursor
-        if cursor is None:
-            return
-
-
-def numbers_of(ids: Iterable[str]) -> ScopeIds:
-    """Eight bytes for each id, so that a hundred million of them can be held and looked up."""
+def hash_ids(ids: Iterable[str]) -> IdHashes:
+    """Return eight bytes for each id, so that a hundred million ids fit into memory."""
     digests = [hashlib.blake2b(id.encode(), digest_size=8).digest() for id in ids]
     return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
 
 
-def _within(numbers: ScopeIds, known: ScopeIds) -> npt.NDArray[np.bool_]:
-    at = np.searchsorted(known, numbers)
+def _is_in(hashes: IdHashes, known: IdHashes) -> npt.NDArray[np.bool_]:
+    at = np.searchsorted(known, hashes)
     found = at < len(known)
-    found[found] = known[at[found]] == numbers[found]
+    found[found] = known[at[found]] == hashes[found]
     return found
 
 
-class _Sample:
-    """The memories of the smallest numbers: as good as chance, and the same for every order of reading."""
+class _Sampler:
+    """Chooses the memories with the smallest id hashes: as good as random, and the same in every order of reading."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._largest_first: list[tuple[int, int, Record]] = []
         self._offered = 0
 
-    def offer(self, number: int, record: Record) -> None:
-        self._offered += 1  # keeps the heap from ever comparing records
+    def offer(self, id_hash: int, record: Record) -> None:
+        self._offered += 1  # unique, so that the heap never compares records
         if len(self._largest_first) < self._size:
-            heapq.heappush(self._largest_first, (-number, self._offered, record))
-        elif self._size and -number > self._largest_first[0][0]:
-            heapq.heapreplace(self._largest_first, (-number, self._offered, record))
+            heapq.heappush(self._largest_first, (-id_hash, self._offered, record))
+        elif self._size and -id_hash > self._largest_first[0][0]:
+            heapq.heapreplace(self._largest_first, (-id_hash, self._offered, record))
 
     def records(self) -> list[Record]:
         return [record for _, _, record in sorted(self._largest_first, key=lambda item: item[:2], reverse=True)]

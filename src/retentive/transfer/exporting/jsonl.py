@@ -1,10 +1,10 @@
-"""Writes memories with all they have into a file that `retentive import` makes an equal store of."""
+"""Exports memories with all their fields as JSON Lines, from which `retentive import` restores an equal store."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,15 +15,15 @@ from typing import IO, Any
 from retentive.errors import Conflict, Invalid
 from retentive.models import Judgement, Memory, Serializable
 from retentive.pipeline.tuning_history import EXPORTED
-from retentive.stores import Record, Store
-from retentive.transfer.formats.jsonl import end_line, header_line, judgement_line, kept_line, memory_line
+from retentive.stores.base import Record, Store, scan_pages
+from retentive.transfer.formats.jsonl import end_line, header_line, judgement_line, memory_line, setting_line
 
 PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Exported(Serializable):
-    """What was written. `left_out` are the profiles that have memories and were not asked for."""
+class ExportResult(Serializable):
+    """What was written. `omitted_profiles` are the profiles with memories that were not exported."""
 
     path: str
     profile: str | None
@@ -31,145 +31,136 @@ class Exported(Serializable):
     vectors: int
     judgements: int
     settings: int
-    left_out: tuple[str, ...]
+    omitted_profiles: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """What to export: a profile, perhaps only a project or a session of it; without a profile, the whole store."""
+class ExportFilter:
+    """What to export: a profile, or a project or session of it; the whole store if the profile is None."""
 
     profile: str | None = None
     project: str | None = None
     session: str | None = None
 
-    def holds(self, memory: Memory) -> bool:
-        """Whether a memory is among what was chosen."""
+    def includes(self, memory: Memory) -> bool:
+        """Whether a memory is exported."""
         return (
             self.profile in (None, memory.profile)
             and self.project in (None, memory.project)
             and self.session in (None, memory.session)
         )
 
+    def omitted_profiles(self, store: Store) -> tuple[str, ...]:
+        """Return the profiles with memories that are not exported."""
+        others = {profile.name for profile in store.profiles() if profile.memories} - {self.profile}
+        return () if self.profile is None else tuple(sorted(others))
 
-def export_to(
+
+def export_jsonl(
     store: Store,
     path: str,
-    choice: Choice,
+    filter: ExportFilter,
     *,
     vectors: bool,
     force: bool = False,
     output: IO[bytes] | None = None,
     now: datetime,
     progress: Callable[[int], None] = lambda done: None,
-) -> Exported:
-    """Write what was chosen to a file, which is there whole or not at all; or to an open output."""
-    export = _Export(store, choice, vectors, now, progress)
+) -> ExportResult:
+    """Write to a file, which exists only when it is complete; or to an open output."""
+    export = _Export(store, filter, vectors, now, progress)
     if output is not None:
-        _write_out(export, output)
+        _write_output(export, output)
     else:
-        with _replacing(Path(path), force=force) as file:
+        with _replace_file(Path(path), force=force) as file:
             export.write(file)
-    return Exported(
+    return ExportResult(
         path=path,
-        profile=choice.profile,
-        memories=export.counted["memories"],
-        vectors=export.rows,
-        judgements=export.counted["judgements"],
-        settings=export.counted["kept"],
-        left_out=left_out(store, choice),
+        profile=filter.profile,
+        memories=export.counts["memories"],
+        vectors=export.vector_rows,
+        judgements=export.counts["judgements"],
+        settings=export.counts["kept"],
+        omitted_profiles=filter.omitted_profiles(store),
     )
 
 
-def _write_out(export: _Export, output: IO[bytes]) -> None:
+def _write_output(export: _Export, output: IO[bytes]) -> None:
     try:
         export.write(output)
         output.flush()
     except BrokenPipeError:
-        raise  # whoever reads has enough, which is for the program to end on
+        raise  # the reader of the pipe has closed it, which ends the program
     except OSError as error:
         raise Invalid(f"the export cannot be written: {error.strerror or error}") from None
 
 
-def left_out(store: Store, choice: Choice) -> tuple[str, ...]:
-    """The profiles that have memories and were not chosen."""
-    others = {profile.name for profile in store.profiles() if profile.memories} - {choice.profile}
-    return () if choice.profile is None else tuple(sorted(others))
-
-
 class _Export:
-    """One export under way."""
+    """One export in progress."""
 
     def __init__(
-        self, store: Store, choice: Choice, vectors: bool, now: datetime, progress: Callable[[int], None]
+        self, store: Store, filter: ExportFilter, vectors: bool, now: datetime, progress: Callable[[int], None]
     ) -> None:
         self._store = store
-        self._choice = choice
+        self._filter = filter
         self._vectors = vectors
         self._now = now
         self._progress = progress
-        self.counted = {"memories": 0, "judgements": 0, "kept": 0}
-        self.rows = 0
+        self.counts = {"memories": 0, "judgements": 0, "kept": 0}
+        self.vector_rows = 0
 
     def write(self, file: IO[bytes]) -> None:
-        """Write every line, the last of which counts them."""
+        """Write all lines."""
         for line in self._lines():
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         model = self._store.model() if self._vectors else None
-        yield header_line(profile=self._choice.profile, model=model, vectors=self._vectors, at=self._now)
+        yield header_line(profile=self._filter.profile, model=model, vectors=self._vectors, at=self._now)
         for record in self._records():
-            self.counted["memories"] += 1
+            self.counts["memories"] += 1
             rows = record.vectors if self._vectors else None
-            self.rows += 0 if rows is None else len(rows)
+            self.vector_rows += 0 if rows is None else len(rows)
             yield memory_line(record.memory, rows)
         if self._vectors and self._store.model() != model:
-            raise Conflict("the store changed over to another model meanwhile; export it again")
+            raise Conflict("the model of the store changed during the export; export it again")
         for judgement in self._judgements():
-            self.counted["judgements"] += 1
+            self.counts["judgements"] += 1
             yield judgement_line(judgement)
-        for name in EXPORTED if self._choice.profile is None else ():
+        for name in EXPORTED if self._filter.profile is None else ():
             value = self._store.get_value(name)
             if value is not None:
-                self.counted["kept"] += 1
-                yield kept_line(name, value)
-        yield end_line(self.counted)
+                self.counts["kept"] += 1
+                yield setting_line(name, value)
+        yield end_line(self.counts)
 
     def _records(self) -> Iterator[Record]:
-        cursor: str | None = None
-        while True:
-            page = self._store.walk(cursor=cursor, limit=PAGE)
-            yield from (record for record in page.records if self._choice.holds(record.memory))
-            self._progress(len(page.records))
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        for records in scan_pages(self._store, limit=PAGE):
+            yield from (record for record in records if self._filter.includes(record.memory))
+            self._progress(len(records))
 
     def _judgements(self) -> Iterator[Judgement]:
-        """What was said of the memories that were chosen."""
-        for profile in self._store.profiles() if self._choice.profile is None else (None,):
-            name = self._choice.profile if profile is None else profile.name
-            given = self._store.judgements(name or "")
-            for at in range(0, len(given), PAGE):
-                some = given[at : at + PAGE]
-                chosen = {one.id for one in self._store.get(_judged(some)) if self._choice.holds(one)}
-                yield from (judgement for judgement in some if judgement.memory in chosen)
-
-
-def _judged(judgements: Sequence[Judgement]) -> list[str]:
-    return list(dict.fromkeys(judgement.memory for judgement in judgements))
+        """Yield the judgements of the memories that are exported."""
+        chosen = self._filter.profile
+        for profile in [one.name for one in self._store.profiles()] if chosen is None else [chosen]:
+            judgements = self._store.judgements(profile)
+            for at in range(0, len(judgements), PAGE):
+                page = judgements[at : at + PAGE]
+                judged = self._store.get(list(dict.fromkeys(judgement.memory for judgement in page)))
+                exported = {memory.id for memory in judged if self._filter.includes(memory)}
+                yield from (judgement for judgement in page if judgement.memory in exported)
 
 
 @contextmanager
-def _replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """A new file that takes its name when it is complete; readable by its owner alone."""
+def _replace_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
+    """Open a new file that gets its name when it is complete; only its owner can read it."""
     if path.is_dir():
         raise Invalid(f"{path} is a folder; name a file, such as {path / 'memories.jsonl'}")
     if path.exists() and not path.is_file():
-        raise Invalid(f"{path} is not a file that can be replaced; - writes to standard output")
+        raise Invalid(f"{path} is not a regular file; - writes to standard output")
     if path.exists() and not force:
-        raise Conflict(f"{path} is there already; say --force to replace it")
-    target = Path(os.path.realpath(path))  # a link stays, and what it leads to is written
+        raise Conflict(f"{path} already exists; --force replaces it")
+    target = Path(os.path.realpath(path))  # the target of a link is written, and the link stays
     temporary: str | None = None
     try:
         with NamedTemporaryFile("wb", dir=target.parent, prefix=f".{target.name}.", delete=False) as file:

@@ -1,6 +1,7 @@
-"""Writes memories for people to read: a folder of Markdown, a file for each session and one for each project's rest.
+"""Exports memories as a folder of Markdown: a file for each session, and one for each project's other memories.
 
-It is not lossless: metadata, importance, use and vectors stay behind. What is to come back goes out as JSONL.
+It is for reading and not complete: metadata, importance, use and vectors are left out. Export JSON Lines to import it
+again.
 """
 
 from __future__ import annotations
@@ -10,41 +11,42 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
 from retentive.errors import Conflict, Invalid
 from retentive.models import Memory, Scope, Session
-from retentive.stores import Store
-from retentive.transfer.exporting.jsonl import Choice, Exported, left_out
+from retentive.stores.base import Store, scan_pages
+from retentive.transfer.exporting.jsonl import ExportFilter, ExportResult
 
 PAGE = 500
 
 
 def export_markdown(
-    store: Store, path: Path, choice: Choice, *, progress: Callable[[int], None] = lambda done: None
-) -> Exported:
-    """Write what was chosen into a new folder, which is there whole or not at all."""
+    store: Store, path: Path, filter: ExportFilter, *, progress: Callable[[int], None] = lambda done: None
+) -> ExportResult:
+    """Write to a new folder, which exists only when it is complete."""
     written = 0
     with _new_folder(path) as folder:
-        home = partial(_home, folder, choice)
-        for profile in [one.name for one in store.profiles()] if choice.profile is None else [choice.profile]:
-            written += _sessions(store, profile, choice, home(profile), progress)
-        written += _rest(store, choice, home, progress)
-    return Exported(str(path), choice.profile, written, 0, 0, 0, left_out(store, choice))
+
+        def home(profile: str) -> Path:
+            return folder / _file_name(profile) if filter.profile is None else folder
+
+        for profile in [one.name for one in store.profiles()] if filter.profile is None else [filter.profile]:
+            written += _write_sessions(store, profile, filter, home(profile), progress)
+        if filter.session is None:
+            written += _write_others(store, filter, home, progress)
+    return ExportResult(str(path), filter.profile, written, 0, 0, 0, filter.omitted_profiles(store))
 
 
-def _home(folder: Path, choice: Choice, profile: str) -> Path:
-    return folder / _file_name(profile) if choice.profile is None else folder
-
-
-def _sessions(store: Store, profile: str, choice: Choice, folder: Path, progress: Callable[[int], None]) -> int:
+def _write_sessions(
+    store: Store, profile: str, filter: ExportFilter, folder: Path, progress: Callable[[int], None]
+) -> int:
     written = 0
-    for session in store.sessions(profile, project=choice.project):
-        if choice.session not in (None, session.name) or not session.memories:
+    for session in store.sessions(profile, project=filter.project):
+        if filter.session not in (None, session.name) or not session.memories:
             continue
-        memories = sorted(_listed(store, session), key=lambda memory: (memory.position or 0, memory.id))
+        memories = sorted(_session_memories(store, session), key=lambda memory: (memory.position or 0, memory.id))
         (folder / "sessions").mkdir(parents=True, exist_ok=True)
         with (folder / "sessions" / f"{_file_name(session.name)}.md").open("w", encoding="utf-8") as file:
             file.write(_head(session.name, session.project))
@@ -54,7 +56,7 @@ def _sessions(store: Store, profile: str, choice: Choice, folder: Path, progress
     return written
 
 
-def _listed(store: Store, session: Session) -> Iterator[Memory]:
+def _session_memories(store: Store, session: Session) -> Iterator[Memory]:
     scope = Scope(session.profile, sessions=(session.name,), only_sessions=True)
     cursor: str | None = None
     while True:
@@ -65,14 +67,14 @@ def _listed(store: Store, session: Session) -> Iterator[Memory]:
             return
 
 
-def _rest(store: Store, choice: Choice, home: Callable[[str], Path], progress: Callable[[int], None]) -> int:
-    """Memories of no session, in a file for each project."""
+def _write_others(
+    store: Store, filter: ExportFilter, home: Callable[[str], Path], progress: Callable[[int], None]
+) -> int:
+    """Write the memories without a session, to a file for each project."""
     written = 0
-    cursor: str | None = None
-    while choice.session is None:
-        page = store.walk(cursor=cursor, limit=PAGE)
-        for memory in (record.memory for record in page.records):
-            if memory.session is None and choice.holds(memory):
+    for records in scan_pages(store, limit=PAGE):
+        for memory in (record.memory for record in records):
+            if memory.session is None and filter.includes(memory):
                 folder = home(memory.profile)
                 folder.mkdir(parents=True, exist_ok=True)
                 file = folder / f"{'memories' if memory.project is None else _file_name(memory.project)}.md"
@@ -81,9 +83,6 @@ def _rest(store: Store, choice: Choice, home: Callable[[str], Path], progress: C
                     opened.write(head + _section(memory))
                 written += 1
                 progress(1)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
     return written
 
 
@@ -102,16 +101,16 @@ def _one_line(text: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """A name that any file system takes and that leads nowhere else; names that look alike in it stay apart."""
+    """Return a name that is valid on every file system, and different for different names."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
     return f"{plain or 'session'}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[Path]:
-    """A folder that takes its name when it is complete; readable by its owner alone."""
+    """Make a folder that gets its name when it is complete; only its owner can read it."""
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise Conflict(f"{path} is there already and not an empty folder; name another one")
+        raise Conflict(f"{path} already exists and is not an empty folder; name another one")
     temporary: str | None = None
     try:
         temporary = mkdtemp(dir=path.parent, prefix=f".{path.name}.")

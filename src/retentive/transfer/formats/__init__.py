@@ -1,97 +1,105 @@
-"""Files that other programs write and read: memories in, memories out, one module a format.
-
-A format reads a file or a folder and gives one thing after the other, so that a file of any size needs little memory.
-What it does not understand it says, and goes on.
-"""
+"""File formats that can be imported, one module each. `find_format` and `detect_format` choose one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
 
-from retentive.models import Judgement, Memory, Model
-from retentive.stores import Vector
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One memory as a file has it.
-
-    `draft` holds fields of `retentive.pipeline.remember.Draft`, without profile. `key` names it in its source, the same each
-    time the source is read, so that it is never stored twice; `where` tells a person where it stands.
-    """
-
-    draft: Mapping[str, Any]
-    key: str
-    where: str
+from retentive.errors import Invalid, MissingExtra, NotFound
+from retentive.transfer.formats.base import Format
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """Something that did not become a memory, and why."""
-
-    where: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Noticed:
-    """Something that was read otherwise than it stands there: a part left out, a time not understood."""
-
-    where: str
-    what: str
+def find_format(name: str) -> Format:
+    """Return the format of that name."""
+    loader = _LOADERS.get(name.lower())
+    if loader is None:
+        raise Invalid(f"unknown format '{name}'; the formats are {', '.join(_LOADERS)}")
+    return loader()
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """Where a file stops making sense, and why; what stands before is good, what follows was not read."""
-
-    where: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A memory as a store had it, with its id, and its vectors if the file has them and says which model's."""
-
-    memory: Memory
-    where: str
-    vectors: Vector | None = None
-    model: Model | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What somebody said of a memory: of the one whose id it names, or of an item that came before."""
-
-    judgement: Judgement
-    where: str
-    item: Item | None = None
+def detect_format(path: Path) -> Format:
+    """Return the format that a file or folder looks like."""
+    if not path.exists():
+        raise NotFound(f"there is no {path}")
+    missing: MissingExtra | None = None
+    for loader in _LOADERS.values():
+        try:
+            format = loader()
+        except MissingExtra as error:
+            missing = error  # formats that need no extra are still tried
+            continue
+        if format.recognises(path):
+            return format
+    if missing is not None:
+        raise missing
+    raise Invalid(f"the format of {path} was not recognised; name it with --format: {', '.join(_LOADERS)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Something a store keeps under a name for everybody who uses it."""
+def _jsonl() -> Format:
+    from retentive.transfer.formats.jsonl import Jsonl
 
-    name: str
-    value: str
-    where: str
+    return Jsonl()
 
 
-Entry = Item | Stored | Judged | Setting | Skipped | Noticed | Broken
+def _chatgpt() -> Format:
+    from retentive.transfer.formats.chatgpt import ChatGpt
+
+    return ChatGpt()
 
 
-class Format(Protocol):
-    """A way in which memories are written down."""
+def _claude() -> Format:
+    from retentive.transfer.formats.claude import Claude
 
-    name: str
+    return Claude()
 
-    def recognises(self, path: Path) -> bool:
-        """Whether this looks like it, by its name and its first bytes."""
-        ...
 
-    def read(self, path: Path) -> Iterator[Entry]:
-        """Everything in it, in order; nothing that a file holds makes it fail half-way."""
-        ...
+def _claude_code() -> Format:
+    from retentive.transfer.formats.claude_code import ClaudeCode
+
+    return ClaudeCode()
+
+
+def _mem0() -> Format:
+    from retentive.transfer.formats.mem0 import Mem0
+
+    return Mem0()
+
+
+def _memini() -> Format:
+    from retentive.transfer.formats.memini import Memini
+
+    return Memini()
+
+
+def _beir() -> Format:
+    from retentive.transfer.formats.beir import Beir
+
+    return Beir()
+
+
+def _openclaw() -> Format:
+    from retentive.transfer.formats.openclaw import OpenClaw
+
+    return OpenClaw()
+
+
+def _markdown() -> Format:
+    from retentive.transfer.formats.markdown import MarkdownFolder
+
+    return MarkdownFolder()
+
+
+_LOADERS: dict[str, Callable[[], Format]] = {
+    "jsonl": _jsonl,
+    "chatgpt": _chatgpt,
+    "claude": _claude,
+    "claude-code": _claude_code,
+    "mem0": _mem0,
+    "memini": _memini,
+    "beir": _beir,
+    "openclaw": _openclaw,
+    "markdown": _markdown,
+}
+"""In the order of detection: formats with a distinctive structure first, any folder of Markdown last."""
+
+FORMATS = tuple(_LOADERS)

@@ -1,13 +1,13 @@
-"""Claude's data export: the zip, or the `conversations.json` in it.
+"""Claude's data export: the zip archive, or the `conversations.json` in it.
 
-Anthropic does not document it. Relied on, as others describe it (github.com/Sinity/polylogue,
-docs/providers/claude-ai.md): an array of conversations with `uuid`, `name`, `created_at` and `chat_messages`; of a
-message `uuid`, `sender` (human or assistant), `created_at`, `text`, and `content`, blocks of the types text, thinking,
-tool_use, tool_result; `attachments` and `files` with `file_name`, and `extracted_content` where it was text. Times are
+Anthropic does not document it. The fields used here follow the description in github.com/Sinity/polylogue,
+docs/providers/claude-ai.md: an array of conversations with `uuid`, `name`, `created_at` and `chat_messages`; messages
+with `uuid`, `sender` (human or assistant), `created_at`, `text`, and `content` as blocks of the types text, thinking,
+tool_use, tool_result; `attachments` and `files` with `file_name`, and `extracted_content` for text files. Times are
 ISO 8601.
 
-A conversation is a session. Where a message has blocks of text they are its text, else `text` is. What was pasted into
-a message, which Claude keeps as an attachment when it is long, is a memory of its own before it.
+Each conversation is a session. The text of a message is that of its text blocks, or else `text`. Long pasted text,
+which Claude exports as an attachment, is a memory of its own before the message.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats import Entry, Item, Noticed, Skipped
-from retentive.transfer.formats.claude_blocks import text_of
-from retentive.transfer.formats.documents import looks, read_each
-from retentive.transfer.formats.values import given, to_list, to_name, to_object, to_text, to_when
+from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.claude_code import content_text
+from retentive.transfer.formats.json_documents import document_shape, read_documents
+from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
 _FILES = r"(^|/)conversations(-\d+)?\.json$"
 _SPEAKERS = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 class Claude:
-    """Conversations as Claude exports them."""
+    """Conversations exported from Claude."""
 
     name = "claude"
 
     def recognises(self, path: Path) -> bool:
-        shape = looks(path, inside=_FILES)
+        shape = document_shape(path, names=_FILES)
         return "chat_messages" in shape.inner | shape.outer
 
-    def read(self, path: Path) -> Iterator[Entry]:
-        return read_each(path, _conversation, inside=_FILES, lists=("conversations",))
+    def read(self, path: Path) -> Iterator[ImportEntry]:
+        return read_documents(path, _conversation, names=_FILES, lists=("conversations",))
 
 
-def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Entry]:
+def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
     id = to_name(conversation.get("uuid")) or to_name(conversation.get("id"))
     messages = to_list(conversation.get("chat_messages"))
     if id is None or not messages:
         yield Skipped(where, "a conversation without an id" if id is None else "a conversation without messages")
         return
-    title, when = to_text(conversation.get("name")), to_when(conversation.get("created_at"))
-    pasted = 0  # what was pasted stands before the message it came with
+    title, when = to_text(conversation.get("name")), parse_time(conversation.get("created_at"))
+    pasted = 0  # each pasted text takes a position before its message
     for at, message in enumerate(messages):
         place = f"{where}, message {at + 1}"
         if not isinstance(message, dict):
             yield Skipped(place, "a message that is not an object")
             continue
-        when = to_when(message.get("created_at")) or when  # without a time, it came with the one before it
-        shared = given(session=f"claude:{id}", occurred=when, metadata=given(title=title))
+        when = parse_time(message.get("created_at")) or when  # without a time, that of the message before it
+        shared = without_none(session=f"claude:{id}", occurred=when, metadata=without_none(title=title))
         for entry in _message(place, message, f"{id}/{to_name(message.get('uuid')) or at}", shared):
             if isinstance(entry, Item):
                 yield replace(entry, draft={**entry.draft, "position": at + pasted})
@@ -62,29 +62,29 @@ def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Entry
                 yield entry
 
 
-def _message(where: str, message: Mapping[str, Any], key: str, shared: Mapping[str, Any]) -> Iterator[Entry]:
-    """What was pasted into a message, and what it says itself."""
+def _message(where: str, message: Mapping[str, Any], key: str, shared: Mapping[str, Any]) -> Iterator[ImportEntry]:
+    """Yield the text pasted into a message, then the text of the message."""
     speaker = _SPEAKERS.get(str(message.get("sender")))
     if speaker is None:
         yield Skipped(where, f"a message of the unknown sender '{message.get('sender')!s:.40}'")
         return
     if "occurred" not in shared:
-        yield Noticed(where, "it has no time that can be understood")
+        yield ReadWarning(where, "no valid time")
     draft = {**shared, "speaker": speaker, "source": f"claude:{key}"[:500]}
     pasted = 0
     for number, one in enumerate((*to_list(message.get("attachments")), *to_list(message.get("files"))), 1):
         name, content = to_object(one).get("file_name"), to_text(to_object(one).get("extracted_content"))
         if content is None:
-            yield Noticed(where, f"left out: the attachment '{name!s:.80}'")
+            yield ReadWarning(where, f"left out: the attachment '{name!s:.80}'")
             continue
         pasted += 1
         metadata = {**shared["metadata"], "attachment": to_name(name) or "pasted text"}
         at = f"{where}, attachment {number}"
         yield Item({**draft, "text": content.strip(), "metadata": metadata}, f"{key}/attachment {number}", at)
-    text, passed = text_of(message.get("content"), where)
-    yield from passed
+    text, skipped = content_text(message.get("content"), where)
+    yield from skipped
     text = text or (to_text(message.get("text")) or "").strip()
     if text:
         yield Item({**draft, "text": text}, key, where)
     elif not pasted:
-        yield Skipped(where, "it has no text")
+        yield Skipped(where, "no text")

@@ -1,13 +1,13 @@
-"""Transcripts of Claude Code: a JSONL file of a session, or a folder of them such as `~/.claude/projects`.
+"""Transcripts of Claude Code: the JSON Lines file of a session, or a folder of them such as `~/.claude/projects`.
 
-Not documented by Anthropic. Relied on, as others found it in their files
-(github.com/ticpu/claude-conversation-search-mcp, docs/jsonl-format.md): lines with `type` user or assistant, `uuid`,
-`sessionId`, `timestamp`, `cwd` and `message` with `content`, a text or blocks; `isSidechain` marks the work of agents,
-`isMeta` and `isCompactSummary` what the program wrote itself, `isApiErrorMessage` failures. Other types of lines
-(summary, system, file-history-snapshot, …) are not messages.
+Anthropic does not document them. The fields used here follow github.com/ticpu/claude-conversation-search-mcp,
+docs/jsonl-format.md: lines with `type` user or assistant, `uuid`, `sessionId`, `timestamp`, `cwd` and `message` with
+`content`, a text or blocks; `isSidechain` marks the work of subagents, `isMeta` and `isCompactSummary` text of the
+program itself, `isApiErrorMessage` failures. Lines of other types (summary, system, file-history-snapshot, …) are not
+messages.
 
-A session keeps its id; its project is the last part of the folder it began in. A message that a resumed session repeats
-keeps its `uuid`, and so is not stored twice.
+A session keeps its id; its project is the last part of the folder in which it began. A resumed session repeats messages
+with the same `uuid`, so they are stored once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from retentive.errors import Invalid, RetentiveError
-from retentive.transfer.formats import Broken, Entry, Item, Noticed, Skipped
-from retentive.transfer.formats.claude_blocks import text_of
-from retentive.transfer.formats.json_lines import Row, rows
-from retentive.transfer.formats.reading import opened
-from retentive.transfer.formats.values import given, to_name, to_object, to_when
+from retentive.transfer.formats.base import ImportEntry, ImportIssue, Item, ReadWarning, Skipped, Truncated
+from retentive.transfer.formats.json_lines import Row, parse_time, read_rows, to_list, to_name, to_object, without_none
+from retentive.transfer.formats.streams import open_file
 
 _COMMANDS = re.compile(r"<(command-name|command-message|local-command-|bash-(input|stdout|stderr)|user-memory-input)")
 _REMINDERS = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-_LOOKED_AT = 20
-"""A transcript may begin with a few lines of bookkeeping."""
+_LINES_TO_DETECT = 20
+"""A transcript may begin with a few lines that are not messages."""
+
+_FILES_TO_DETECT = 20
 
 
 class ClaudeCode:
@@ -38,20 +38,20 @@ class ClaudeCode:
 
     def recognises(self, path: Path) -> bool:
         try:
-            return any(_is_transcript(file) for file in _transcripts(path)[:_LOOKED_AT])
+            return any(_is_transcript(file) for file in _transcripts(path)[:_FILES_TO_DETECT])
         except (RetentiveError, OSError):
             return False
 
-    def read(self, path: Path) -> Iterator[Entry]:
+    def read(self, path: Path) -> Iterator[ImportEntry]:
         for file in _transcripts(path):
             name = file.name if file == path else file.relative_to(path).as_posix()
             try:
-                with opened(file) as opened_file:
-                    yield from _session(rows(name, opened_file))
+                with open_file(file) as opened:
+                    yield from _session(read_rows(name, opened))
             except Invalid as error:
                 if file == path:
                     raise
-                yield Broken(name, str(error))  # the others are read all the same
+                yield Truncated(name, str(error))  # the other files are still read
 
 
 def _transcripts(path: Path) -> list[Path]:
@@ -61,16 +61,16 @@ def _transcripts(path: Path) -> list[Path]:
 
 
 def _is_transcript(path: Path) -> bool:
-    with opened(path) as file:
-        for row in islice(rows(path.name, file), _LOOKED_AT):
+    with open_file(path) as file:
+        for row in islice(read_rows(path.name, file), _LINES_TO_DETECT):
             if isinstance(row, Row) and "sessionId" in row.value and ("uuid" in row.value or "type" in row.value):
                 return True
     return False
 
 
-def _session(found: Iterator[Row | Skipped | Noticed | Broken]) -> Iterator[Entry]:
+def _session(rows: Iterator[Row | ImportIssue]) -> Iterator[ImportEntry]:
     project: str | None = None
-    for row in found:
+    for row in rows:
         if not isinstance(row, Row):
             yield row
             continue
@@ -85,29 +85,29 @@ def _project(folder: Any) -> str | None:
     return to_name(path.name)
 
 
-def _message(where: str, line: Mapping[str, Any], project: str | None, position: int) -> Iterator[Entry]:
-    reason = _passed_over(line)
+def _message(where: str, line: Mapping[str, Any], project: str | None, position: int) -> Iterator[ImportEntry]:
+    reason = _reason_to_skip(line)
     if reason:
         yield Skipped(where, reason)
         return
     message = to_object(line.get("message"))
-    text, passed = text_of(message.get("content"), where)
-    yield from passed
+    text, skipped = content_text(message.get("content"), where)
+    yield from skipped
     if _COMMANDS.match(text):
         yield Skipped(where, "a command of the program")
         return
     text = _REMINDERS.sub("", text).strip()
     session, key = to_name(line.get("sessionId")), to_name(line.get("uuid"))
-    if not text and passed:
-        return  # each of its blocks was named
+    if not text and skipped:
+        return  # each of its blocks was reported
     if not text or session is None or key is None:
-        yield Skipped(where, "it has no text" if not text else "a message without a session or an id")
+        yield Skipped(where, "no text" if not text else "a message without a session or an id")
         return
-    occurred = to_when(line.get("timestamp"))
+    occurred = parse_time(line.get("timestamp"))
     if occurred is None:
-        yield Noticed(where, "it has no time that can be understood")
+        yield ReadWarning(where, "no valid time")
     yield Item(
-        given(
+        without_none(
             text=text,
             project=project,
             session=f"claude-code:{session}",
@@ -115,21 +115,51 @@ def _message(where: str, line: Mapping[str, Any], project: str | None, position:
             speaker=str(line["type"]),
             occurred=occurred,
             source=f"claude-code:{session}/{key}"[:500],
-            metadata=given(model=to_name(message.get("model")), branch=to_name(line.get("gitBranch"))),
+            metadata=without_none(model=to_name(message.get("model")), branch=to_name(line.get("gitBranch"))),
         ),
         key,
         where,
     )
 
 
-def _passed_over(line: Mapping[str, Any]) -> str | None:
+def _reason_to_skip(line: Mapping[str, Any]) -> str | None:
     kind = line.get("type")
     if kind not in ("user", "assistant"):
         return f"a line of the type '{kind!s:.40}'"
     if line.get("isSidechain") is True:
-        return "the work of an agent on the side"
+        return "the work of a subagent"
     if line.get("isMeta") is True or line.get("isCompactSummary") is True:
         return "written by the program itself"
     if line.get("isApiErrorMessage") is True:
-        return "a failure of the service"
+        return "an error of the service"
     return None
+
+
+_BLOCK_NAMES = {
+    "thinking": "thinking",
+    "redacted_thinking": "thinking",
+    "tool_use": "a tool call",
+    "server_tool_use": "a tool call",
+    "tool_result": "a tool result",
+    "web_search_tool_result": "a tool result",
+    "image": "an image",
+    "document": "a document",
+    "token_budget": "a note to the model",
+}
+
+
+def content_text(content: Any, where: str) -> tuple[str, list[Skipped]]:
+    """Return the text of a Claude message's content, which is a text or blocks, and the blocks that are not text."""
+    if isinstance(content, str):
+        return content.strip(), []
+    texts: list[str] = []
+    skipped: list[Skipped] = []
+    for number, block in enumerate(to_list(content), 1):
+        kind = block.get("type") if isinstance(block, dict) else type(block).__name__
+        text = block if isinstance(block, str) else block.get("text") if kind == "text" else None
+        if isinstance(text, str):
+            texts.append(text.strip())
+        else:
+            reason = _BLOCK_NAMES.get(str(kind), f"a block of the unknown type '{kind!s:.40}'")
+            skipped.append(Skipped(f"{where}, block {number}", reason))
+    return "\n\n".join(text for text in texts if text), skipped

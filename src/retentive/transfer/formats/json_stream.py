@@ -1,6 +1,6 @@
-"""JSON of any size, one element at a time: deep, endless or cut-off documents cost neither memory nor the rest.
+"""A streaming JSON reader: yields the elements of a document of any size, with limits on depth and size.
 
-ijson gives the events; elements are built here, because its own builder has no limits.
+ijson parses the events. Elements are built here, because the builder of ijson has no limits.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
 from retentive.errors import MissingExtra
-from retentive.transfer.formats.reading import Utf8
+from retentive.transfer.formats.streams import Utf8Reader
 
 try:
     import ijson
 except ImportError:  # pragma: no cover
     raise MissingExtra("reading JSON of any size", "import") from None
 
-DEEPEST = 100
-MOST_PARTS = 2_000_000
+MAX_DEPTH = 100
+MAX_NODES = 2_000_000
 """Keys and values of one element: a long conversation has some ten thousand."""
 
-MOST_CHARACTERS = 64 * 1024 * 1024
-LONGEST_VALUE = 64 * 1024 * 1024
-"""The parser holds a value before anybody can measure it: beyond this many bytes, reading ends."""
+MAX_CHARACTERS = 64 * 1024 * 1024
+MAX_VALUE_BYTES = 64 * 1024 * 1024
+"""The parser buffers a whole value before its length is known, so reading ends at this length."""
 
-HEAD = 1 << 18
+HEAD_BYTES = 1 << 18
 _OPENS, _CLOSES = ("start_map", "start_array"), ("end_map", "end_array")
 _Events = Iterator[tuple[str, Any]]
 
 
 class Readable(Protocol):
-    """What bytes are read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a document, counted from 1; without a value where it is too deep or too large to be held."""
+    """One element of a document, numbered from 1; `value` is None if it is too deep or too large."""
 
     number: int
     value: Any = None
@@ -48,22 +48,22 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
-    """Something that stands beside the elements, by its name."""
+class IgnoredKey:
+    """A key of the outer object that is not one of the lists that were read."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Where a document stops being JSON, and why."""
+class InvalidJson:
+    """The end of reading, because the rest of the document is not valid JSON."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a document looks like by its beginning.
+    """The structure at the start of a document.
 
     `outer` are the keys of an object, `inner` those of the first object in an array or in the object's list `name`.
     """
@@ -73,26 +73,28 @@ class Shape:
     name: str | None = None
 
 
-def elements(file: Readable, *, lists: tuple[str, ...] = ()) -> Iterator[Element | Ignored | Cut]:
-    """The elements of an array, or of those `lists` that an object has; without any, the object as the only one."""
-    source = _Measured(file)
+def read_elements(file: Readable, *, lists: tuple[str, ...] = ()) -> Iterator[Element | IgnoredKey | InvalidJson]:
+    """Yield the elements of an array, or of the named lists of an object.
+
+    An object without any of these lists is itself the only element.
+    """
     try:
-        yield from _walk(_events(source), lists)
-    except _TooLong:
-        yield Cut(f"a single value is longer than {LONGEST_VALUE:,} bytes")
+        yield from _read_document(_events(_LimitedReader(file)), lists)
+    except _ValueTooLong:
+        yield InvalidJson(f"a single value is longer than {MAX_VALUE_BYTES:,} bytes")
     except (ijson.JSONError, ValueError) as error:
-        yield Cut(f"this is not JSON, or only the beginning of it ({_said(error)})")
+        yield InvalidJson(f"invalid or incomplete JSON ({_parser_message(error)})")
 
 
-def shape_of(file: IO[bytes]) -> Shape:
-    """What a document looks like, by no more than its first bytes."""
+def detect_shape(file: IO[bytes]) -> Shape:
+    """Return the structure of a document, by its first bytes."""
     path: list[str] = []
     outer: set[str] = set()
     inner: set[str] = set()
     name: str | None = None
-    held: str | None = None
+    list_name: str | None = None
     try:
-        for event, value in _events(_Measured(_Head(Utf8(file)))):
+        for event, value in _events(_LimitedReader(_Head(Utf8Reader(file)))):
             if event in _OPENS:
                 path.append(event)
             elif event in _CLOSES:
@@ -107,145 +109,133 @@ def shape_of(file: IO[bytes]) -> Shape:
                 ["start_map", "start_array", "start_map"],
             ):
                 inner.add(value)
-                held = name
+                list_name = name
     except (ijson.JSONError, ValueError):
-        pass  # a beginning ends in the middle of something
-    return Shape(frozenset(outer), frozenset(inner), held)
+        pass  # the first bytes end in the middle of a value
+    return Shape(frozenset(outer), frozenset(inner), list_name)
 
 
-def _walk(events: _Events, lists: tuple[str, ...]) -> Iterator[Element | Ignored]:
+def _read_document(events: _Events, lists: tuple[str, ...]) -> Iterator[Element | IgnoredKey]:
     event, value = next(events, ("", None))
     if event == "start_array":
-        yield from _array(events)
+        yield from _read_array(events)
     elif event == "start_map":
-        yield from _object(events, lists)
+        yield from _read_object(events, lists)
     elif event:
         yield Element(1, value)
-    for _ in events:  # so that whatever follows the end is noticed
+    for _ in events:  # the parser reports trailing content
         pass
 
 
-def _array(events: _Events) -> Iterator[Element]:
+def _read_array(events: _Events) -> Iterator[Element]:
     for number, (event, value) in enumerate(events, 1):
         if event == "end_array":
             return
         builder = _Builder()
-        builder.take(event, value, events)
+        builder.build(event, value, events)
         yield Element(number, builder.value, builder.problem)
 
 
-def _object(events: _Events, lists: tuple[str, ...]) -> Iterator[Element | Ignored]:
+def _read_object(events: _Events, lists: tuple[str, ...]) -> Iterator[Element | IgnoredKey]:
     builder = _Builder()
     whole: dict[str, Any] = {}
-    listed = False
+    has_list = False
     for event, name in events:
         if event == "end_map":
             break
         opening, value = next(events)
         if name in lists and opening == "start_array":
-            listed = True
-            yield from _array(events)
+            has_list = True
+            yield from _read_array(events)
         else:
-            builder.take(opening, value, events)
+            builder.build(opening, value, events)
             if not builder.problem:
                 whole[name] = builder.value
-    if listed:
-        yield from (Ignored(name) for name in whole)
+    if has_list:
+        yield from (IgnoredKey(name) for name in whole)
     else:
         yield Element(1, None if builder.problem else whole, builder.problem)
 
 
 class _Builder:
-    """Puts a value together from its events, as long as it is neither too deep nor too large."""
+    """Builds a value from its events, within the limits."""
 
     def __init__(self) -> None:
         self.value: Any = None
         self.problem: str | None = None
-        self._parts = 0
+        self._nodes = 0
         self._characters = 0
-        self._holders: list[Any] = []
-        self._names: list[str] = []
+        self._containers: list[Any] = []
+        self._keys: list[str] = []
 
-    def take(self, event: str, value: Any, events: _Events) -> None:
-        """Take one whole value, of which the first event was read already."""
+    def build(self, event: str, value: Any, events: _Events) -> None:
+        """Consume one whole value, whose first event is given."""
         depth = 0
         while True:
             depth += (event in _OPENS) - (event in _CLOSES)
             if not self.problem:
-                self._measure(value, depth)
-                self._build(event, value)
+                self._check_limits(value, depth)
+                self._add(event, value)
             if depth == 0:
                 return
             event, value = next(events)
 
-    def _build(self, event: str, value: Any) -> None:
+    def _add(self, event: str, value: Any) -> None:
         if self.problem:
-            self.value, self._holders, self._names = None, [], []
+            self.value, self._containers, self._keys = None, [], []
         elif event in _CLOSES:
-            self.value = self._holders.pop()
+            self.value = self._containers.pop()
         elif event == "map_key":
-            self._names.append(value)
+            self._keys.append(value)
         else:
-            made = _made(event, value)
-            if self._holders:
-                _put(self._holders[-1], self._names, made)
+            new: Any = {} if event == "start_map" else [] if event == "start_array" else value
+            container = self._containers[-1] if self._containers else None
+            if isinstance(container, dict):
+                container[self._keys.pop()] = new
+            elif container is not None:
+                container.append(new)
             if event in _OPENS:
-                self._holders.append(made)
-            self.value = made
+                self._containers.append(new)
+            self.value = new
 
-    def _measure(self, value: Any, depth: int) -> None:
-        self._parts += 1
+    def _check_limits(self, value: Any, depth: int) -> None:
+        self._nodes += 1
         self._characters += len(value) if isinstance(value, str) else 0
-        if depth > DEEPEST:
-            self.problem = f"it is nested deeper than {DEEPEST} levels"
-        elif self._parts > MOST_PARTS:
-            self.problem = f"it has more than {MOST_PARTS:,} parts"
-        elif self._characters > MOST_CHARACTERS:
-            self.problem = f"it has more than {MOST_CHARACTERS:,} characters"
+        if depth > MAX_DEPTH:
+            self.problem = f"it is nested deeper than {MAX_DEPTH} levels"
+        elif self._nodes > MAX_NODES:
+            self.problem = f"it has more than {MAX_NODES:,} parts"
+        elif self._characters > MAX_CHARACTERS:
+            self.problem = f"it has more than {MAX_CHARACTERS:,} characters"
 
 
-def _made(event: str, value: Any) -> Any:
-    if event == "start_map":
-        return {}
-    if event == "start_array":
-        return []
-    return value
+class _ValueTooLong(Exception):
+    """A single value exceeds `MAX_VALUE_BYTES`."""
 
 
-def _put(holder: Any, names: list[str], value: Any) -> None:
-    if isinstance(holder, dict):
-        holder[names.pop()] = value
-    else:
-        holder.append(value)
-
-
-class _TooLong(Exception):
-    """A value that the parser would have to hold whole."""
-
-
-class _Measured:
-    """Bytes for the parser, given out only as long as it makes something of them."""
+class _LimitedReader:
+    """Bytes for the parser; stops when many were read without an event."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
-        self.since = 0
+        self.bytes_since_event = 0
 
     def read(self, size: int = -1) -> bytes:
-        if size == 0:  # asked by the parser, to see whether bytes or text come
+        if size == 0:  # the parser tests whether the source gives bytes or text
             return b""
-        if self.since > LONGEST_VALUE:
-            raise _TooLong
+        if self.bytes_since_event > MAX_VALUE_BYTES:
+            raise _ValueTooLong
         chunk = self._file.read(size)
-        self.since += len(chunk)
+        self.bytes_since_event += len(chunk)
         return chunk
 
 
 class _Head:
-    """The first bytes of something, and then its end."""
+    """The first `HEAD_BYTES` of a source."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
-        self._left = HEAD
+        self._left = HEAD_BYTES
 
     def read(self, size: int, /) -> bytes:
         chunk = self._file.read(size) if self._left > 0 else b""
@@ -253,14 +243,14 @@ class _Head:
         return chunk
 
 
-def _events(source: _Measured) -> _Events:
-    # As floats: left to make Python's own numbers, ijson 3.6 crashes the process at one of 5,000 digits.
+def _events(source: _LimitedReader) -> _Events:
+    # As floats: with Python's own integers, ijson 3.6 crashes the process at a number of 5,000 digits.
     for event in ijson.basic_parse(source, use_float=True):
-        source.since = 0
+        source.bytes_since_event = 0
         yield event
 
 
-def _said(error: BaseException) -> str:
-    """The parser's reason without the bytes it quotes."""
+def _parser_message(error: BaseException) -> str:
+    """Return the parser's reason without the bytes that it quotes."""
     first = str(error).removeprefix("b'").removeprefix('b"').split("\n")[0].split("\\n")[0]
-    return first.removeprefix("parse error: ").removeprefix("lexical error: ") or "it ends in the middle"
+    return first.removeprefix("parse error: ").removeprefix("lexical error: ") or "it ends in the middle of a value"

@@ -1,4 +1,4 @@
-"""Retentive's own files: JSONL with a header, a line for each memory with all it has, and an end that counts them.
+"""Retentive's own export format: JSON Lines with a header, one line for each memory, and a last line with the counts.
 
     {"retentive": "memories", "version": 1, "profile": null, "vectors": true, "model": {…}}
     {"memory": {"id": "…", "text": "…", …}, "vectors": "base64 of float16, a row for each part"}
@@ -6,8 +6,8 @@
     {"kept": {"name": "tuning", "value": "…"}}
     {"end": {"memories": 1, "judgements": 1, "kept": 1}}
 
-A file without a header is read too, as `retentive remember --jsonl` reads it: a line is a memory of which only the text
-is needed. Lines of kinds or fields that a later version may add are named and passed over.
+A file without a header is read too, like the input of `retentive remember --jsonl`: each line is a memory, of which
+only the text is required. Lines and fields that are unknown, perhaps of a later version, are skipped with their name.
 """
 
 from __future__ import annotations
@@ -26,21 +26,33 @@ import numpy as np
 from retentive.errors import Invalid, RetentiveError
 from retentive.models import Judgement, Memory, Model
 from retentive.pipeline.remember import Draft, check_name, content_hash, to_memory, to_time
-from retentive.stores import Vector
-from retentive.transfer.formats import Broken, Entry, Item, Judged, Noticed, Setting, Skipped, Stored
-from retentive.transfer.formats.json_lines import Row, rows
-from retentive.transfer.formats.reading import opened
+from retentive.stores.base import Vector
+from retentive.transfer.formats.base import (
+    ImportEntry,
+    ImportIssue,
+    Item,
+    JudgementEntry,
+    SettingEntry,
+    Skipped,
+    StoredMemory,
+    Truncated,
+)
+from retentive.transfer.formats.json_lines import Row, read_rows
+from retentive.transfer.formats.streams import open_file
 
 VERSION = 1
-_DRAFT = frozenset(item.name for item in fields(Draft)) - {"profile"}
-_OWN = ("accessed", "access_count", "content_hash")
-_LENGTH_OFF = 0.01
-_NO_END = "the file has no end: it was cut off, or its writing was"
+_HEADERS = ("retentive", "recollect")
+"""The first key of a header; files written before the project was renamed have the second."""
+
+_DRAFT_FIELDS = frozenset(item.name for item in fields(Draft)) - {"profile"}
+_OTHER_FIELDS = frozenset(("profile", "accessed", "access_count", "content_hash"))
+_LENGTH_TOLERANCE = 0.01
+_NO_END = "the file has no last line with the counts: it is incomplete"
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Jsonl:
-    """Retentive's own lines."""
+    """Memories exported from a store of Retentive, or drafts of memories without a header."""
 
     name = "jsonl"
 
@@ -48,57 +60,57 @@ class Jsonl:
         if not path.is_file() or path.suffix.lower() == ".json":
             return False
         try:
-            with opened(path) as file:
-                first = next(rows(path.name, file), None)
+            with open_file(path) as file:
+                first = next(read_rows(path.name, file), None)
         except RetentiveError:
             return False
         keys = first.value.keys() if isinstance(first, Row) else ()
-        return "retentive" in keys or ("text" in keys and "_id" not in keys)
+        return any(key in keys for key in _HEADERS) or ("text" in keys and "_id" not in keys)
 
-    def read(self, path: Path) -> Iterator[Entry]:
-        with opened(path) as file:
-            yield from _entries(path.name, rows(path.name, file))
+    def read(self, path: Path) -> Iterator[ImportEntry]:
+        with open_file(path) as file:
+            yield from _read_entries(path.name, read_rows(path.name, file))
 
 
-def _entries(name: str, found: Iterator[Row | Skipped | Noticed | Broken]) -> Iterator[Entry]:
+def _read_entries(name: str, rows: Iterator[Row | ImportIssue]) -> Iterator[ImportEntry]:
     header: Mapping[str, Any] | None = None
-    counted = {"memories": 0, "judgements": 0, "kept": 0}
+    counts = {"memories": 0, "judgements": 0, "kept": 0}
     last, ended, first = name, False, True
-    for row in found:
+    for row in rows:
         last, before = row.where, last
         if not isinstance(row, Row):
-            ended = ended or isinstance(row, Broken)
+            ended = ended or isinstance(row, Truncated)
             yield row
             continue
-        if "retentive" in row.value and (first or header is not None):
+        if any(key in row.value for key in _HEADERS) and (first or header is not None):
             if not (first or ended):
-                yield Broken(before, _NO_END)
+                yield Truncated(before, _NO_END)
             try:
-                header = _checked(row.value)
+                header = _check_header(row.value)
             except Invalid as error:
                 if first:
                     raise
-                yield Broken(row.where, str(error))  # of a file that was put behind another one
+                yield Truncated(row.where, str(error))  # the header of a file that was appended to another
                 return
-            counted, ended = dict.fromkeys(counted, 0), False
+            counts, ended = dict.fromkeys(counts, 0), False
         elif header is None:
-            yield _plain(row.where, row.value)
+            yield _item(row.where, row.value)
         elif "end" in row.value:
             ended = True
-            yield from _compared(row.where, counted, row.value["end"])
+            yield from _check_counts(row.where, counts, row.value["end"])
         else:
-            yield _entry(row.where, row.value, header, counted)
+            yield _entry(row.where, row.value, header, counts)
         first = False
     if header is not None and not ended:
-        yield Broken(last, _NO_END)
+        yield Truncated(last, _NO_END)
 
 
-def _checked(header: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_header(header: Mapping[str, Any]) -> Mapping[str, Any]:
     version = header.get("version")
-    if header["retentive"] != "memories" or type(version) is not int:
-        raise Invalid(f"this is not a file of memories: its header is {dict(header)!r:.200}")
+    if not any(header.get(key) == "memories" for key in _HEADERS) or type(version) is not int:
+        raise Invalid(f"this is not an export of memories: its header is {dict(header)!r:.200}")
     if version > VERSION:
-        raise Invalid(f"this file has version {version}, which a newer Retentive wrote; this one reads up to {VERSION}")
+        raise Invalid(f"this file has version {version} of a newer Retentive; this one reads up to {VERSION}")
     return {**header, "model": _model(header.get("model"))}
 
 
@@ -112,49 +124,49 @@ def _model(value: Any) -> Model | None:
     except (TypeError, ValueError, AttributeError):
         usable = False
     if not usable:
-        raise Invalid(f"the header's model is not one: {value!r:.200}")
+        raise Invalid(f"the model in the header is not valid: {value!r:.200}")
     return model
 
 
-def _plain(where: str, value: Mapping[str, Any]) -> Entry:
-    """A line as `remember --jsonl` takes it; its profile is the one that imports."""
-    unknown = sorted(value.keys() - _DRAFT - {"profile"})
+def _item(where: str, value: Mapping[str, Any]) -> Item | Skipped:
+    """Return the memory of a line without a header. Its profile is that of the import."""
+    unknown = sorted(value.keys() - _DRAFT_FIELDS - {"profile"})
     if unknown:
-        return Skipped(where, f"there is no field '{unknown[0]:.80}'")
+        return Skipped(where, f"unknown field '{unknown[0]:.80}'")
     draft = {name: given for name, given in value.items() if name != "profile" and given is not None}
     key = str(draft.pop("id", None) or draft.get("source") or "")
     return Item(draft, key, where)
 
 
-def _entry(where: str, value: Mapping[str, Any], header: Mapping[str, Any], counted: dict[str, int]) -> Entry:
+def _entry(where: str, value: Mapping[str, Any], header: Mapping[str, Any], counts: dict[str, int]) -> ImportEntry:
     try:
         if "memory" in value:
-            counted["memories"] += 1
+            counts["memories"] += 1
             model = header["model"]
-            return Stored(_memory(value["memory"]), where, _vectors(value.get("vectors"), model), model)
+            return StoredMemory(_memory(value["memory"]), where, _vectors(value.get("vectors"), model), model)
         if "judgement" in value:
-            counted["judgements"] += 1
-            return Judged(_judgement(value["judgement"]), where)
+            counts["judgements"] += 1
+            return JudgementEntry(_judgement(value["judgement"]), where)
         if "kept" in value:
-            counted["kept"] += 1
+            counts["kept"] += 1
             name, text = str(value["kept"]["name"]), str(value["kept"]["value"])
             (name + text).encode()
-            return Setting(name, text, where)
+            return SettingEntry(name, text, where)
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-        return Skipped(where, f"a line that is not as this version writes it ({error!r:.200})")
+        return Skipped(where, f"not a valid line of this version ({error!r:.200})")
     except Invalid as error:
         return Skipped(where, str(error))
     return Skipped(where, f"a line of the unknown kind '{next(iter(value), '')!s:.40}'")
 
 
 def _memory(value: Mapping[str, Any]) -> Memory:
-    """The memory as it was, checked as if it came from a caller."""
-    whole = {name: value[name] for name in ("id", "created", "profile")}  # else each import would give it another
-    own = {name: given for name, given in value.items() if name in _DRAFT and given is not None}
-    unknown = sorted(value.keys() - _DRAFT - set(_OWN) - {"profile"})
+    """Return the memory as it was exported, checked like one from a caller."""
+    required = {name: value[name] for name in ("id", "created", "profile")}  # else each import would choose others
+    given = {name: field for name, field in value.items() if name in _DRAFT_FIELDS and field is not None}
+    unknown = sorted(value.keys() - _DRAFT_FIELDS - _OTHER_FIELDS)
     if unknown:
-        raise Invalid(f"there is no field '{unknown[0]:.80}'")
-    memory = to_memory(Draft(**{**own, **whole}), now=_ANY_TIME)
+        raise Invalid(f"unknown field '{unknown[0]:.80}'")
+    memory = to_memory(Draft(**{**given, **required}), now=_ANY_TIME)
     count = value.get("access_count", 0)
     if type(count) is not int or not 0 <= count < 2**53:
         raise Invalid(f"access_count: a whole number from 0, not {count!r:.80}")
@@ -174,8 +186,9 @@ def _vectors(value: Any, model: Model | None) -> Vector | None:
         raise Invalid(f"vectors: not rows of {model.dimension} numbers in base64") from None
     if not len(rows) or not np.isfinite(rows).all():
         raise Invalid("vectors: some numbers are not finite, or there are none")
-    # Searched by their products: one ten times as long would come before all others. Half floats are off by 1 in 2,000.
-    if (np.abs(np.linalg.norm(rows.astype(np.float32), axis=1) - 1) > _LENGTH_OFF).any():
+    # Scores are inner products: a vector ten times as long would rank before all others. Half floats are off by 1 in
+    # 2,000.
+    if (np.abs(np.linalg.norm(rows.astype(np.float32), axis=1) - 1) > _LENGTH_TOLERANCE).any():
         raise Invalid("vectors: some are not of length 1")
     return rows.astype(np.float32)
 
@@ -184,7 +197,8 @@ def _judgement(value: Mapping[str, Any]) -> Judgement:
     relevance = value["relevance"]
     if type(relevance) is not int or relevance not in range(4):
         raise Invalid(f"relevance: a whole number from 0 to 3, not {relevance!r:.80}")
-    created, query = to_time(value["created"], "created"), value["query"]
+    created = to_time(value["created"], "created")
+    query = value["query"] if "query" in value else value["question"]  # the name before the project was renamed
     if created is None or not isinstance(query, str) or not query.strip():
         raise Invalid("a judgement needs a query and a time")
     query.encode()
@@ -201,15 +215,15 @@ def _judgement(value: Mapping[str, Any]) -> Judgement:
     )
 
 
-def _compared(where: str, counted: Mapping[str, int], end: Any) -> Iterator[Entry]:
-    for name, number in counted.items():
+def _check_counts(where: str, counts: Mapping[str, int], end: Any) -> Iterator[Truncated]:
+    for name, count in counts.items():
         written = end.get(name) if isinstance(end, dict) else None
-        if written != number:
-            yield Broken(where, f"{written!s:.20} {name} were written, {number} are here: lines are missing")
+        if written != count:
+            yield Truncated(where, f"{written!s:.20} {name} were written, {count} were read: lines are missing")
 
 
 def header_line(*, profile: str | None, model: Model | None, vectors: bool, at: datetime) -> dict[str, Any]:
-    """The first line of a file; `profile` is None where it holds a whole store."""
+    """Return the first line of a file; a profile of None means the whole store."""
     return {
         "retentive": "memories",
         "version": VERSION,
@@ -221,24 +235,24 @@ def header_line(*, profile: str | None, model: Model | None, vectors: bool, at: 
 
 
 def memory_line(memory: Memory, vectors: Vector | None) -> dict[str, Any]:
-    """A memory with every field that says something, and its vectors if they are wanted."""
+    """Return the line of a memory, with every field that has a value."""
     whole = {name: value for name, value in memory.to_dict().items() if value not in (None, {})}
-    del whole["content_hash"]  # follows from the text
+    del whole["content_hash"]  # computed from the text
     if vectors is None:
         return {"memory": whole}
     return {"memory": whole, "vectors": base64.b64encode(vectors.astype("<f2").tobytes()).decode()}
 
 
 def judgement_line(judgement: Judgement) -> dict[str, Any]:
-    """What somebody said of a memory."""
+    """Return the line of a relevance judgement."""
     return {"judgement": {name: value for name, value in judgement.to_dict().items() if value is not None}}
 
 
-def kept_line(name: str, value: str) -> dict[str, Any]:
-    """Something kept under a name."""
+def setting_line(name: str, value: str) -> dict[str, Any]:
+    """Return the line of a key-value entry."""
     return {"kept": {"name": name, "value": value}}
 
 
-def end_line(counted: Mapping[str, int]) -> dict[str, Any]:
-    """The last line: how many of each there are, so that a file that was cut off is known for one."""
-    return {"end": dict(counted)}
+def end_line(counts: Mapping[str, int]) -> dict[str, Any]:
+    """Return the last line, whose counts show whether a file is complete."""
+    return {"end": dict(counts)}

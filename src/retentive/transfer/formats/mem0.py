@@ -1,11 +1,11 @@
-"""Memories as mem0 gives them out: the answer of `get_all`, or an export, saved as JSON.
+"""Memories of mem0, saved as JSON: the response of `get_all`, or an export.
 
 Documented at docs.mem0.ai (API reference, "Get Memories"; cookbook "Export Stored Memories"): an array, or an object
-with `results` (an export made to a schema of one's own: `memories`), of objects with `id`, `memory`, `user_id`,
-`agent_id`, `run_id`, `metadata`, `categories`, `created_at` and `updated_at`. `metadata.memory_type` is
-episodic_memory, semantic_memory or procedural_memory; without it, mem0 keeps facts.
+with `results` (in an export with a custom schema: `memories`), of objects with `id`, `memory`, `user_id`, `agent_id`,
+`run_id`, `metadata`, `categories`, `created_at` and `updated_at`. `metadata.memory_type` is episodic_memory,
+semantic_memory or procedural_memory; without it, a memory is a fact.
 
-The user becomes the project, so that several users' memories stay apart, and the run becomes the session.
+The user becomes the project, so that the memories of several users stay apart, and the run becomes the session.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats import Entry, Item, Noticed, Skipped
-from retentive.transfer.formats.documents import looks, read_each
-from retentive.transfer.formats.values import given, to_list, to_name, to_object, to_text, to_when
+from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.json_documents import document_shape, read_documents
+from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
 _LISTS = ("results", "memories")
 _KNOWN = {
@@ -27,35 +27,35 @@ _KNOWN = {
 
 
 class Mem0:
-    """Memories of mem0."""
+    """Memories exported from mem0."""
 
     name = "mem0"
 
     def recognises(self, path: Path) -> bool:
-        return not path.is_dir() and {"id", "memory"} <= looks(path, inside=r"\.json$").inner
+        return not path.is_dir() and {"id", "memory"} <= document_shape(path, names=r"\.json$").inner
 
-    def read(self, path: Path) -> Iterator[Entry]:
-        return read_each(path, _memory, inside=r"\.json$", lists=_LISTS)
+    def read(self, path: Path) -> Iterator[ImportEntry]:
+        return read_documents(path, _memory, names=r"\.json$", lists=_LISTS)
 
 
-def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
+def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
     text, metadata = to_text(value.get("memory")), to_object(value.get("metadata"))
     if text is None:
-        yield Skipped(where, "it has no 'memory', which is its text")
+        yield Skipped(where, "no text: 'memory' is missing")
         return
     unknown = sorted(value.keys() - _KNOWN)
     if unknown:
-        yield Noticed(where, f"not understood and left out: {', '.join(unknown)[:200]}")
+        yield ReadWarning(where, f"unknown fields left out: {', '.join(unknown)[:200]}")
     about = {
         name: to_name(value.get(name)) or to_name(metadata.get(name)) for name in ("user_id", "agent_id", "run_id")
     }
-    occurred = to_when(value.get("created_at"))
+    occurred = parse_time(value.get("created_at"))
     if occurred is None and value.get("created_at") is not None:
-        yield Noticed(where, "its time cannot be understood")
+        yield ReadWarning(where, "no valid time")
     categories = [one for one in to_list(value.get("categories")) if isinstance(one, str)]
     id = to_name(value.get("id"))
     yield Item(
-        given(
+        without_none(
             text=text.strip(),
             project=about["user_id"],
             session=about["run_id"] and f"mem0:{about['run_id']}",
@@ -63,7 +63,7 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
             speaker=to_name(value.get("actor_id")),
             occurred=occurred,
             source=None if id is None else f"mem0:{id}"[:500],
-            metadata={**metadata, **given(categories=categories or None, **about)},
+            metadata={**metadata, **without_none(categories=categories or None, **about)},
         ),
         id or "",
         where,

@@ -1,11 +1,11 @@
-"""Memories as `memini export` writes them.
+"""The output of `memini export`.
 
 Documented at github.com/eleboucher/memini, docs/operations/import-export.md, and its exportRecord: an object with
-`memories` (or a bare array) of objects with `id`, `namespace`, `tier` (working, episodic, semantic or procedural),
-`content`, `summary`, `tags`, `metadata`, `importance`, `created_at`, `updated_at` and `expires_at`; beside them `links`
-between namespaces, which have no counterpart here.
+`memories` (or only the array) of objects with `id`, `namespace`, `tier` (working, episodic, semantic or procedural),
+`content`, `summary`, `tags`, `metadata`, `importance`, `created_at`, `updated_at` and `expires_at`. Its `links` between
+namespaces have no equivalent here.
 
-The namespace becomes the project. What has no field of its own is kept as metadata.
+The namespace becomes the project. Fields without an equivalent become metadata.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats import Entry, Item, Noticed, Skipped
-from retentive.transfer.formats.documents import looks, read_each
-from retentive.transfer.formats.values import given, to_list, to_name, to_object, to_text, to_when
+from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.json_documents import document_shape, read_documents
+from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
 _KNOWN = {
     "id", "namespace", "tier", "content", "summary", "tags",
@@ -26,50 +26,50 @@ _KINDS = {"working": "episodic", "episodic": "episodic", "semantic": "semantic",
 
 
 class Memini:
-    """Memories of memini."""
+    """Memories exported from memini."""
 
     name = "memini"
 
     def recognises(self, path: Path) -> bool:
-        keys = frozenset() if path.is_dir() else looks(path, inside=r"\.json$").inner
+        keys = frozenset() if path.is_dir() else document_shape(path, names=r"\.json$").inner
         return "content" in keys and bool({"tier", "namespace"} & keys)
 
-    def read(self, path: Path) -> Iterator[Entry]:
-        return read_each(path, _memory, inside=r"\.json$", lists=("memories",))
+    def read(self, path: Path) -> Iterator[ImportEntry]:
+        return read_documents(path, _memory, names=r"\.json$", lists=("memories",))
 
 
-def _memory(where: str, value: Mapping[str, Any]) -> Iterator[Entry]:
+def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
     text, tier, id = to_text(value.get("content")), to_name(value.get("tier")), to_name(value.get("id"))
     if text is None:
-        yield Skipped(where, "it has no 'content', which is its text")
+        yield Skipped(where, "no text: 'content' is missing")
         return
     unknown = sorted(value.keys() - _KNOWN)
     if unknown:
-        yield Noticed(where, f"not understood and left out: {', '.join(unknown)[:200]}")
+        yield ReadWarning(where, f"unknown fields left out: {', '.join(unknown)[:200]}")
     if tier not in _KINDS:
-        yield Noticed(where, f"the unknown tier '{tier!s:.40}' was read as episodic")
-    occurred = to_when(value.get("created_at"))
+        yield ReadWarning(where, f"the unknown tier '{tier!s:.40}' was read as episodic")
+    occurred = parse_time(value.get("created_at"))
     if occurred is None and value.get("created_at") is not None:
-        yield Noticed(where, "its time cannot be understood")
+        yield ReadWarning(where, "no valid time")
     tags = [one for one in to_list(value.get("tags")) if isinstance(one, str)]
-    kept = given(
+    extra = without_none(
         tier=tier, tags=tags or None, summary=to_text(value.get("summary")), expires_at=to_text(value.get("expires_at"))
     )
     yield Item(
-        given(
+        without_none(
             text=text.strip(),
             project=to_name(value.get("namespace")),
             kind=_KINDS.get(tier or "", "episodic"),
-            importance=_share(value.get("importance")),
+            importance=_importance(value.get("importance")),
             occurred=occurred,
             source=None if id is None else f"memini:{id}"[:500],
-            metadata={**to_object(value.get("metadata")), **kept},
+            metadata={**to_object(value.get("metadata")), **extra},
         ),
         id or "",
         where,
     )
 
 
-def _share(value: Any) -> float | None:
-    """A number from 0 to 1."""
+def _importance(value: Any) -> float | None:
+    """Return a number from 0 to 1; None for any other value."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1 else None

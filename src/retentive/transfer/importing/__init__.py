@@ -1,1 +1,1 @@
-"""Files into the store: each thing once, noted before it is added, so that an import goes on and can be taken back."""
+"""Imports files into a store: `importer` reads them, `writing` stores their contents, `log` makes an undo possible."""

@@ -1,27 +1,31 @@
-"""Ids of imported memories: the same each time the same thing is imported, and in the order in which things happened.
+"""Ids of imported memories: the same at each import of the same item, and ordered by the time of the item.
 
-They look like UUIDs of version 7, whose first bits are a time, because memories are listed by them, newest first. The
-rest is a hash of where the memory goes and what it says, so that a second import finds it there.
+They look like UUIDs of version 7, which start with a time, because memories are listed by id, newest first. The rest is
+a hash of the item and its target, so that a second import finds the memory of the first.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
+
+import apsw
+
+from retentive.stores.base import Memories
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = 2**48 - 1
 
 
 def imported_id(profile: str, format: str, key: str, text: str, *, when: datetime | None) -> str:
-    """The id of an item in a profile. One without a time counts as older than all that have one."""
+    """Return the id of an item in a profile. Items without a time are ordered before all others."""
     return _id(_milliseconds(when), (profile, format, key, text))
 
 
 def moved_id(profile: str, id: str) -> str:
-    """The id of a memory of another profile in this one, at the same time."""
+    """Return the id that a memory of another profile gets in this profile, at the same time."""
     return _id(UUID(id).int >> 80, (profile, id))
 
 
@@ -41,3 +45,21 @@ def _milliseconds(when: datetime | None) -> int:
     if when is None:
         return 0
     return min(max(int((when - _EPOCH).total_seconds() * 1000), 0), _LATEST)
+
+
+def existing_ids(store: Memories, ids: Sequence[str]) -> set[str]:
+    """Return the ids of which the store has a memory."""
+    return {memory.id for memory in store.get(ids)} if ids else set()
+
+
+class IdSet:
+    """A set of ids in a temporary file, so that memory use does not grow with the imported file."""
+
+    def __init__(self) -> None:
+        self._database = apsw.Connection("")  # SQLite deletes it when it is closed
+        self._database.execute("CREATE TABLE ids (id TEXT PRIMARY KEY) WITHOUT ROWID; BEGIN").fetchall()
+
+    def add(self, id: str) -> bool:
+        """Add an id; return whether it is new."""
+        self._database.execute("INSERT OR IGNORE INTO ids VALUES (?)", (id,))
+        return bool(self._database.changes())

@@ -1,12 +1,12 @@
-"""What each import added, noted in the store before it is added, so that an import can be taken back as a whole.
+"""The log of imports in a store: what each import added, recorded before it is added, so that it can be undone.
 
-A run that was broken off is still open and goes on under its own name. Ids are noted in chunks, 22 characters each.
+An interrupted run stays open, and the next import of the same file continues it. Each batch is one entry; its ids take
+22 characters each.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -16,24 +16,17 @@ from uuid import UUID
 
 from retentive.errors import NotFound
 from retentive.models import Judgement, Serializable
-from retentive.stores import Store
-from retentive.transfer.importing.id_set import Seen
-
-RUNS, NOTES = "imports/", "imported/"
-"""Runs stand apart from what they added, so that listing them reads nothing else."""
-
-OF_ONE_STORE = (RUNS, NOTES)
-"""What is kept under names that begin so means nothing in another store."""
+from retentive.stores.base import Store
+from retentive.stores.json_entries import JsonEntries, Transaction, transact
+from retentive.transfer.importing.ids import IdSet, existing_ids
 
 GROUP = 100
-"""So many notes are read at once; there may be thousands."""
-
-_Kind = Literal["ids", "judgements", "setting"]
+"""How many batches are read at once when a run is undone; it may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run(Serializable):
-    """An import that added something, and the profile in force. Without an end it was broken off, or still goes on."""
+class ImportRun(Serializable):
+    """An import that added something. `ended` is None if it was interrupted or is still running."""
 
     id: str
     format: str
@@ -46,8 +39,8 @@ class Run(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
-class Undone(Serializable):
-    """What taking back an import removed."""
+class UndoResult(Serializable):
+    """How much the undo of an import removed."""
 
     run: str
     memories: int
@@ -55,139 +48,153 @@ class Undone(Serializable):
     settings: int
 
 
-def list_runs(store: Store) -> list[Run]:
-    """Every import that can be taken back, newest first."""
-    runs = map(_parsed, store.list_values(RUNS).values())
-    return sorted(runs, key=lambda run: (run.started, run.id), reverse=True)
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What one batch adds: ids of memories, judgements, or key-value entries with their values."""
+
+    kind: Literal["ids", "judgements", "setting"]
+    value: Any
 
 
-class RunLog:
-    """The notes of one import. Nothing is written before there is something to note."""
+_RUNS = JsonEntries[ImportRun]("imports/", ImportRun)
+_BATCHES = JsonEntries[_Batch]("imported/", _Batch)
+"""With a prefix of their own, so that listing the runs does not read them."""
+
+
+def list_runs(store: Store) -> list[ImportRun]:
+    """Return every import that can be undone, newest first."""
+    return sorted(_RUNS.list(store).values(), key=lambda run: (run.started, run.id), reverse=True)
+
+
+class ImportLog:
+    """The log of one import. It writes nothing before the import adds something."""
 
     def __init__(self, store: Store, *, format: str, path: str, profile: str, now: datetime) -> None:
         self._store = store
-        mine = (format, path, profile)
-        unfinished = [run for run in list_runs(store) if not run.ended and (run.format, run.path, run.profile) == mine]
-        self.resumed = bool(unfinished)
-        self.run = unfinished[0] if unfinished else Run(secrets.token_hex(4), format, path, profile, now)
+        same = (format, path, profile)
+        open_runs = [run for run in list_runs(store) if not run.ended and (run.format, run.path, run.profile) == same]
+        self.resumed = bool(open_runs)
+        self.run = open_runs[0] if open_runs else ImportRun(secrets.token_hex(4), format, path, profile, now)
         self._number = max(self.run.groups - 1, 0) * GROUP
 
-    def note(self, ids: Sequence[str]) -> str:
-        """Note ids that are about to be added; gives the name of the note."""
-        return self._put("ids", _packed(ids))
+    def record_memories(self, ids: Sequence[str]) -> str:
+        """Record ids that are about to be added; return the key of the batch."""
+        return self._record(_Batch("ids", base64.b64encode(b"".join(UUID(id).bytes for id in ids)).decode()))
 
-    def take_back(self, name: str) -> None:
-        """What this note says did not happen."""
-        self._store.keep({name: None})
+    def record_judgements(self, judgements: Sequence[Judgement]) -> str:
+        """Record judgements that are about to be added; return the key of the batch."""
+        return self._record(_Batch("judgements", list(map(_dump_judgement, judgements))))
 
-    def note_judgements(self, judgements: Sequence[Judgement]) -> str:
-        """Note judgements that are about to be given; gives the name of the note."""
-        return self._put("judgements", [judgement.to_dict() for judgement in judgements])
+    def record_settings(self, settings: Mapping[str, str]) -> None:
+        """Record key-value entries that are about to be created."""
+        self._record(_Batch("setting", dict(settings)))
 
-    def note_settings(self, settings: Mapping[str, str]) -> None:
-        """Note settings that are about to be kept where there were none."""
-        self._put("setting", dict(settings))
+    def discard(self, key: str) -> None:
+        """Delete the record of a batch that was not added after all."""
+        _delete_batch(self._store, key)
 
-    def finish(self, *, added: int, at: datetime) -> Run | None:
-        """Close the run, which added so many memories beside those from before it was broken off.
+    def finish(self, *, added: int, at: datetime) -> ImportRun | None:
+        """Close the run and return it; None if it recorded nothing.
 
-        None if it noted nothing.
+        `added` is how many memories were added since the run was started or continued.
         """
         if not self.run.groups:
             return None
         if self.resumed:
-            seen = Seen()  # what was noted but not added when it was broken off has been noted again since
-            noted = (_unpacked(value) for _, kind, value in _notes(self._store, self.run) if kind == "ids")
-            added = sum(seen.add(id) for ids in noted for id in self._store.keys(ids))
-        while True:  # another import of the same may be in this run, and have noted more
-            before = self._store.get_value(_name(self.run))
-            groups = self.run.groups if before is None else max(self.run.groups, _parsed(before).groups)
-            self.run = replace(self.run, ended=at, added=added, groups=groups)
-            if self._store.keep({_name(self.run): json.dumps(self.run.to_dict())}, expected={_name(self.run): before}):
-                return self.run
+            counted = IdSet()  # what was recorded but not added before the interruption has been recorded again
+            recorded = (_unpack_ids(batch.value) for _, batch in _batches(self._store, self.run) if batch.kind == "ids")
+            added = sum(counted.add(id) for ids in recorded for id in existing_ids(self._store, ids))
 
-    def _put(self, kind: _Kind, value: Any) -> str:
-        while True:  # others in the same run, before this process or beside it, may have taken a number
-            name = f"{NOTES}{self.run.id}/{self._number // GROUP:06d}/{self._number:08d}"
-            changes: dict[str, str | None] = {name: _written(kind, value)}
-            expected: dict[str, str | None] = {name: None}
-            if self._number // GROUP >= self.run.groups:
-                before = self._store.get_value(_name(self.run))
-                known = self.run if before is None else _parsed(before)
-                self.run = replace(known, groups=max(known.groups, self._number // GROUP + 1), ended=None)
-                changes[_name(self.run)] = json.dumps(self.run.to_dict())
-                expected[_name(self.run)] = before
+        def close(transaction: Transaction) -> ImportRun:
+            stored = transaction.get(_RUNS, self.run.id)  # another process may import the same file in this run
+            groups = max(self.run.groups, stored.groups if stored else 0)
+            closed = replace(self.run, ended=at, added=added, groups=groups)
+            transaction.set(_RUNS, closed, closed.id)
+            return closed
+
+        self.run = transact(self._store, close)
+        return self.run
+
+    def _record(self, batch: _Batch) -> str:
+        while True:  # another process in the same run may have taken the number
+            group = self._number // GROUP
+            key = f"{self.run.id}/{group:06d}/{self._number:08d}"
             self._number += 1
-            if self._store.keep(changes, expected=expected):
-                return name
+            transaction = Transaction(self._store)
+            transaction.create(_BATCHES, batch, key)
+            if group >= self.run.groups:
+                run = transaction.get(_RUNS, self.run.id) or self.run
+                self.run = replace(run, groups=max(run.groups, group + 1), ended=None)
+                transaction.set(_RUNS, self.run, self.run.id)
+            if transaction.commit():
+                return key
 
 
-def undo(store: Store, id: str, *, progress: Callable[[int], None] = lambda done: None) -> Undone:
-    """Take back an import: every memory, judgement and setting that it added, and no other.
+def undo_import(store: Store, id: str, *, progress: Callable[[int], None] = lambda done: None) -> UndoResult:
+    """Remove every memory, judgement and setting that an import added, and nothing else.
 
-    It may be broken off and done again: a note is forgotten only when what it names is gone.
+    It can be interrupted and run again: the record of a batch is deleted after its contents.
     """
-    kept = store.get_value(f"{RUNS}{id}")
-    if kept is None:
+    run = _RUNS.get(store, id)
+    if run is None:
         raise NotFound(f"there is no import {id}; see: retentive imports")
     memories = judgements = settings = 0
-    touched: set[tuple[str, str]] = set()
-    for name, kind, value in _notes(store, _parsed(kept)):
-        if kind == "ids":
-            ids = _unpacked(value)
-            touched.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
-            memories += store.remove(ids)
+    sessions: set[tuple[str, str]] = set()
+    for key, batch in _batches(store, run):
+        if batch.kind == "ids":
+            ids = _unpack_ids(batch.value)
+            sessions.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
+            memories += len(store.remove(ids))
             progress(len(ids))
-        elif kind == "judgements":
-            judgements += store.unjudge([_judgement(one) for one in value])
-        else:  # what was turned since stays
-            settings += sum(store.keep({one: None}, expected={one: was}) for one, was in value.items())
-        store.keep({name: None})
-    _release(store, touched)
-    store.keep({f"{RUNS}{id}": None})
-    return Undone(id, memories, judgements, settings)
+        elif batch.kind == "judgements":
+            judgements += store.unjudge(list(map(_parse_judgement, batch.value)))
+        else:  # settings that were changed since are not removed
+            for name, value in batch.value.items():
+                settings += store.compare_and_set({name: None}, expected={name: value})
+        _delete_batch(store, key)
+    _release_sessions(store, sessions)
+    delete = Transaction(store)
+    delete.set(_RUNS, None, id)
+    delete.commit()
+    return UndoResult(id, memories, judgements, settings)
 
 
-def _release(store: Store, touched: Set[tuple[str, str]]) -> None:
-    """Let sessions of which nothing is left belong to no project: what comes next into one says where it goes."""
-    for profile in sorted({profile for profile, _ in touched}):
+def _release_sessions(store: Store, sessions: Set[tuple[str, str]]) -> None:
+    """Take sessions that are now empty out of their projects, so that their next memory decides the project."""
+    for profile in sorted({profile for profile, _ in sessions}):
         for session in store.sessions(profile):
-            if session.project is not None and not session.memories and (profile, session.name) in touched:
+            if session.project is not None and not session.memories and (profile, session.name) in sessions:
                 store.move_session(profile, session.name, project=None)
 
 
-def _notes(store: Store, run: Run) -> Iterator[tuple[str, _Kind, Any]]:
-    """What a run noted, the last first: what was said of a memory goes before the memory."""
+def _batches(store: Store, run: ImportRun) -> Iterator[tuple[str, _Batch]]:
+    """Yield the batches of a run by key, the last first: judgements of a memory before the memory."""
     for group in reversed(range(run.groups)):
-        notes = store.list_values(f"{NOTES}{run.id}/{group:06d}/")
-        for name in sorted(notes, reverse=True):
-            note = json.loads(notes[name])
-            yield name, note["kind"], note["value"]
+        batches = _BATCHES.list(store, f"{run.id}/{group:06d}/")
+        yield from sorted(batches.items(), reverse=True, key=lambda item: item[0])
 
 
-def _name(run: Run) -> str:
-    return f"{RUNS}{run.id}"
+def _delete_batch(store: Store, key: str) -> None:
+    delete = Transaction(store)
+    delete.set(_BATCHES, None, key)
+    delete.commit()
 
 
-def _written(kind: _Kind, value: Any) -> str:
-    return json.dumps({"kind": kind, "value": value}, ensure_ascii=False)
-
-
-def _packed(ids: Sequence[str]) -> str:
-    return base64.b64encode(b"".join(UUID(id).bytes for id in ids)).decode()
-
-
-def _unpacked(text: str) -> list[str]:
+def _unpack_ids(text: str) -> list[str]:
     data = base64.b64decode(text)
     return [str(UUID(bytes=data[at : at + 16])) for at in range(0, len(data), 16)]
 
 
-def _parsed(kept: str) -> Run:
-    fields = json.loads(kept)
-    times = {name: fields[name] and datetime.fromisoformat(fields[name]) for name in ("started", "ended")}
-    return Run(**{**fields, **times})
+# In the store, the query of a judgement is called "question"; logs written before must stay readable.
 
 
-def _judgement(value: dict[str, Any]) -> Judgement:
-    times = {name: value[name] and datetime.fromisoformat(value[name]) for name in ("created", "asked_at")}
-    return Judgement(**{**value, **times})
+def _dump_judgement(judgement: Judgement) -> dict[str, Any]:
+    entry = judgement.to_dict()
+    return {"question": entry.pop("query"), **entry}
+
+
+def _parse_judgement(entry: Mapping[str, Any]) -> Judgement:
+    fields = dict(entry)
+    query = fields.pop("question")
+    times = {name: fields[name] and datetime.fromisoformat(fields[name]) for name in ("created", "asked_at")}
+    return Judgement(**{**fields, **times, "query": query})

@@ -1,25 +1,28 @@
-"""Puts batches of imported memories into a store: with vectors, noted before they are added, never twice."""
+"""Writes imported memories, judgements and settings to a store, each recorded in the log before it is added."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from retentive.errors import Conflict, Invalid, Unavailable
+from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
-from retentive.models import Memory, Model
+from retentive.models import Judgement, Memory, Model
 from retentive.pipeline.remember import embed_memories, usable_embedder
-from retentive.stores import Record, Store, Vector
-from retentive.transfer.importing.log import RunLog
+from retentive.pipeline.tuning_history import refusal
+from retentive.stores.base import Record, Store, Vector
+from retentive.transfer.formats.base import JudgementEntry, SettingEntry
+from retentive.transfer.importing.ids import existing_ids
+from retentive.transfer.importing.log import ImportLog
 
 TRIES = 3
-_Name = tuple[str, str]
-"""A session's profile and name."""
+_SessionName = tuple[str, str]
+"""A profile and the name of a session."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """A memory that only has to be stored, perhaps with vectors from the file it is from."""
+class PendingMemory:
+    """A memory to store, with vectors if the imported file has them."""
 
     memory: Memory
     where: str
@@ -28,107 +31,175 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """How many of a batch were added, how many of them without a vector, and how many the store refused."""
+class WriteCounts:
+    """How many memories were added, how many of them without a vector, and how many the store rejected."""
 
     added: int = 0
-    waiting: int = 0
-    refused: int = 0
+    unembedded: int = 0
+    rejected: int = 0
 
-    def __add__(self, other: Written) -> Written:
-        return Written(self.added + other.added, self.waiting + other.waiting, self.refused + other.refused)
+    def __add__(self, other: WriteCounts) -> WriteCounts:
+        return WriteCounts(self.added + other.added, self.unembedded + other.unembedded, self.rejected + other.rejected)
 
 
-class Writer:
-    """Adds what is not there yet. Others may be at it too, and sessions may belong elsewhere than a file says."""
+class MemoryWriter:
+    """Adds memories in batches. Other processes may write too, and a session may belong to another project by now."""
 
     def __init__(
         self,
         store: Store,
         embedder: Embedder | None,
-        log: RunLog,
+        log: ImportLog,
         *,
-        refuse: Callable[[Ready, str], None],
-        notice: Callable[[Ready, str], None],
+        skip: Callable[[str, str], None],
+        warn: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._log = log
-        self._refuse = refuse
-        self._notice = notice
+        self._skip = skip
+        self._warn = warn
 
-    def add(self, batch: Sequence[Ready]) -> Written:
-        """Add a batch of which none was there a moment ago."""
+    def add(self, batch: Sequence[PendingMemory]) -> WriteCounts:
+        """Add memories that did not exist a moment ago."""
         for _ in range(TRIES):
             try:
                 return self._add(batch)
             except Conflict:
-                known = self._store.keys([ready.memory.id for ready in batch])
-                batch = self._at_home([ready for ready in batch if ready.memory.id not in known])
+                existing = existing_ids(self._store, [pending.memory.id for pending in batch])
+                batch = self._to_current_projects([pending for pending in batch if pending.memory.id not in existing])
                 if not batch:
-                    return Written()
-        return sum((self._add_alone(ready) for ready in batch), Written())
+                    return WriteCounts()
+        return sum((self._add_one(pending) for pending in batch), WriteCounts())
 
-    def _add(self, batch: Sequence[Ready]) -> Written:
+    def _add(self, batch: Sequence[PendingMemory]) -> WriteCounts:
         records, model = self._records(batch)
-        note = self._log.note([record.memory.id for record in records])
+        key = self._log.record_memories([record.memory.id for record in records])
         try:
             self._store.add(records, model=model)
         except (Conflict, Invalid):
-            self._log.take_back(note)
+            self._log.discard(key)
             raise
-        return Written(len(records), sum(record.vectors is None for record in records))
+        return WriteCounts(len(records), sum(record.vectors is None for record in records))
 
-    def _add_alone(self, ready: Ready) -> Written:
+    def _add_one(self, pending: PendingMemory) -> WriteCounts:
         try:
-            return self._add([ready])
+            return self._add([pending])
         except (Conflict, Invalid) as error:
-            self._refuse(ready, str(error))
-            return Written(refused=1)
+            self._skip(pending.where, str(error))
+            return WriteCounts(rejected=1)
 
-    def _at_home(self, batch: Sequence[Ready]) -> list[Ready]:
-        """These in the projects their sessions belong to: a session that was moved stays where it was put."""
-        sessions = [one for name in {ready.memory.profile for ready in batch} for one in self._store.sessions(name)]
-        homes = {(one.profile, one.name): one.project for one in sessions}
+    def _to_current_projects(self, batch: Sequence[PendingMemory]) -> list[PendingMemory]:
+        """Put memories into the projects that their sessions have now: a session that was moved is not moved back."""
+        profiles = {pending.memory.profile for pending in batch}
+        sessions = [session for profile in profiles for session in self._store.sessions(profile)]
+        projects = {(one.profile, one.name): one.project for one in sessions}
         empty = {(one.profile, one.name) for one in sessions if not one.memories}
-        return [replace(ready, memory=self._housed(ready, homes, empty)) for ready in batch]
+        return [replace(pending, memory=self._to_current_project(pending, projects, empty)) for pending in batch]
 
-    def _housed(self, ready: Ready, homes: dict[_Name, str | None], empty: set[_Name]) -> Memory:
-        memory = ready.memory
+    def _to_current_project(
+        self, pending: PendingMemory, projects: dict[_SessionName, str | None], empty: set[_SessionName]
+    ) -> Memory:
+        memory = pending.memory
         if memory.session is None:
             return memory
         name = (memory.profile, memory.session)
-        if name in empty and homes[name] != memory.project:  # nothing is left of it that could be torn apart
+        if name in empty and projects[name] != memory.project:  # an empty session can move
             self._store.move_session(*name, project=memory.project)
-            homes[name] = memory.project
+            projects[name] = memory.project
         empty.discard(name)
-        home = homes.setdefault(name, memory.project)
-        if home != memory.project and memory.project is not None:
-            where = "in no project" if home is None else f"in the project '{home}'"
-            self._notice(ready, f"its session is {where}, so it went there")
-        return memory._replace(project=home)
+        project = projects.setdefault(name, memory.project)
+        if project != memory.project and memory.project is not None:
+            where = "in no project" if project is None else f"in the project '{project}'"
+            self._warn(pending.where, f"its session is {where}, so it was stored there")
+        return memory._replace(project=project)
 
-    def _records(self, batch: Sequence[Ready]) -> tuple[list[Record], Model | None]:
-        """The batch with vectors: those of the file where they are of the right model, else made now."""
+    def _records(self, batch: Sequence[PendingMemory]) -> tuple[list[Record], Model | None]:
+        """Return the batch with vectors: those of the file if they are of the right model, else new ones."""
         embedder = usable_embedder(self._store, self._embedder)
         model = self._model(batch, embedder)
-        ours = {ready.memory.id: ready.vectors for ready in batch if ready.model == model and ready.vectors is not None}
-        lacking = [ready.memory for ready in batch if ready.memory.id not in ours]
-        rows = embed_memories(embedder, lacking) if embedder and lacking else None
-        made = dict(zip((memory.id for memory in lacking), rows, strict=True)) if rows else {}
-        vectors = {**ours, **made}
-        return [Record(ready.memory, vectors.get(ready.memory.id)) for ready in batch], model if vectors else None
+        vectors = {
+            pending.memory.id: pending.vectors
+            for pending in batch
+            if pending.model == model and pending.vectors is not None
+        }
+        missing = [pending.memory for pending in batch if pending.memory.id not in vectors]
+        rows = embed_memories(embedder, missing) if embedder and missing else None
+        if rows:
+            vectors.update(zip((memory.id for memory in missing), rows, strict=True))
+        return [Record(one.memory, vectors.get(one.memory.id)) for one in batch], model if vectors else None
 
-    def _model(self, batch: Sequence[Ready], embedder: Embedder | None) -> Model | None:
-        """The model whose vectors the store takes: its own, or the embedder's, or with neither that of the file."""
-        known = self._store.model()
-        if known is None and embedder is not None:
+    def _model(self, batch: Sequence[PendingMemory], embedder: Embedder | None) -> Model | None:
+        """Return the model whose vectors can be stored: the store's, else the embedder's, else that of the file."""
+        model = self._store.model()
+        if model is None and embedder is not None:
             try:
-                known = embedder.model
+                model = embedder.model
             except Unavailable:
-                known = None
-        in_file = (ready.model for ready in batch if ready.model is not None)
-        if known is None:
+                model = None
+        in_file = (pending.model for pending in batch if pending.model is not None)
+        if model is None:
             return next(in_file, None)
-        # The same model may be called otherwise elsewhere; its fingerprint decides.
-        return next((model for model in in_file if model.fingerprint == known.fingerprint), known)
+        # The same model may have another name elsewhere; the fingerprint decides.
+        return next((one for one in in_file if one.fingerprint == model.fingerprint), model)
+
+
+class SideRecordWriter:
+    """Adds the judgements and settings of an imported file that the store does not have. Without a log, only counts."""
+
+    def __init__(self, store: Store, log: ImportLog | None, *, skip: Callable[[str, str], None]) -> None:
+        self._store = store
+        self._log = log
+        self._skip = skip
+        self._known: dict[str, set[tuple[str | None, str, str]]] = {}
+
+    def add_judgements(self, entries: Sequence[JudgementEntry]) -> int:
+        """Add the judgements that are new, and return how many."""
+        new = [entry for entry in entries if self._is_new(entry.judgement)]
+        if self._log is None or not new:
+            return len(new)
+        existing = existing_ids(self._store, [entry.judgement.memory for entry in new])
+        valid = []
+        for entry in new:
+            if entry.judgement.memory in existing:
+                valid.append(entry)
+            else:
+                self._skip(entry.where, "the judged memory does not exist")
+        if not valid:
+            return 0
+        judgements = [entry.judgement for entry in valid]
+        key = self._log.record_judgements(judgements)
+        try:
+            self._store.judge(judgements)
+        except (NotFound, Invalid) as error:  # a file in which one profile judges a memory of another
+            self._log.discard(key)
+            for entry in valid:
+                self._skip(entry.where, str(error))
+            return 0
+        return len(valid)
+
+    def _is_new(self, judgement: Judgement) -> bool:
+        if judgement.profile not in self._known:
+            judged = self._store.judgements(judgement.profile)
+            self._known[judgement.profile] = {(one.project, one.query, one.memory) for one in judged}
+        known, key = self._known[judgement.profile], (judgement.project, judgement.query, judgement.memory)
+        if key in known:
+            return False
+        known.add(key)
+        return True
+
+    def add_settings(self, entries: Sequence[SettingEntry], *, into_profile: bool) -> int:
+        """Add all settings if the store has none, and return how many were added."""
+        settings = {entry.name: entry.value for entry in entries}
+        if not settings:
+            return 0
+        reason = "settings of a whole store are not imported into one profile" if into_profile else None
+        reason = reason or refusal(self._store, settings)
+        if reason:
+            for entry in entries:
+                self._skip(entry.where, reason)
+            return 0
+        if self._log is not None:
+            self._log.record_settings(settings)
+            self._store.compare_and_set(settings, expected=dict.fromkeys(settings))
+        return len(settings)

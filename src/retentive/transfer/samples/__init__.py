@@ -1,13 +1,13 @@
-"""A small set of made-up conversations, so that a newcomer has something to recall within a minute."""
+"""Invented conversations to try recalls with."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from typing import Any, Protocol
 
-from retentive.engine import Engine
-from retentive.models import Memory
+from retentive.models import Memory, Session
 
 SOURCE = "retentive-sample"
 
@@ -19,11 +19,23 @@ QUERIES = (
 )
 
 
-def load_samples(engine: Engine) -> Sequence[Memory]:
-    """The sample memories now in the store; those that are there already are not added again."""
+class SampleTarget(Protocol):
+    """The verbs of `Engine` that loading the samples uses."""
+
+    def sessions(self) -> Sequence[Session]:
+        """Return the sessions of the profile."""
+        ...
+
+    def remember_many(self, drafts: Iterable[Mapping[str, Any]]) -> Sequence[Memory]:
+        """Store memories."""
+        ...
+
+
+def load_samples(engine: SampleTarget) -> Sequence[Memory]:
+    """Store the sample memories and return them; nothing if one of their sessions exists."""
     text = resources.files("retentive.transfer.samples").joinpath("conversations.jsonl").read_text(encoding="utf-8")
     lines = [json.loads(line) for line in text.splitlines()]
-    there = {session.name for session in engine.sessions()}
-    if any(line.get("session") in there for line in lines):
+    existing = {session.name for session in engine.sessions()}
+    if any(line.get("session") in existing for line in lines):
         return []
     return engine.remember_many({**line, "source": SOURCE} for line in lines)

@@ -1,12 +1,19 @@
-"""Keeps a folder of notes in step: its files are the truth, and memories follow them.
+"""Watches a folder of text files and keeps memories of their passages: the files are the source, memories follow.
 
-What is known of each file stands in the store itself (`notes`), so that a restart finds what changed meanwhile. `plan`
-says what a file asks for, `sync` looks at the folder once and carries it out, `loop` does so for as long as it is let.
+`state` is what the store knows of each file, so that a restart finds what changed meanwhile. `sync` updates the
+memories once, `loop` does so whenever a file changes.
 """
 
-from retentive.transfer.watching.lock import alone
-from retentive.transfer.watching.loop import Stop, keep_in_step
-from retentive.transfer.watching.notes import open_notes
-from retentive.transfer.watching.sync import Change, FolderSync
+from retentive.transfer.watching.loop import StopFlag, folder_lock, watch_folder
+from retentive.transfer.watching.state import open_folder_state, watched_folders
+from retentive.transfer.watching.sync import FileChange, FolderSync
 
-__all__ = ["Change", "FolderSync", "Stop", "alone", "keep_in_step", "open_notes"]
+__all__ = [
+    "FileChange",
+    "FolderSync",
+    "StopFlag",
+    "folder_lock",
+    "open_folder_state",
+    "watch_folder",
+    "watched_folders",
+]

@@ -1,53 +1,53 @@
-"""Files that could not be read: each is told of once, and tried again after longer and longer waits."""
+"""Retries of files that could not be read, after waits that double. Each failure is reported once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 
-from retentive.transfer.watching.notes import Stamp
+from retentive.transfer.watching.state import Stamp
 
-FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0
+FIRST_WAIT, MAX_WAIT = 1.0, 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
+class _Failure:
     reason: str
     stamp: Stamp
     wait: float
     due: float
 
 
-class Troubles:
-    """What went wrong with which file, and when to try it again."""
+class Retries:
+    """The files that could not be read, and when to try each again."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._of: dict[str, _Trouble] = {}
+        self._failures: dict[str, _Failure] = {}
 
     def __len__(self) -> int:
-        return len(self._of)
+        return len(self._failures)
 
-    def waits(self, path: str, stamp: Stamp) -> bool:
+    def must_wait(self, path: str, stamp: Stamp) -> bool:
         """Whether it is too early to try a file again; one that was written since is tried at once."""
-        trouble = self._of.get(path)
-        return trouble is not None and trouble.stamp == stamp and self._clock() < trouble.due
+        failure = self._failures.get(path)
+        return failure is not None and failure.stamp == stamp and self._clock() < failure.due
 
     def add(self, path: str, stamp: Stamp, reason: str) -> bool:
-        """Whether this is news."""
-        old = self._of.get(path)
-        wait = FIRST_WAIT if old is None or old.stamp != stamp else min(old.wait * 2, LONGEST_WAIT)
-        self._of[path] = _Trouble(reason, stamp, wait, self._clock() + wait)
+        """Record a failure; return whether its reason is new."""
+        old = self._failures.get(path)
+        wait = FIRST_WAIT if old is None or old.stamp != stamp else min(old.wait * 2, MAX_WAIT)
+        self._failures[path] = _Failure(reason, stamp, wait, self._clock() + wait)
         return old is None or old.reason != reason
 
-    def over(self, path: str) -> None:
-        """It was read."""
-        self._of.pop(path, None)
+    def remove(self, path: str) -> None:
+        """Record that a file was read."""
+        self._failures.pop(path, None)
 
-    def only(self, paths: Container[str]) -> None:
-        """Files that are gone are no trouble."""
-        self._of = {path: trouble for path, trouble in self._of.items() if path in paths}
+    def retain(self, paths: Container[str]) -> None:
+        """Drop the files that are not among these, because they were deleted."""
+        self._failures = {path: failure for path, failure in self._failures.items() if path in paths}
 
     def next_due(self) -> float | None:
-        """When to try again, by the clock; None if there is nothing to try."""
-        return min((trouble.due for trouble in self._of.values()), default=None)
+        """Return when the next file is due, by the clock; None if there is none."""
+        return min((failure.due for failure in self._failures.values()), default=None)

@@ -1,50 +1,77 @@
-"""One look at a folder: what changed since the last one, and memories brought into step with it."""
+"""One sync of a folder: finds the files that changed since the last one, and updates their memories."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, Unpack
 
 import uuid_utils
 
-from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.models import Memory, Serializable
-from retentive.transfer.formats import Skipped
-from retentive.transfer.formats.markdown import drafts
-from retentive.transfer.formats.passages import Fits
-from retentive.transfer.formats.text_files import Closed, TextFile, Unreadable, decode, read_bytes, walk
-from retentive.transfer.watching.notes import FolderNotes, Known
-from retentive.transfer.watching.plan import Orphans, Plan, make_plan, share
-from retentive.transfer.watching.retries import Troubles
+from retentive.pipeline.remember import MemoryChanges
+from retentive.transfer.formats.base import Fits, Skipped
+from retentive.transfer.formats.markdown import file_drafts
+from retentive.transfer.formats.text_files import (
+    Inaccessible,
+    TextFile,
+    Unreadable,
+    decode,
+    find_text_files,
+    read_bytes,
+)
+from retentive.transfer.watching.retries import Retries
+from retentive.transfer.watching.state import FilePlan, FileState, FolderState, Orphans, exchange_memories, plan_file
 
 BATCH_FILES, BATCH_MEMORIES = 64, 128
-"""So much is written at once: a transaction a file would make a folder of thousands wait for the disk."""
+"""The size of one write: with a transaction for each file, a folder of thousands would wait for the disk."""
 
-CAREFUL_ABOVE = 20
-"""In a folder of more files than this, most of them being gone at once is rather a mistake or an empty mount point."""
+MIN_FILES_TO_HOLD = 20
+"""In a folder of more files than this, the deletion of most of them at once is held: the disk may not be mounted."""
 
-_VERSION = b"passages 1"
-"""Part of every print: when passages are cut in another way, this changes, and every file is read again."""
+_SPLITTING = b"passages 2"
+"""Part of every digest. When passages are split in another way this changes, and every file is read again."""
 
 _SETTLED_NS = 50_000_000
-"""A file written so shortly before it was read may be written again within the same tick of its clock."""
+"""A file that was written this shortly before it was read may be written again with the same time."""
 
-What = Literal["added", "changed", "moved", "forgotten", "unreadable", "skipped", "noted", "held", "waiting", "ready"]
+ChangeKind = Literal[
+    "added", "changed", "moved", "forgotten", "unreadable", "skipped", "noted", "held", "waiting", "ready"
+]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Serializable):
-    """Something that happened to a file, and how many memories were added, updated, forgotten by it."""
+class MemoryEngine(Protocol):
+    """The verbs of `Engine` that a sync uses."""
 
-    change: What
+    def remember_many(self, drafts: Iterable[Mapping[str, Any]]) -> Sequence[Memory]:
+        """Store memories."""
+        ...
+
+    def update(self, id: str, **changes: Unpack[MemoryChanges]) -> Memory:
+        """Change some fields of a memory."""
+        ...
+
+    def forget(self, *ids: str) -> Sequence[str]:
+        """Delete memories and return the ids of those that existed."""
+        ...
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
+        """Return the memories with these ids that exist."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange(Serializable):
+    """A change of a file, and how many memories were added, updated and forgotten for it."""
+
+    change: ChangeKind
     file: str
     before: str | None = None
     added: int = 0
@@ -54,240 +81,238 @@ class Change(Serializable):
 
 
 @dataclass(slots=True)
-class _Look:
-    """What a walk through the folder saw."""
+class _Listing:
+    """The files of the folder, and the paths that could not be accessed."""
 
     files: dict[str, TextFile]
-    closed: list[str]
+    inaccessible: list[str]
 
-    def may_hold(self, path: str) -> bool:
-        """Whether this is something that could not be looked at, or in it."""
-        return any(path == where or path.startswith(f"{where}/") for where in self.closed)
+    def may_contain(self, path: str) -> bool:
+        """Whether a path is inaccessible, or in an inaccessible folder, so that it may exist."""
+        return any(path == where or path.startswith(f"{where}/") for where in self.inaccessible)
 
 
 class FolderSync:
-    """Brings the memories of a folder into step with its files, as often as it is asked to."""
+    """Makes the memories of a folder equal to its files, each time `sync` is called.
+
+    `held` is how many deleted files have kept their memories, because they are so many; `force` forgets them.
+    """
 
     def __init__(
         self,
-        engine: Engine,
-        notes: FolderNotes,
+        engine: MemoryEngine,
+        state: FolderState,
         folder: Path,
         *,
         fits: Fits | None = None,
-        sure: bool = False,
+        force: bool = False,
         dry_run: bool = False,
         grace: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
-        self.troubles = Troubles(clock)
+        self.retries = Retries(clock)
         self.held = 0
-        """How many files are gone whose memories are kept, because it is so many."""
         self._engine = engine
-        self._notes = notes
+        self._state = state
         self._fits = fits
-        self._sure = sure
+        self._force = force
         self._dry_run = dry_run
         self._grace = grace
         self._clock = clock
-        self._missing: dict[str, float] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._missing_since: dict[str, float] = {}
+        self._reported: set[tuple[str, str]] = set()
         self._verified = False
 
-    def sync(self) -> Iterator[Change]:
-        """Every change, told when it is durable. `Unavailable` if the folder or the store is not to be had now.
+    def sync(self) -> Iterator[FileChange]:
+        """Yield each change when it is durable. `Unavailable` if the folder or the store cannot be used now.
 
-        A file that vanishes while it is watched is forgotten after `grace` seconds: it may turn up under another name,
-        or be on its way back from an editor that writes it anew.
+        A file that is deleted between two syncs is forgotten after `grace` seconds: it may appear under another name,
+        or an editor may be about to write it again.
         """
-        known = self._known()
-        look = _Look({}, [])
-        yield from self._look(look)
+        known = self._known_files()
+        listing = _Listing({}, [])
+        yield from self._list_files(listing)
         if not self._dry_run:
-            self._notes.begin()
-        self.troubles.only(look.files)
-        gone = {path: was for path, was in known.items() if path not in look.files and not look.may_hold(path)}
-        changed = [file for file in look.files.values() if self._may_have_changed(file, known.get(file.path))]
+            self._state.save_folder()
+        self.retries.retain(listing.files)
+        deleted = {
+            path: state for path, state in known.items() if path not in listing.files and not listing.may_contain(path)
+        }
+        changed = [file for file in listing.files.values() if self._may_have_changed(file, known.get(file.path))]
         new = sum(file.path not in known for file in changed)
-        yield from self._hold(gone, of=len(known), new=new)
-        yield from self._follow(changed, known, gone)
-        yield from self._forget(self._long_gone(gone))
+        yield from self._hold(deleted, of=len(known), new=new)
+        yield from self._update(changed, known, deleted)
+        yield from self._forget(self._after_grace(deleted))
         self._verified = True
 
     def next_due(self) -> float | None:
-        """When, by the clock, something is to be tried again or forgotten; None if nothing is."""
-        times = (self.troubles.next_due(), *(since + self._grace for since in self._missing.values()))
+        """Return when a file is to be retried or forgotten, by the clock; None if none is."""
+        times = (self.retries.next_due(), *(since + self._grace for since in self._missing_since.values()))
         return min((at for at in times if at is not None), default=None)
 
-    def ready(self) -> Change:
-        """What to say when everything is in step: how many files are known, and how many memories are theirs."""
-        known = self._notes.files().values()
-        files, memories = len(known), sum(len(file.ids) for file in known)
-        said = f"{files} {'file' if files == 1 else 'files'}, {memories} {'memory' if memories == 1 else 'memories'}"
-        return Change("ready", "", reason=said)
+    def ready(self) -> FileChange:
+        """Return the report of a completed sync: how many files and memories there are."""
+        states = self._state.files().values()
+        files, memories = len(states), sum(len(state.ids) for state in states)
+        text = f"{files} {'file' if files == 1 else 'files'}, {memories} {'memory' if memories == 1 else 'memories'}"
+        return FileChange("ready", "", reason=text)
 
     def forget_all(self) -> int:
-        """How many memories the folder had; they are gone, and so is all that was known of it. Its files stay."""
-        ids = [id for known in self._notes.files().values() for id in known.ids]
-        gone = sum(self._engine.forget(*some) for some in _batches(ids, 1000))
-        self._notes.end()
-        return gone
+        """Delete the folder's memories and its state, but not its files; return how many memories there were."""
+        ids = [id for state in self._state.files().values() for id in state.ids]
+        count = sum(len(self._engine.forget(*batch)) for batch in _batches(ids, 1000))
+        self._state.delete()
+        return count
 
-    def _known(self) -> dict[str, Known]:
-        """What the notes say; at the first look, also whether every memory they speak of is still there."""
-        known = self._notes.files()
+    def _known_files(self) -> dict[str, FileState]:
+        """Return the saved states; at the first sync, files with missing memories have no digest, so they are read."""
+        known = self._state.files()
         if self._verified:
             return known
-        ids = [id for file in known.values() for id in file.ids]
-        there = {memory.id for some in _batches(ids, 1000) for memory in self._engine.get_many(some)}
-        return {path: file if there.issuperset(file.ids) else Known(file.ids) for path, file in known.items()}
+        ids = [id for state in known.values() for id in state.ids]
+        existing = {memory.id for batch in _batches(ids, 1000) for memory in self._engine.get_many(batch)}
+        return {
+            path: state if existing.issuperset(state.ids) else FileState(state.ids) for path, state in known.items()
+        }
 
-    def _look(self, look: _Look) -> Iterator[Change]:
-        for found in walk(self.folder):
+    def _list_files(self, listing: _Listing) -> Iterator[FileChange]:
+        for found in find_text_files(self.folder):
             if isinstance(found, TextFile):
-                look.files[found.path] = found
+                listing.files[found.path] = found
                 continue
-            if isinstance(found, Closed):
+            if isinstance(found, Inaccessible):
                 if not found.where:
-                    raise Unavailable(f"{self.folder} cannot be read: {found.reason}; what it held stays remembered")
-                look.closed.append(found.where)
-            yield from self._tell_once(found)
+                    raise Unavailable(f"{self.folder} cannot be read: {found.reason}; its memories are kept")
+                listing.inaccessible.append(found.where)
+            yield from self._report_once(found)
 
-    def _tell_once(self, skipped: Skipped) -> Iterator[Change]:
-        if (skipped.where, skipped.reason) not in self._told:
-            self._told.add((skipped.where, skipped.reason))
-            yield Change(
-                "unreadable" if isinstance(skipped, Closed) else "skipped", skipped.where, reason=skipped.reason
-            )
+    def _report_once(self, skipped: Skipped) -> Iterator[FileChange]:
+        if (skipped.where, skipped.reason) not in self._reported:
+            self._reported.add((skipped.where, skipped.reason))
+            kind: ChangeKind = "unreadable" if isinstance(skipped, Inaccessible) else "skipped"
+            yield FileChange(kind, skipped.where, reason=skipped.reason)
 
-    def _may_have_changed(self, file: TextFile, known: Known | None) -> bool:
-        if known is not None and known.print and known.stamp == file.stamp:
+    def _may_have_changed(self, file: TextFile, state: FileState | None) -> bool:
+        if state is not None and state.digest and state.stamp == file.stamp:
             return False
-        return not self.troubles.waits(file.path, file.stamp)
+        return not self.retries.must_wait(file.path, file.stamp)
 
-    def _hold(self, gone: dict[str, Known], *, of: int, new: int) -> Iterator[Change]:
-        """Where nearly everything is gone, keep it: a disk that is not mounted looks just so."""
-        if self._sure or of <= CAREFUL_ABOVE or (len(gone) - new) * 2 <= of:
+    def _hold(self, deleted: dict[str, FileState], *, of: int, new: int) -> Iterator[FileChange]:
+        """Keep the memories if most files are deleted at once: a disk that is not mounted looks the same."""
+        if self._force or of <= MIN_FILES_TO_HOLD or (len(deleted) - new) * 2 <= of:
             self.held = 0
             return
-        if self.held != len(gone):
-            reason = f"{len(gone)} of {of} files are gone; what they held stays remembered until they are back"
-            yield Change("held", "", reason=f"{reason}, or until --yes is said")
-        self.held = len(gone)
-        gone.clear()
+        if self.held != len(deleted):
+            reason = f"{len(deleted)} of {of} files are missing; their memories are kept until the files are back"
+            yield FileChange("held", "", reason=f"{reason}; --yes forgets them")
+        self.held = len(deleted)
+        deleted.clear()
 
-    def _follow(
-        self, changed: Sequence[TextFile], known: Mapping[str, Known], gone: dict[str, Known]
-    ) -> Iterator[Change]:
-        orphans = self._orphans(gone) if changed else Orphans()
-        plans: list[Plan] = []
+    def _update(
+        self, changed: Sequence[TextFile], known: Mapping[str, FileState], deleted: dict[str, FileState]
+    ) -> Iterator[FileChange]:
+        orphans = Orphans()
+        for path, state in deleted.items() if changed else ():
+            orphans.add(path, state, self._engine.get_many(state.ids))
+        plans: list[FilePlan] = []
         for file in changed:
             try:
                 plan = self._plan(file, known.get(file.path), orphans)
             except Unreadable as error:
-                if self.troubles.add(file.path, file.stamp, str(error)):
-                    yield Change("unreadable", file.path, reason=str(error))
+                if self.retries.add(file.path, file.stamp, str(error)):
+                    yield FileChange("unreadable", file.path, reason=str(error))
                 continue
-            self.troubles.over(file.path)
+            self.retries.remove(file.path)
             plans.append(plan)
             if len(plans) >= BATCH_FILES or sum(len(plan.add) for plan in plans) >= BATCH_MEMORIES:
-                yield from self._carry_out(plans, known, gone)
+                yield from self._carry_out(plans, known, deleted)
                 plans = []
-        yield from self._carry_out(plans, known, gone)
+        yield from self._carry_out(plans, known, deleted)
 
-    def _orphans(self, gone: Mapping[str, Known]) -> Orphans:
-        orphans = Orphans()
-        for path, known in gone.items():
-            orphans.add(path, known, self._engine.get_many(known.ids))
-        return orphans
-
-    def _plan(self, file: TextFile, known: Known | None, orphans: Orphans) -> Plan:
+    def _plan(self, file: TextFile, state: FileState | None, orphans: Orphans) -> FilePlan:
         read_at = time.time_ns()
         data = read_bytes(self.folder, file.path)
-        print = hashlib.blake2b(data, digest_size=16, key=_VERSION).hexdigest()
+        digest = hashlib.blake2b(data, digest_size=16, key=_SPLITTING).hexdigest()
         stamp = file.stamp if read_at - max(file.stamp[1:]) > _SETTLED_NS else None
-        if known is not None and known.print == print:
-            return Plan(file.path, Known(known.ids, print, stamp))
+        if state is not None and state.digest == digest:
+            return FilePlan(file.path, FileState(state.ids, digest, stamp))
         decoded = decode(data)
-        plan = make_plan(
+        plan = plan_file(
             file.path,
-            list(drafts(file.path, decoded, fits=self._fits)),
-            self._engine.get_many(known.ids) if known else (),
+            list(file_drafts(file.path, decoded, fits=self._fits)),
+            self._engine.get_many(state.ids) if state else (),
             orphans=orphans,
-            known=Known((), print, stamp),
-            before=None if known else orphans.moved_from(file.path, print),
-            get=self._get,
+            state=FileState((), digest, stamp),
+            moved_from=None if state else orphans.find_moved(file.path, digest),
+            get=lambda one: next(iter(self._engine.get_many([one])), None),
             new_id=lambda: str(uuid_utils.uuid7()),
         )
-        plan.new, plan.note = known is None, decoded.note
+        plan.new, plan.warning = state is None, decoded.warning
         return plan
 
-    def _get(self, id: str) -> Memory | None:
-        return next(iter(self._engine.get_many([id])), None)
-
-    def _carry_out(self, plans: Sequence[Plan], known: Mapping[str, Known], gone: dict[str, Known]) -> Iterator[Change]:
-        """Notes, memories, notes: see `retentive.transfer.watching.notes` for why in this order."""
-        share(plans)
-        at_first: dict[str, Known | None] = {}
+    def _carry_out(
+        self, plans: Sequence[FilePlan], known: Mapping[str, FileState], deleted: dict[str, FileState]
+    ) -> Iterator[FileChange]:
+        """Write the states, the memories, and the states again: `retentive.transfer.watching.state` tells why."""
+        exchange_memories(plans)
+        before: dict[str, FileState | None] = {}
         for plan in plans:
             for path, ids in plan.adopted.items():
-                left = tuple(id for id in gone[path].ids if id not in set(ids))
-                gone[path] = Known(left)
-                at_first[path] = gone[path] if left else None
-            if plan.touches_memories:
-                had = known[plan.path].ids if plan.path in known else ()
-                owned = dict.fromkeys((*had, *plan.known.ids))
-                at_first[plan.path] = Known(tuple(id for id in owned if id not in plan.gave))
+                left = tuple(id for id in deleted[path].ids if id not in set(ids))
+                deleted[path] = FileState(left)
+                before[path] = deleted[path] if left else None
+            if plan.changes_memories:
+                old = known[plan.path].ids if plan.path in known else ()
+                owned = dict.fromkeys((*old, *plan.state.ids))
+                before[plan.path] = FileState(tuple(id for id in owned if id not in plan.given))
         for plan in plans:
-            if plan.before is not None and not gone[plan.before].ids:
-                del gone[plan.before]  # nothing is left of it: it is not forgotten, it is here
-                at_first[plan.before] = None
+            if plan.moved_from is not None and not deleted[plan.moved_from].ids:
+                del deleted[plan.moved_from]  # moved completely, so it is not reported as forgotten
+                before[plan.moved_from] = None
         if not self._dry_run:
-            self._write(plans, at_first, known)
+            self._write(plans, before, known)
         for plan in plans:
-            yield from _told(plan)
+            if plan.warning:
+                yield FileChange("noted", plan.path, reason=plan.warning)
+            kind: ChangeKind = "moved" if plan.moved_from is not None else "added" if plan.new else "changed"
+            if plan.new or plan.changes_memories:
+                yield FileChange(kind, plan.path, plan.moved_from, len(plan.add), len(plan.update), len(plan.remove))
 
-    def _write(self, plans: Sequence[Plan], at_first: Mapping[str, Known | None], known: Mapping[str, Known]) -> None:
-        if at_first:
-            self._notes.keep(at_first)
-        for some in _batches([draft for plan in plans for draft in plan.add], BATCH_MEMORIES):
-            self._engine.remember_many({**draft, "project": self._notes.project} for draft in some)
+    def _write(
+        self, plans: Sequence[FilePlan], before: Mapping[str, FileState | None], known: Mapping[str, FileState]
+    ) -> None:
+        if before:
+            self._state.save_files(before)
+        for batch in _batches([draft for plan in plans for draft in plan.add], BATCH_MEMORIES):
+            self._engine.remember_many({**draft, "project": self._state.project} for draft in batch)
         for plan in plans:
             for id, changes in plan.update.items():
                 self._engine.update(id, **changes)
         removed = [id for plan in plans for id in plan.remove]
         if removed:
             self._engine.forget(*removed)
-        done = {plan.path: plan.known for plan in plans if known.get(plan.path) != plan.known}
-        if done:
-            self._notes.keep(done)
+        after = {plan.path: plan.state for plan in plans if known.get(plan.path) != plan.state}
+        if after:
+            self._state.save_files(after)
 
-    def _long_gone(self, gone: Mapping[str, Known]) -> dict[str, Known]:
+    def _after_grace(self, deleted: Mapping[str, FileState]) -> dict[str, FileState]:
+        """Return the deleted files whose grace period is over; at the first sync there is none."""
         now = self._clock()
-        since = {path: self._missing.get(path, now if self._verified else -math.inf) for path in gone}
-        self._missing = {path: at for path, at in since.items() if now - at < self._grace}
-        return {path: known for path, known in gone.items() if path not in self._missing}
+        since = {path: self._missing_since.get(path, now if self._verified else -math.inf) for path in deleted}
+        self._missing_since = {path: at for path, at in since.items() if now - at < self._grace}
+        return {path: state for path, state in deleted.items() if path not in self._missing_since}
 
-    def _forget(self, gone: Mapping[str, Known]) -> Iterator[Change]:
-        for paths in _batches(list(gone), BATCH_FILES):
-            ids = [id for path in paths for id in gone[path].ids]
+    def _forget(self, deleted: Mapping[str, FileState]) -> Iterator[FileChange]:
+        for paths in _batches(list(deleted), BATCH_FILES):
             if not self._dry_run:
-                self._engine.forget(*ids)
-                self._notes.keep(dict.fromkeys(paths))
+                self._engine.forget(*(id for path in paths for id in deleted[path].ids))
+                self._state.save_files(dict.fromkeys(paths))
             for path in paths:
-                yield Change("forgotten", path, forgotten=len(gone[path].ids))
-
-
-def _told(plan: Plan) -> Iterator[Change]:
-    if plan.note:
-        yield Change("noted", plan.path, reason=plan.note)
-    what: What = "moved" if plan.before is not None else "added" if plan.new else "changed"
-    if plan.new or plan.touches_memories:
-        yield Change(what, plan.path, plan.before, len(plan.add), len(plan.update), len(plan.remove))
+                yield FileChange("forgotten", path, forgotten=len(deleted[path].ids))
 
 
 def _batches(items: Sequence[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
+    while batch := list(islice(rest, size)):
+        yield batch

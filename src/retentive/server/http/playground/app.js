@@ -1,71 +1,44 @@
-/** The page: header, one view at a time, messages. */
+/** The page: its header, and one view at a time. */
 
-import { createApi } from "./api.js";
-import { el, replace } from "./dom.js";
-import { route } from "./route.js";
-import { SCOPE_PARAMS, scope, scopePicker, watchScope } from "./scope.js";
-import { askForToken, showToken, tokenButton } from "./token.js";
+import { api } from "./shared/api.js";
+import { el, replace } from "./shared/dom.js";
+import { toast } from "./shared/overlays.js";
+import { route } from "./shared/route.js";
+import { SCOPE_PARAMS, createScopePicker, scope, watchScope } from "./shared/scope.js";
+import { showTokenState, tokenButton } from "./shared/token.js";
 
 const VIEWS = {
-  recall: () => import("./recall.js"),
-  memories: () => import("./memories.js"),
-  status: () => import("./status.js"),
+  recall: () => import("./recall/view.js"),
+  memories: () => import("./memories/view.js"),
+  status: () => import("./status/view.js"),
 };
 
 const main = document.getElementById("main");
 const announcer = document.getElementById("announcer");
-const toasts = document.getElementById("toasts");
-const api = createApi({ profile: () => scope.value.profile, askForToken });
-const picker = scopePicker(api);
+const picker = createScopePicker(api);
 
+/** What every view gets. */
 const app = {
   api,
   scope,
   route,
-  /** Opens a view such as "#/memories?session=trip"; the scope comes along where the hash does not say another. */
+  toast,
+  /** Open a view such as "#/memories?session=trip"; the scope is kept unless the hash sets another. */
   go: (hash) => route.go(hash, SCOPE_PARAMS),
-  /** Says something to those who do not see the page. */
+  /** Send a message to screen readers. */
   announce(text) {
     announcer.textContent = text;
   },
-  toast,
-  /** Loads anew what there is to pick in the header, after something was added or forgotten. */
+  /** Reload the names in the scope picker after memories were added or forgotten. */
   refreshScope: () => picker.load().catch(() => {}),
 };
 
-function toast(text, { action, label = "Undo", kind = "", seconds = action ? 12 : 6 } = {}) {
-  let timer = 0;
-  const close = () => {
-    clearTimeout(timer);
-    box.remove();
-  };
-  const wait = () => {
-    clearTimeout(timer);
-    timer = setTimeout(close, seconds * 1000);
-  };
-  const act = () => {
-    close();
-    action();
-  };
-  const box = el(
-    "div",
-    { class: `toast ${kind}`, role: kind === "error" ? "alert" : "status", onmouseenter: () => clearTimeout(timer),
-      onfocusin: () => clearTimeout(timer), onmouseleave: wait, onfocusout: wait },
-    el("p", {}, text),
-    action && el("button", { type: "button", class: "button quiet", onclick: act }, label),
-    el("button", { type: "button", class: "button icon", "aria-label": "Dismiss", onclick: close }, "×"),
-  );
-  toasts.append(box);
-  wait();
-  return close;
-}
-
-/** What each view was last asked for, so that its tab brings it back. */
+/** The last parameters of each view, which its tab restores. */
 const lastParams = {};
-let shown = null;
-let leave = () => {};
+let current = null;
+let unmount = () => {};
 
-async function show() {
+async function showView() {
   const name = route.view in VIEWS ? route.view : "recall";
   for (const tab of document.querySelectorAll(".tabs a")) {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
@@ -73,22 +46,22 @@ async function show() {
   }
   const own = [...route.params].filter(([param]) => !SCOPE_PARAMS.includes(param));
   lastParams[name] = new URLSearchParams(own).toString();
-  if (name === shown) return;
-  const first = shown === null;
-  shown = name;
-  leave();
-  leave = () => {};
+  if (name === current) return;
+  const isFirst = current === null;
+  current = name;
+  unmount();
+  unmount = () => {};
   replace(main);
   main.className = `view-${name}`;
   try {
     const view = await VIEWS[name]();
-    if (shown !== name) return;
+    if (current !== name) return;
     document.title = `${view.title} · Retentive`;
-    leave = view.mount(main, app) ?? (() => {});
-    if (!first) main.focus({ preventScroll: true });
+    unmount = view.mount(main, app) ?? (() => {});
+    if (!isFirst) main.focus({ preventScroll: true });
   } catch (error) {
     console.error(error);
-    replace(main, el("p", { class: "state error" }, "This view could not be shown. Reload the page to try again."));
+    replace(main, el("p", { class: "state error" }, "This view failed to load. Reload the page to try again."));
   }
 }
 
@@ -97,7 +70,7 @@ for (const tab of document.querySelectorAll(".tabs a")) {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
     const { view } = tab.dataset;
-    if (view !== shown) app.go(`#/${view}?${lastParams[view] ?? ""}`);
+    if (view !== current) app.go(`#/${view}?${lastParams[view] ?? ""}`);
   });
 }
 document.querySelector(".skip").addEventListener("click", (event) => {
@@ -107,8 +80,8 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 
 document.getElementById("scope").append(picker.element);
 document.getElementById("top-end").append(tokenButton);
-showToken();
+showTokenState();
 watchScope();
-route.onChange(show);
-show();
-picker.load().catch((problem) => toast(problem.detail ?? String(problem), { kind: "error" }));
+route.onChange(showView);
+showView();
+picker.load().catch((error) => toast(error.message, { kind: "error" }));

@@ -14,7 +14,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict
 from retentive.ranking import Tuning
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import spelled_parameter
+from retentive.ranking.tuning import parameter_name
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
@@ -119,7 +119,7 @@ def _tuning_response(tuning: Tuning) -> JSONResponse:
 
 def _configured(engine: Engine) -> set[str]:
     """Return the parameters that this process's configuration sets."""
-    return {spelled_parameter(name) for name in engine.settings.tuning}
+    return {parameter_name(name) for name in engine.settings.tuning}
 
 
 def _own_key(caller: Caller, idempotency_key: str | None) -> str | None:

@@ -1,0 +1,234 @@
+/** The Memories view: browse by project, session and date, read a session in order, edit, forget, add, import. */
+
+import { el, replace } from "../shared/dom.js";
+import { noMemories } from "../shared/empty_states.js";
+import { plural } from "../shared/format.js";
+import { createCatalogue } from "./catalogue.js";
+import { createEditor } from "./editor.js";
+import { acceptFileDrops } from "./file_drop.js";
+import { forgetMemories } from "./forget.js";
+import { importFiles, importPanel } from "./import_panel.js";
+import { createList } from "./list.js";
+import { newestFirst, sessionOrder } from "./paging.js";
+import { openRememberForm } from "./remember_form.js";
+
+export const title = "Memories";
+
+export function mount(root, app) {
+  const catalogue = createCatalogue(app, (target) => browse(target));
+  const list = createList(app, { open: (id) => open(id, { push: true }), forget, onSelect: showSelection, emptyState });
+  const heading = el("h1", { class: "memories-title" });
+  const orders = el("div", { class: "orders", role: "group", "aria-label": "Order" });
+  const filePicker = el("input", { type: "file", accept: ".jsonl,.ndjson,.json,application/json", multiple: true,
+    class: "visually-hidden", tabindex: "-1", "aria-label": "File to import", onchange: importPicked });
+  const actions = el("div", { class: "memories-actions" },
+    el("button", { type: "button", class: "button primary", onclick: remember }, "Remember…"),
+    el("button", { type: "button", class: "button", onclick: () => filePicker.click() }, "Import…"), filePicker);
+  const untilField = el("input", { type: "date", onchange: () => app.route.update({ until: untilField.value }) });
+  const untilLabel = el("label", { class: "until" }, "Created until", untilField);
+  const selectionBar = el("div", { class: "selection-bar", hidden: true, role: "group", "aria-label": "Selected memories" });
+  const side = el("div", { class: "memories-side", hidden: true });
+  const view = el("div", { class: "memories" },
+    catalogue.element,
+    el("div", { class: "memories-middle" },
+      importPanel,
+      el("div", { class: "memories-top" }, heading, untilLabel, orders, actions),
+      selectionBar, list.element),
+    side);
+  let editor = null;
+  let loadingId = null; // the memory that is being loaded into the editor
+  let shownList = "";
+
+  const inSessionOrder = () => Boolean(app.scope.value.session) && app.route.params.get("order") !== "newest";
+
+  function until() {
+    const value = app.route.params.get("until") ?? "";
+    return /^\d{4}-\d\d-\d\d$/.test(value) ? value : null;
+  }
+
+  /** Show the list and the memory that the address names. */
+  async function followRoute() {
+    const id = app.route.params.get("id");
+    const listKey = JSON.stringify([app.scope.value, inSessionOrder(), until()]);
+    if (listKey !== shownList) {
+      shownList = listKey;
+      showHeading();
+      catalogue.draw();
+      const pager = (inSessionOrder() ? sessionOrder : newestFirst)(app.api, app.scope.asRequest(), until());
+      list.show(pager, id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
+    }
+    if (id !== (editor?.id ?? loadingId)) await showEditor(id);
+  }
+
+  function showHeading() {
+    const { project, session } = app.scope.value;
+    replace(heading, session ?? project ?? "All memories");
+    const orderButton = (name, value) => el("button", { type: "button", class: "button",
+      "aria-pressed": String(inSessionOrder() === !value), onclick: () => app.route.update({ order: value }) }, name);
+    untilLabel.hidden = inSessionOrder();
+    untilField.value = until() ?? "";
+    replace(orders, session && [orderButton("Session order", null), orderButton("Newest first", "newest")]);
+  }
+
+  async function browse({ project, session }) {
+    if (!(await mayClose())) {
+      catalogue.draw();
+      return;
+    }
+    app.route.update({ project, session, id: null, order: null, until: null }, { push: true });
+  }
+
+  const mayClose = async () => !editor || editor.mayClose();
+
+  async function open(id, { push = false } = {}) {
+    if (editor?.id === id) {
+      editor.focus();
+      return;
+    }
+    if (await mayClose()) {
+      removeEditor();
+      app.route.update({ id }, { push });
+    }
+  }
+
+  async function close() {
+    if (!editor || !(await mayClose())) return;
+    const { id } = editor;
+    removeEditor();
+    app.route.update({ id: null });
+    list.focus(id);
+  }
+
+  function removeEditor() {
+    editor = null;
+    loadingId = null;
+    side.hidden = true;
+    view.classList.remove("has-editor");
+    replace(side);
+  }
+
+  async function showEditor(id) {
+    removeEditor();
+    list.markOpen(id);
+    if (!id) return;
+    loadingId = id;
+    side.hidden = false;
+    view.classList.add("has-editor");
+    replace(side, el("div", { class: "panel" }, el("div", { class: "skeleton" })));
+    try {
+      const memory = await app.api.get(`v1/memories/${encodeURIComponent(id)}`);
+      if (loadingId !== id) return;
+      editor = createEditor(app, memory, { onChange: onEdit, close, forget: (one) => forget([one]), openSession });
+      replace(side, editor.element);
+      editor.focus();
+    } catch (error) {
+      if (loadingId !== id) return;
+      replace(side, el("div", { class: "panel" }, el("p", { class: "note error" }, error.message),
+        el("button", { type: "button", class: "button", onclick: () => app.route.update({ id: null }) }, "Close")));
+    }
+  }
+
+  function onEdit(memory) {
+    list.update(memory);
+    if (editor?.id === memory.id) editor.refresh(memory);
+  }
+
+  function openSession({ id, project, session }) {
+    app.route.update({ id, project, session, kinds: null, order: null, until: null }, { push: true });
+  }
+
+  function forget(memories) {
+    const ids = memories.map((memory) => memory.id);
+    let putBack = () => {};
+    forgetMemories(app, memories, {
+      onForgotten() {
+        if (ids.includes(editor?.id)) {
+          removeEditor();
+          app.route.update({ id: null });
+        }
+        putBack = list.remove(ids);
+        catalogue.load();
+      },
+      onRestored() {
+        putBack();
+        if (ids.every(list.has)) catalogue.load();
+        else reload(); // another list is shown by now
+      },
+    });
+  }
+
+  function showSelection(memories) {
+    selectionBar.hidden = !memories.length;
+    replace(selectionBar, el("span", { class: "mono" }, `${memories.length} selected`),
+      el("button", { type: "button", class: "button danger", onclick: () => forget(memories) },
+        `Forget ${plural(memories.length, "memory", "memories")}…`),
+      el("button", { type: "button", class: "button quiet", onclick: () => list.clearSelection() }, "Clear selection"));
+  }
+
+  function reload() {
+    shownList = "";
+    catalogue.load();
+    followRoute();
+  }
+
+  async function remember() {
+    const stored = await openRememberForm(app, catalogue.names());
+    if (!stored) return;
+    app.refreshScope();
+    reload();
+    app.toast("Memory stored", { label: "Open", action: () => open(stored.id) });
+  }
+
+  function importPicked() {
+    importFiles(app, filePicker.files, reload);
+    filePicker.value = "";
+  }
+
+  function emptyState() {
+    const { project, session, kinds } = app.scope.value;
+    if (!project && !session && !kinds && !until()) return noMemories({ remember, chooseFile: () => filePicker.click() });
+    const showAll = () => app.route.update({ project: null, session: null, kinds: null, until: null, order: null }, { push: true });
+    return el("div", { class: "state" }, el("h2", {}, "No memories"),
+      el("p", {}, "No memory matches this project, session, kind or date."),
+      el("button", { type: "button", class: "button", onclick: showAll }, "Show all memories"));
+  }
+
+  function closeOnEscape(event) {
+    if (event.key !== "Escape" || !editor || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    event.preventDefault(); // else the same key press closes the dialog that this opens
+    close();
+  }
+
+  // The address has already changed when a guard is called. It is restored until the user has answered.
+  function guardNavigation(event) {
+    const target = new URL(event.newURL).hash;
+    const keepsEditor = target.startsWith("#/memories") && new URLSearchParams(target.split("?")[1]).get("id") === editor?.id;
+    if (keepsEditor || !editor?.hasChanges()) return true;
+    history.replaceState(null, "", event.oldURL);
+    mayClose().then((may) => {
+      if (!may) return;
+      removeEditor();
+      location.hash = target;
+    });
+    return false;
+  }
+
+  const guardUnload = (event) => editor?.hasChanges() && event.preventDefault();
+  const stopDrops = acceptFileDrops(view, (files) => importFiles(app, files, reload));
+  const removeListener = app.route.onChange(() => app.route.view === "memories" && followRoute());
+  const removeGuard = app.route.addGuard(guardNavigation);
+  addEventListener("beforeunload", guardUnload);
+  document.addEventListener("keydown", closeOnEscape);
+  root.append(view);
+  catalogue.load();
+  followRoute();
+
+  return () => {
+    stopDrops();
+    removeListener();
+    removeGuard();
+    list.stop();
+    removeEventListener("beforeunload", guardUnload);
+    document.removeEventListener("keydown", closeOnEscape);
+  };
+}

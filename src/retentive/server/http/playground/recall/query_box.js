@@ -1,0 +1,96 @@
+/** The query field and the limit. Both are stored in the address, so that a link restores them. */
+
+import { el, replace } from "../shared/dom.js";
+
+const HISTORY_KEY = "retentive-queries";
+const HISTORY_SIZE = 20;
+const LIMITS = [3, 5, 10, 20, 50];
+
+/** @param {{onSubmit: () => void}} handlers  `onSubmit` is called when the query or the limit is submitted */
+export function createQueryBox(app, { onSubmit }) {
+  const field = el("input", { id: "query", type: "search", name: "q", autocomplete: "off", list: "queries", maxlength: 10_000,
+    placeholder: "Search your memories", enterkeyhint: "search", "aria-keyshortcuts": "/" });
+  const limit = el("select", { id: "limit", onchange: submit }, LIMITS.map((number) => el("option", { value: number }, number)));
+  const suggestions = el("datalist", { id: "queries" });
+  const element = el("form", { class: "query-box", role: "search", onsubmit: (event) => (event.preventDefault(), submit()) },
+    el("label", { for: "query", class: "label query-label" }, "Query", el("kbd", { title: "Press / to focus the query" }, "/")),
+    field, suggestions,
+    el("div", { class: "query-line" }, el("label", { class: "limit small quiet" }, "Limit", limit),
+      el("button", { class: "button primary" }, "Recall")));
+
+  function readRoute() {
+    const { params } = app.route;
+    field.value = params.get("q") ?? "";
+    const number = Number(params.get("limit") ?? 10);
+    if (!LIMITS.includes(number) && number >= 1 && number <= 200) limit.append(el("option", { value: number }, number));
+    limit.value = number;
+    if (!limit.value) limit.value = 10;
+  }
+
+  function routeState() {
+    const { params } = app.route;
+    return `${params.get("q") ?? ""}\n${params.get("limit") ?? ""}`;
+  }
+
+  let lastState = "";
+
+  function submit() {
+    const before = routeState();
+    app.route.update({ q: field.value.trim(), limit: limit.value === "10" ? null : limit.value }, { push: true });
+    if (routeState() === before) onSubmit();
+  }
+
+  /** Return the body of a recall request: query, limit and scope. */
+  function request() {
+    return { query: (app.route.params.get("q") ?? "").trim(), limit: Number(limit.value), ...app.scope.asRequest() };
+  }
+
+  /** Enter a query and submit it. */
+  function run(text) {
+    field.value = text;
+    submit();
+  }
+
+  /** Add a query to the history that the field suggests. */
+  function addToHistory(text) {
+    const history = [text, ...readHistory().filter((one) => one !== text)].slice(0, HISTORY_SIZE);
+    localStorage.setItem(HISTORY_KEY, JSON.stringify(history));
+    replace(suggestions, history.map((value) => el("option", { value })));
+  }
+
+  function focusOnSlash(event) {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest?.("input:not([type=range], [type=checkbox]), textarea, select, dialog")) return;
+    event.preventDefault();
+    field.focus();
+    field.select();
+  }
+
+  /** Follow the address and the `/` key; return a function that stops this. */
+  function listen() {
+    lastState = routeState();
+    addEventListener("keydown", focusOnSlash);
+    const removeListener = app.route.onChange(() => {
+      if (app.route.view !== "recall" || routeState() === lastState) return;
+      lastState = routeState();
+      readRoute();
+      onSubmit();
+    });
+    return () => {
+      removeEventListener("keydown", focusOnSlash);
+      removeListener();
+    };
+  }
+
+  readRoute();
+  replace(suggestions, readHistory().map((value) => el("option", { value })));
+  return { element, request, run, addToHistory, listen };
+}
+
+function readHistory() {
+  try {
+    return JSON.parse(localStorage.getItem(HISTORY_KEY)) ?? [];
+  } catch {
+    return [];
+  }
+}

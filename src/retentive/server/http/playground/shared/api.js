@@ -1,0 +1,72 @@
+/** HTTP client of the service: JSON requests and responses, errors as exceptions, with the profile and the token. */
+
+import { scope } from "./scope.js";
+import { requestToken, token } from "./token.js";
+
+/** A failed request: `status` (0 without a response), a stable `code`, the `message`, and `errors` by field. */
+export class ApiError extends Error {
+  constructor({ status = 0, code = "unreachable", detail, errors = [] }) {
+    super(detail);
+    Object.assign(this, { name: "ApiError", status, code, errors });
+  }
+}
+
+/** Return the message to show for a failed request; `action` is what a token without the access may not do. */
+export function errorText(error, action) {
+  return error.status === 403 ? `This token may not ${action}: ${error.message}` : error.message;
+}
+
+async function send(method, path, { query, body, headers, signal } = {}) {
+  const url = new URL(path, document.baseURI.split("#")[0]);
+  for (const [name, value] of queryPairs(query)) url.searchParams.append(name, value);
+  const options = { method, signal, headers: { ...identity(), ...headers } };
+  if (body !== undefined) {
+    options.body = JSON.stringify(body);
+    options.headers["Content-Type"] = "application/json";
+  }
+  const sentAt = performance.now();
+  const response = await connect(url, options);
+  if (response.status === 401) {
+    const error = await errorFrom(response);
+    if (await requestToken(error.message, sentAt)) return send(method, path, { query, body, headers, signal });
+    throw error;
+  }
+  if (!response.ok) throw await errorFrom(response);
+  return response.status === 204 ? null : response.json();
+}
+
+export const api = {
+  get: (path, query, options) => send("GET", path, { query, ...options }),
+  post: (path, body, options) => send("POST", path, { body, ...options }),
+  patch: (path, body, options) => send("PATCH", path, { body, ...options }),
+  delete: (path, body, options) => send("DELETE", path, { body, ...options }),
+};
+
+/** Headers are bytes: a profile name outside Latin-1 is sent as UTF-8, which is how the service reads it. */
+function identity() {
+  const { profile } = scope.value;
+  const headers = {};
+  if (profile) headers["X-Profile"] = String.fromCharCode(...new TextEncoder().encode(profile));
+  if (token.value) headers.Authorization = `Bearer ${token.value}`;
+  return headers;
+}
+
+function queryPairs(query = {}) {
+  return Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))
+    .filter(([, value]) => value !== null && value !== undefined && value !== "");
+}
+
+async function connect(url, options) {
+  try {
+    return await fetch(url, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError({ detail: "The service does not respond. Is retentive serve running?" });
+  }
+}
+
+async function errorFrom(response) {
+  const problem = await response.json().catch(() => null);
+  const detail = problem?.detail ?? `The service responded with ${response.status} ${response.statusText}`.trim();
+  return new ApiError({ ...problem, status: response.status, code: problem?.code ?? String(response.status), detail });
+}

@@ -1,0 +1,22 @@
+/** The state of a store without memories, with the ways to add the first ones. */
+
+import { el } from "./dom.js";
+
+/** @param {{remember?: () => void, chooseFile?: () => void}} actions  buttons are shown for those that are given */
+export function noMemories({ remember, chooseFile }) {
+  const curl = `curl ${location.origin}/v1/memories -H 'Content-Type: application/json' -d '{"text": "I am allergic to peanuts"}'`;
+  return el("div", { class: "panel no-memories" },
+    el("h2", {}, "No memories yet"),
+    el("p", { class: "quiet" }, "Memories that an agent stores appear here. To add the first ones:"),
+    el("ul", { class: "ways" },
+      remember && el("li", {}, el("button", { type: "button", class: "button", onclick: remember }, "Add a memory")),
+      chooseFile && el("li", {}, el("button", { type: "button", class: "button", onclick: chooseFile }, "Import a JSONL file"),
+        el("span", { class: "quiet small" }, "or drop a file on this page")),
+      command("Command line", 'retentive remember "I am allergic to peanuts"'),
+      command("HTTP", curl),
+      command("Sample memories", "retentive samples")));
+}
+
+function command(label, line) {
+  return el("li", { class: "way" }, el("span", { class: "small" }, label), el("code", {}, line));
+}

@@ -1,0 +1,287 @@
+"""Imports what a format reads into a store: in durable batches, without duplicates, counting what is skipped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from retentive.errors import Invalid, Unavailable
+from retentive.inference.embedders import Embedder
+from retentive.models import Memory, Serializable
+from retentive.pipeline.remember import Draft, to_memory
+from retentive.stores.base import Store
+from retentive.transfer.formats import detect_format, find_format
+from retentive.transfer.formats.base import (
+    Format,
+    ImportEntry,
+    ImportIssue,
+    Item,
+    JudgementEntry,
+    ReadWarning,
+    SettingEntry,
+    Skipped,
+    SplitsText,
+    StoredMemory,
+    Truncated,
+)
+from retentive.transfer.formats.passages import passage_limit
+from retentive.transfer.formats.text_files import printable
+from retentive.transfer.importing.ids import IdSet, existing_ids, imported_id, moved_id
+from retentive.transfer.importing.log import ImportLog
+from retentive.transfer.importing.writing import MemoryWriter, PendingMemory, SideRecordWriter, WriteCounts
+
+BATCH = 256
+BATCH_WITHOUT_VECTORS = 1000
+MAX_BATCH_CHARACTERS = 4_000_000
+"""A batch of long texts is smaller, so that it fits into memory."""
+
+MAX_REASONS = 40
+OTHER_REASONS = "other reasons"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportResult(Serializable):
+    """What an import did, or would do in a dry run.
+
+    `run` identifies it if it added anything. `existing` memories were in the store before, `unembedded` ones were added
+    without a vector. `skipped` and `warnings` count by reason. `truncated` are the places at which reading stopped; it
+    is empty if everything was read.
+    """
+
+    format: str
+    path: str
+    dry_run: bool
+    run: str | None
+    resumed: bool
+    added: int
+    existing: int
+    judgements: int
+    settings: int
+    unembedded: int
+    skipped: Mapping[str, int]
+    warnings: Mapping[str, int]
+    truncated: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTarget:
+    """The profile and project that imported memories go to.
+
+    If `profile` is None, memories of an exported store keep their profiles, and others get `default_profile`. If
+    `project` is None, memories keep their projects.
+    """
+
+    default_profile: str
+    profile: str | None = None
+    project: str | None = None
+
+
+def import_file(
+    store: Store,
+    embedder: Embedder | None,
+    format: Format,
+    path: Path,
+    *,
+    target: ImportTarget,
+    clock: Callable[[], datetime],
+    dry_run: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+    report: Callable[[ImportIssue], None] = lambda issue: None,
+) -> ImportResult:
+    """Import everything that a format reads at a path. Importing it again adds what is new and nothing twice.
+
+    `progress` is called with the number of memories read since the last call, `report` with everything that was skipped
+    or changed.
+    """
+    now = clock()
+    profile = target.profile or target.default_profile
+    log = ImportLog(store, format=format.name, path=printable(str(path.resolve())), profile=profile, now=now)
+    issues = _IssueCounts(report)
+    importer = _Importer(store, embedder, format.name, target, now, None if dry_run else log, issues, progress)
+    importer.add_all(format.read(path))
+    run = None if dry_run else log.finish(added=importer.written.added, at=clock())
+    return ImportResult(
+        format=format.name,
+        path=printable(str(path)),
+        dry_run=dry_run,
+        run=None if run is None else run.id,
+        resumed=log.resumed and not dry_run,
+        added=importer.written.added,
+        existing=importer.existing,
+        judgements=importer.judgements,
+        settings=importer.settings,
+        unembedded=importer.written.unembedded,
+        skipped=dict(issues.skipped),
+        warnings=dict(issues.warnings),
+        truncated=tuple(issues.truncated),
+    )
+
+
+def choose_format(path: Path, name: str | None, embedder: Callable[[], Embedder | None]) -> Format:
+    """Return the format of that name, or the one that a path looks like; it splits long texts to fit the model.
+
+    So an import with another model may split differently, and then adds the passages that are different.
+    """
+    format = find_format(name) if name else detect_format(path)
+    if not isinstance(format, SplitsText):
+        return format
+    try:
+        return format.splitting_by(passage_limit(embedder()))
+    except Unavailable:
+        return format
+
+
+def count_memories(format: Format, path: Path) -> int:
+    """Return how many memories a format reads at a path."""
+    return sum(isinstance(entry, Item | StoredMemory) for entry in format.read(path))
+
+
+class _IssueCounts:
+    """Counts the issues of an import by reason, and reports each of them."""
+
+    def __init__(self, report: Callable[[ImportIssue], None]) -> None:
+        self._report = report
+        self.skipped: Counter[str] = Counter()
+        self.warnings: Counter[str] = Counter()
+        self.truncated: list[str] = []
+
+    def add(self, issue: ImportIssue) -> None:
+        """Count an issue. A file may have any number of reasons: beyond a limit they are counted together."""
+        self._report(issue)
+        # Half of a surrogate pair, which a file may contain, cannot be stored or printed.
+        reason = issue.reason.encode(errors="replace").decode()
+        if isinstance(issue, Truncated):
+            if len(self.truncated) < MAX_REASONS:
+                self.truncated.append(f"{issue.where}: {reason}".encode(errors="replace").decode())
+            return
+        counter = self.skipped if isinstance(issue, Skipped) else self.warnings
+        counter[reason if reason in counter or len(counter) < MAX_REASONS else OTHER_REASONS] += 1
+
+    def skip(self, where: str, reason: str) -> None:
+        """Count something that was skipped."""
+        self.add(Skipped(where, reason))
+
+    def warn(self, where: str, reason: str) -> None:
+        """Count a warning."""
+        self.add(ReadWarning(where, reason))
+
+
+class _Importer:
+    """One import in progress; without a log it is a dry run."""
+
+    def __init__(
+        self,
+        store: Store,
+        embedder: Embedder | None,
+        format: str,
+        target: ImportTarget,
+        now: datetime,
+        log: ImportLog | None,
+        issues: _IssueCounts,
+        progress: Callable[[int], None],
+    ) -> None:
+        self._store = store
+        self._format = format
+        self._target = target
+        self._now = now
+        self._issues = issues
+        self._progress = progress
+        self._side_records = SideRecordWriter(store, log, skip=issues.skip)
+        self._writer = None if log is None else MemoryWriter(store, embedder, log, skip=issues.skip, warn=issues.warn)
+        self._would_add = IdSet() if log is None else None
+        self._limit = BATCH_WITHOUT_VECTORS if embedder is None else BATCH
+        self._pending: list[PendingMemory] = []
+        self._pending_characters = 0
+        self._pending_judgements: list[JudgementEntry] = []
+        self.written = WriteCounts()
+        self.existing = self.judgements = self.settings = 0
+
+    def add_all(self, entries: Iterable[ImportEntry]) -> None:
+        """Import all entries."""
+        settings: list[SettingEntry] = []
+        for entry in entries:
+            if isinstance(entry, Item | StoredMemory):
+                self._add(entry)
+            elif isinstance(entry, JudgementEntry):
+                self._pending_judgements.append(entry)
+                if len(self._pending_judgements) >= self._limit:
+                    self._flush()
+            elif isinstance(entry, SettingEntry):
+                settings.append(entry)
+            else:
+                self._issues.add(entry)
+        self._flush()
+        self.settings = self._side_records.add_settings(settings, into_profile=self._target.profile is not None)
+
+    def _add(self, entry: Item | StoredMemory) -> None:
+        try:
+            pending = self._from_item(entry) if isinstance(entry, Item) else self._from_stored(entry)
+        except Invalid as error:
+            self._issues.skip(entry.where, str(error))
+            self._progress(1)
+            return
+        self._pending.append(pending)
+        self._pending_characters += len(pending.memory.text)
+        if len(self._pending) >= self._limit or self._pending_characters >= MAX_BATCH_CHARACTERS:
+            self._flush_memories()
+
+    def _from_item(self, item: Item) -> PendingMemory:
+        fields: dict[str, Any] = {**item.draft, "profile": self._target.profile or self._target.default_profile}
+        if self._target.project is not None:
+            fields["project"] = self._target.project
+        memory = to_memory(Draft(**fields), now=self._now)
+        return PendingMemory(memory._replace(id=self._id(item, memory)), item.where)
+
+    def _id(self, item: Item, memory: Memory) -> str:
+        when = memory.occurred or (memory.created if item.draft.get("created") else None)
+        return imported_id(memory.profile, self._format, item.key, memory.text, when=when)
+
+    def _from_stored(self, entry: StoredMemory) -> PendingMemory:
+        memory, profile = entry.memory, self._target.profile
+        if profile is not None and profile != memory.profile:
+            memory = memory._replace(id=moved_id(profile, memory.id), profile=profile)
+        if self._target.project is not None:
+            memory = memory._replace(project=self._target.project)
+        return PendingMemory(memory, entry.where, entry.vectors, entry.model)
+
+    def _flush(self) -> None:
+        self._flush_memories()
+        entries, self._pending_judgements = self._pending_judgements, []
+        self.judgements += self._side_records.add_judgements(list(self._to_target(entries)))
+
+    def _flush_memories(self) -> None:
+        batch, self._pending, self._pending_characters = self._pending, [], 0
+        first: dict[str, PendingMemory] = {}
+        for pending in batch:
+            first.setdefault(pending.memory.id, pending)
+        existing = existing_ids(self._store, list(first))
+        new = [
+            pending
+            for id, pending in first.items()
+            if id not in existing and (self._would_add is None or self._would_add.add(id))
+        ]
+        written = self._writer.add(new) if self._writer and new else WriteCounts(len(new))
+        self.written += written
+        self.existing += len(batch) - written.added - written.rejected
+        self._progress(len(batch))
+
+    def _to_target(self, entries: Iterable[JudgementEntry]) -> Iterator[JudgementEntry]:
+        """Yield judgements of the memories that were imported, under their ids and profiles there."""
+        for entry in entries:
+            judgement, profile = entry.judgement, self._target.profile
+            if judgement.project is not None and self._target.project is not None:
+                judgement = replace(judgement, project=self._target.project)
+            if entry.item is not None:
+                try:
+                    memory = self._from_item(entry.item).memory
+                except Invalid:  # the item was skipped with its own reason
+                    self._issues.skip(entry.where, "the judged memory does not exist")
+                    continue
+                judgement = replace(judgement, memory=memory.id, profile=memory.profile, created=self._now)
+            elif profile is not None and profile != judgement.profile:
+                judgement = replace(judgement, memory=moved_id(profile, judgement.memory), profile=profile)
+            yield JudgementEntry(judgement, entry.where)
