@@ -160,7 +160,7 @@ def _add_prompt(server: MCPServer[Any]) -> None:
 
 
 def _prompt(text: str, scope: ToolScope) -> str:
-    found = scope.recall(scope.query(text, limit=PROMPT_HITS))
+    found = scope.view.recall(scope.query(text, limit=PROMPT_HITS), record_use=scope.record_use)
     if not found.hits:
         return f"{text}\n\n(No memory matches this. If you do not know the answer otherwise, say so.)"
     missing = f" The recall was incomplete: {found.degraded_reason}." if found.degraded else ""

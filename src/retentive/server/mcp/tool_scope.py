@@ -8,7 +8,7 @@ from typing import Any
 
 from retentive.engine import Engine
 from retentive.errors import NotFound
-from retentive.models import Explanation, Kind, Memory, Profile, Query, Recall, Scope
+from retentive.models import Explanation, Kind, Memory, Profile, Query, Scope
 from retentive.pipeline.remember import check_name
 from retentive.tenancy import ProfileView
 
@@ -37,10 +37,6 @@ class ToolScope:
         return self.view.query(
             text, limit=limit, kinds=kinds, session=within.sessions, only_session=within.only_sessions
         )
-
-    def recall(self, query: Query) -> Recall:
-        """Find the memories that answer a query."""
-        return self.view.recall(query, record_use=self.record_use)
 
     def explain(self, query: Query, id: str) -> Explanation:
         """Explain why a memory ranks where it does for a query, or why it does not appear."""

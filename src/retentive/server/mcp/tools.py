@@ -62,7 +62,7 @@ async def memory_recall(
     """
 
     def work(scope: ToolScope) -> RecallResult:
-        found = scope.recall(scope.query(query, limit=limit, kinds=kinds))
+        found = scope.view.recall(scope.query(query, limit=limit, kinds=kinds), record_use=scope.record_use)
         hits = [hit_out(hit) for hit in found.hits]
         return RecallResult(hits=hits, degraded=found.degraded_reason, advice=None if hits else NOTHING_FOUND)
 
