@@ -43,8 +43,8 @@ def test_a_file_is_tried_imported_listed_and_taken_back(tmp_path):
     trial = run("import", str(path), "--dry-run").stdout
     done = run("import", str(path), "--embedder", "none").stdout
 
-    assert "chatgpt: 3 would be added, 0 already there" in trial
-    assert "chatgpt: 3 added, 0 already there" in done
+    assert "chatgpt: 3 would be added, 0 already stored" in trial
+    assert "chatgpt: 3 added, 0 already stored" in done
     assert "1  a tool result" in done
     (imported,) = json_of("imports")["imports"]
     assert imported["id"] in done

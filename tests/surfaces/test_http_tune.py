@@ -39,7 +39,7 @@ def test_a_tuning_runs_in_the_background_and_gives_its_result_without_keeping_it
     assert done["done"] == done["total"] == len(THINGS)
     result = done["result"]
     assert (result["metric"], result["n"], result["folds"], result["foldsBy"]) == ("MRR", len(THINGS), 5, "query")
-    assert result["verdict"] == "stands"  # everything is found as it is
+    assert result["verdict"] == "no_gain"  # everything is found as it is
     figures = result["heldOut"]["MRR"]
     assert (figures["before"], figures["after"], figures["gain"]) == (1.0, 1.0, 0.0)
     assert figures["gainInterval"] == [0.0, 0.0]

@@ -102,7 +102,7 @@ def test_it_does_not_start_where_it_should_not(store, options, code, said):
 
 
 def test_off_loopback_it_starts_with_a_token_and_answers_nobody_without(store):
-    made = run("--store", str(store), "token", "create", "--scope", "write", "--json", embedder="none")
+    made = run("--store", str(store), "token", "create", "--access", "write", "--json", embedder="none")
     secret = json.loads(made.stdout)["token"]
 
     with served(store, "--host", "0.0.0.0", embedder="none") as service:
@@ -198,8 +198,8 @@ def test_tokens_are_shown_once_listed_without_secrets_and_taken_back(store):
     secret = token("create", "--profile", "ana", "--note", "her phone").stdout.strip()
 
     listed = json.loads(token("list", "--json").stdout)
-    assert [(one["profile"], one["scope"], one["note"]) for one in listed] == [("ana", "read", "her phone")]
-    assert secret.startswith("rcl_")
+    assert [(one["profile"], one["access"], one["note"]) for one in listed] == [("ana", "read", "her phone")]
+    assert secret.startswith("rtv_")
     assert secret not in json.dumps(listed)
     assert secret.encode() not in store.read_bytes()
     assert listed[0]["id"] in token("list").stdout
@@ -207,4 +207,4 @@ def test_tokens_are_shown_once_listed_without_secrets_and_taken_back(store):
     token("revoke", listed[0]["id"])
     assert "retentive token list" in token("revoke", listed[0]["id"], code=3).stderr
     assert "no tokens" in token("list").stdout
-    assert "read, write, admin" in token("create", "--scope", "everything", code=2).stderr
+    assert "read, write, admin" in token("create", "--access", "everything", code=2).stderr

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
 from retentive import models
-from retentive.evaluation.tune import HeldOut
+from retentive.evaluation.tune import HeldOut, Verdict
 from retentive.server.http.telemetry import Latency
 
 M = TypeVar("M", bound=BaseModel)
@@ -262,7 +262,7 @@ class TuneResult(_Response):
     folds: int
     folds_by: Literal["project", "query"]
     tunings: int = Field(description="Number of tunings tried.")
-    verdict: Literal["better", "stands"]
+    verdict: Verdict
     parameters: dict[str, ParameterChange] = Field(
         description="The parameters that the search would change, as PATCH /settings accepts them."
     )

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from anyio import to_thread
 
 from retentive.errors import Conflict, RetentiveError
-from retentive.evaluation.evaluation_set import JudgedSet
-from retentive.evaluation.metrics import library
-from retentive.evaluation.own_judgements import own_queries, own_set
-from retentive.evaluation.tune import FEWEST, Tuned, tune
+from retentive.evaluation.evaluation_set import EvaluationSet
+from retentive.evaluation.metrics import load_library
+from retentive.evaluation.own_judgements import own_evaluation_set, own_queries
+from retentive.evaluation.tune import MIN_QUERIES, TuningResult, tune
 from retentive.models import Memory, Serializable
 from retentive.server.http.problems import UNEXPECTED
 from retentive.tenancy import ProfileView
@@ -37,7 +37,7 @@ class Progress(Serializable):
     done: int = 0
     total: int = 0
     detail: str | None = None
-    result: Tuned | None = None
+    result: TuningResult | None = None
 
 
 class _Stopped(Exception):
@@ -67,8 +67,8 @@ class _TuneRun:
     def _run(self) -> None:
         engine = self._engine
         try:
-            judged = self._interruptible(own_set(engine, profile=self.profile))
-            found = tune(engine, judged, present=engine.tuning.current(), progress=self._report, **self._options)
+            judged = self._interruptible(own_evaluation_set(engine, profile=self.profile))
+            found = tune(engine, judged, current=engine.tuning.current(), progress=self._report, **self._options)
             self.progress = replace(self.progress, state="done", result=found)
         except _Stopped:
             self.progress = replace(self.progress, state="stopped")
@@ -78,7 +78,7 @@ class _TuneRun:
             log.exception("tuning failed")
             self.progress = replace(self.progress, state="failed", detail=UNEXPECTED)
 
-    def _interruptible(self, judged: JudgedSet) -> JudgedSet:
+    def _interruptible(self, judged: EvaluationSet) -> EvaluationSet:
         """Check at each memory of the set whether the run was stopped: steps of progress may be seconds apart."""
         identify = judged.identify
 
@@ -113,10 +113,10 @@ class TuneJob:
 
     def start(self, view: ProfileView, options: dict[str, Any]) -> Progress:
         """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress."""
-        library()  # fails now if the package is missing, and not in the background
+        load_library()  # fails now if the package is missing, and not in the background
         count = len(own_queries(view.engine, profile=view.profile))
-        if count < FEWEST:
-            raise Conflict(f"tuning needs at least {FEWEST} queries with a memory judged good, and there are {count}")
+        if count < MIN_QUERIES:
+            raise Conflict(f"tuning needs at least {MIN_QUERIES} queries with a memory judged good, and there are {count}")
         with self._lock:
             if self._current is not None and self._current.progress.state == "running":
                 raise Conflict("a tuning run is in progress; wait for it, or stop it")

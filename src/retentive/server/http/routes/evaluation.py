@@ -9,10 +9,9 @@ from fastapi.responses import JSONResponse
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from retentive.evaluation.compare import SHOWN, compare
-from retentive.evaluation.metrics import Metric, library
-from retentive.evaluation.own_judgements import NOTHING_JUDGED, own_queries
-from retentive.evaluation.tune import BUDGET, FEWEST, METRIC, SAMPLE, SEED, Tuned
+from retentive.evaluation.metrics import Metric, load_library
+from retentive.evaluation.own_judgements import COMPARED, NOTHING_JUDGED, compare, own_queries
+from retentive.evaluation.tune import BUDGET, DEFAULT_METRIC, MIN_QUERIES, SAMPLE, SEED, TuningResult
 from retentive.server.http.auth import AdminView, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import to_json
@@ -44,11 +43,11 @@ class TuneIn(CamelModel):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{}, {"metric": "MRR", "budget": 50}]})
 
-    metric: Metric = Field(METRIC, description="The metric to maximise.")
+    metric: Metric = Field(DEFAULT_METRIC, description="The metric to maximise.")
     budget: Annotated[int, Field(ge=1, le=2000), INTEGER] = Field(
         BUDGET, description="Maximum number of tunings that each search tries."
     )
-    sample: Annotated[int, Field(ge=FEWEST, le=5000), INTEGER] = Field(
+    sample: Annotated[int, Field(ge=MIN_QUERIES, le=5000), INTEGER] = Field(
         SAMPLE, description="Number of queries to search on; the verdict uses all."
     )
     seed: Annotated[int, Field(ge=0, lt=2**32), INTEGER] = Field(SEED, description="Seed of the random search.")
@@ -65,13 +64,13 @@ def measure_tunings(view: ReadView, body: MeasureIn) -> JSONResponse:
 
     A query counts if at least one memory was judged good for it. It does not record the use of memories.
     """
-    library()  # fails first if the package is missing
+    load_library()  # fails first if the package is missing
     engine = view.engine
     judged = own_queries(engine, profile=view.profile, project=body.project)
     queries = judged[-body.limit :]
     if not queries:
         nothing: dict[str, Any] = {"a": None, "b": None, "queries": [], "degraded": None, "degradedReason": None}
-        return JSONResponse({"n": 0, "sentence": NOTHING_JUDGED, "metrics": list(SHOWN), **nothing})
+        return JSONResponse({"n": 0, "sentence": NOTHING_JUDGED, "metrics": list(COMPARED), **nothing})
     a, b = (engine.tuning.current(tuning_override(choice)) for choice in (body.a, body.b))
     done = compare(engine, queries, a, b)
     count = f"{len(queries):,} judged {'query' if len(queries) == 1 else 'queries'}"
@@ -79,7 +78,7 @@ def measure_tunings(view: ReadView, body: MeasureIn) -> JSONResponse:
         {
             "n": len(queries),
             "sentence": count if len(queries) == len(judged) else f"the last {count} of {len(judged):,}",
-            "metrics": list(SHOWN),
+            "metrics": list(COMPARED),
             "a": done.a.means(),
             "b": done.b.means(),
             "queries": [
@@ -87,10 +86,10 @@ def measure_tunings(view: ReadView, body: MeasureIn) -> JSONResponse:
                     "query": query.text,
                     "project": query.project,
                     "relevant": len(query.relevance),
-                    "a": done.a.at(place),
-                    "b": done.b.at(place),
+                    "a": done.a.at(index),
+                    "b": done.b.at(index),
                 }
-                for place, query in enumerate(queries)
+                for index, query in enumerate(queries)
             ],
             "degraded": done.degraded,
             "degradedReason": done.degraded_reason,
@@ -136,7 +135,7 @@ def _progress_response(progress: Progress, *, status: int = 200) -> JSONResponse
     return JSONResponse({**fields, "result": result}, status)
 
 
-def _result_to_json(found: Tuned) -> dict[str, Any]:
+def _result_to_json(found: TuningResult) -> dict[str, Any]:
     """Return the result with the parameters as PATCH /settings accepts them."""
     return {
         "metric": found.metric,
