@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from retentive import Engine
 from retentive.cli.app import app
-from retentive.cli.mcp_clients import program
+from retentive.cli.mcp import program
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
@@ -214,7 +214,7 @@ def test_standard_error_says_into_which_file_it_goes(client: str, key: str, plac
 
     assert list(json.loads(result.stdout)) == [key]
     assert place in result.stderr
-    assert result.stderr.startswith("goes into /")
+    assert result.stderr.startswith("put it into /")
 
 
 def test_over_http_the_address_is_printed_and_a_place_for_the_token_where_one_is_needed(monkeypatch):
@@ -254,4 +254,4 @@ def test_places_given_before_config_are_refused_instead_of_forgotten():
     result = CliRunner().invoke(app, ["mcp", "--project", "home", "config", "--client", "cursor"])
 
     assert result.exit_code == 2
-    assert "behind 'config'" in result.stderr
+    assert "after 'config'" in result.stderr

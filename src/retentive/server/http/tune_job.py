@@ -116,7 +116,7 @@ class TuneJob:
         load_library()  # fails now if the package is missing, and not in the background
         count = len(own_queries(view.engine, profile=view.profile))
         if count < MIN_QUERIES:
-            raise Conflict(f"tuning needs at least {MIN_QUERIES} queries with a memory judged good, and there are {count}")
+            raise Conflict(f"tuning needs at least {MIN_QUERIES} queries with a memory judged good; there are {count}")
         with self._lock:
             if self._current is not None and self._current.progress.state == "running":
                 raise Conflict("a tuning run is in progress; wait for it, or stop it")
