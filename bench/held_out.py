@@ -1,12 +1,12 @@
 """Are the default parameters more than a fit to the sets they were chosen on? `python -m bench.held_out SET...`
 
-The queries of every set are parted into two halves, by project where there are several. From plain fusion without
-context, a search turns the parameters to what finds most in one half of all the sets together; that tuning then answers the
-other half, and the other way round. So no figure in the row "chosen on the other half" comes from a query that had
-a say in its tuning. The default stands beside it: where the two agree, the default is no accident of these queries.
+The queries of every set are split into two halves, by project where there are several. Starting from plain fusion
+without context, a search chooses the tuning that finds most in one half of all sets together; that tuning is measured on
+the other half, and vice versa. So no figure in the row "chosen on the other half" comes from a query that was used to
+choose its tuning. The default is measured beside it: if the two agree, the default is not overfitted to these queries.
 
-Each set is asked twice: as it is, and with every other telling word of a query hidden from the search by words, as
-if the asker had used words that no memory has. There the search by meaning is the stronger one.
+Each set is measured twice: as it is, and with every other informative word of a query hidden from the keyword
+retriever, as if the query used words that no memory has. There the semantic retriever is the stronger one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from retentive.evaluation.loading import open_loaded_engine, open_measuring_embedder
 
 from bench.machine import machine, versions
 from bench.progress import Progress
 from retentive.engine import Engine
 from retentive.evaluation.evaluation_set import JudgedSet, Query, read_judged_set
-from retentive.evaluation.loading import open_loaded_engine, open_measuring_embedder
 from retentive.evaluation.metrics import Values, measure
 from retentive.evaluation.run import LIMIT
 from retentive.evaluation.tune import folds
