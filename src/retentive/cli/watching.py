@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GRACE = 2.0
 """Seconds for which a file may be gone before what it held is forgotten."""
 
-_TROUBLE = ("unreadable", "skipped", "noted", "held", "waiting")
+_TROUBLE = ("unreadable", "skipped", "warning", "held", "waiting")
 
 
 def watch(
