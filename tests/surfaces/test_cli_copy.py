@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 import pytest
 
-from retentive.cli.copying import shown
+from retentive.cli.store import display_address
 from retentive.models import Scope
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -44,7 +44,7 @@ def test_a_store_is_copied_and_the_figures_are_shown(tmp_path):
     text = run("copy", str(source), str(target)).stdout
 
     assert "40 memories, 8 judgements, 2 settings copied" in text
-    assert "1 tokens left behind" in text
+    assert "1 tokens not copied" in text
     assert "20 in the same order, 100 % of the hits in common" in text
     assert "the two stores agree" in text
     assert contents(source) == before
@@ -129,10 +129,10 @@ def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):
 
 
 def test_an_address_is_shown_without_its_secrets():
-    assert shown("postgresql://ada:secret@db.example/retentive?schema=one") == (
+    assert display_address("postgresql://ada:secret@db.example/retentive?schema=one") == (
         "postgresql://ada:***@db.example/retentive?schema=one"
     )
-    assert "secret" not in shown("qdrant+https://:secret@db.example:6333/memories?shards=6")
+    assert "secret" not in display_address("qdrant+https://:secret@db.example:6333/memories?shards=6")
 
 
 def noted(store: Store) -> int:

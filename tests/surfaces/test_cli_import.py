@@ -43,8 +43,8 @@ def test_a_file_is_tried_imported_listed_and_taken_back(tmp_path):
     trial = run("import", str(path), "--dry-run").stdout
     done = run("import", str(path), "--embedder", "none").stdout
 
-    assert "chatgpt: 3 would be added, 0 already there" in trial
-    assert "chatgpt: 3 added, 0 already there" in done
+    assert "chatgpt: 3 would be added, 0 already stored" in trial
+    assert "chatgpt: 3 added, 0 already stored" in done
     assert "1  a tool result" in done
     (imported,) = json_of("imports")["imports"]
     assert imported["id"] in done
@@ -93,7 +93,7 @@ def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path
         (["import", "{tmp}/x.bin"], 2, "--format"),
         (["import", "{tmp}/x.bin", "--format", "word"], 2, "the formats are jsonl, chatgpt"),
         (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/no/report"], 2, "cannot be written"),
-        (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/x.bin"], 4, "no report"),
+        (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/x.bin"], 4, "is not a report"),
         (["export", "{tmp}/x.bin"], 4, "--force"),
         (["export", "{tmp}/y", "--everything", "--project", "p"], 2, "everything exports the whole store"),
     ],
@@ -133,7 +133,7 @@ def test_an_export_goes_to_a_file_or_to_standard_output_and_comes_back(tmp_path)
     piped = process("export", "-", "--everything")
 
     assert "3 memories and 0 judgements written" in written.stdout
-    assert "1 other profile was left out; --everything" in written.output
+    assert "1 other profile was not exported; --everything" in written.output
     assert piped.stdout.splitlines()[-1] == '{"end": {"memories": 4, "judgements": 0, "kept": 0}}'
     (tmp_path / "all.jsonl").write_text(piped.stdout)
     done = json_of("import", str(tmp_path / "all.jsonl"), "--store", str(tmp_path / "other.db"), "--embedder", "none")
