@@ -296,7 +296,7 @@ def test_a_file_that_stays_unreadable_is_left_alone_until_its_time_has_come(engi
 def test_an_encoding_that_was_guessed_is_reported(engine, folder):
     write(folder, "a.md", "Fuß".encode("cp1252"))
 
-    assert told(sync(engine, folder)) == [("noted", "a.md"), ("added", "a.md")]
+    assert told(sync(engine, folder)) == [("warning", "a.md"), ("added", "a.md")]
     assert memories(engine)["a.md#L1-L1"].text == "Fuß"
 
 
