@@ -1,4 +1,4 @@
-"""What the service tells of itself, and that it tells nothing of what was asked or remembered."""
+"""Metrics, logs and spans of the service, and that they contain no query and no memory."""
 
 from __future__ import annotations
 
