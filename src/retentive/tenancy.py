@@ -1,8 +1,8 @@
 """`ProfileView`: the verbs of an engine, limited to one profile or to one project of it.
 
 Every surface for other people uses it. Through a view, memories of another profile cannot be read, changed or deleted,
-and cannot be told from memories that do not exist: the scope is passed into the store, and no argument names another
-profile.
+and give the same errors as memories that do not exist: the scope is passed into the store, and no argument names
+another profile.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ProfileView:
     ) -> int:
         """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
 
-        A session stands for itself alone here, never for its project.
+        A session does not include the other sessions of its project here.
         """
         scope = self.engine.scope(
             project=self._project(project), session=session, only_session=True, kinds=kinds, profile=self.profile

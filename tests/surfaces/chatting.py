@@ -41,7 +41,7 @@ def ask(url: str, *messages: str | dict[str, Any], headers: dict[str, str] | Non
 
 
 def context_of(url: str, *, headers: dict[str, str] | None = None, **body: Any) -> dict[str, Any]:
-    """What the service would put into a prompt."""
+    """The context that the service assembles for a prompt."""
     with httpx2.Client(timeout=90) as plain:
         response = plain.post(f"{url}/v1/context", json=body, headers=headers)
     assert response.status_code == 200, response.text

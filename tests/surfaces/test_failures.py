@@ -1,4 +1,4 @@
-"""What a user of the service gets when something under it fails: each time through a real process."""
+"""Failures of the embedder, the disk, the store and the client, with the service in a real process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document as somebody reads it: every operation is named, told and shown with examples that work."""
+"""The OpenAPI document: every operation has a name, a description and examples that work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two tunings measured on what somebody judged, and nobody else's judgements."""
+"""Two tunings are measured on the judgements of one profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a request is said in one form, names the field, repeats nobody's memory, and changes nothing."""
+"""Errors have one format, name the field, do not repeat the text of a memory, and change nothing."""
 
 from __future__ import annotations
 

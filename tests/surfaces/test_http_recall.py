@@ -1,4 +1,4 @@
-"""Queries over HTTP."""
+"""Recall over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings over HTTP: turned while the service runs, for everybody on the store, with a way back."""
+"""Settings over HTTP: changed at run time for every process on the store, with undo."""
 
 from __future__ import annotations
 

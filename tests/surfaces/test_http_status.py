@@ -1,4 +1,4 @@
-"""What the page says of the service: what it is made of, what recall lacks, and how quick it has been."""
+"""The status of the service: its store and models, degraded recalls, and latency."""
 
 from __future__ import annotations
 

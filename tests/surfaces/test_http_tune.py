@@ -1,4 +1,4 @@
-"""Tuning in the background of the service: watched, stopped, one at a time, and each profile's own."""
+"""Tuning in the background of the service: with progress, stopped, one at a time, separate for each profile."""
 
 from __future__ import annotations
 

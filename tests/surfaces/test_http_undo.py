@@ -1,4 +1,4 @@
-"""Forgetting taken back: a memory that is stored again under its id, as it was read, is as it was."""
+"""Undo of forgetting: a memory that is stored again with its id and fields is the same as before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP through the SDK's own client, in memory: every tool, resource, prompt and error as a model meets it."""
+"""MCP with the in-memory client of the SDK: all tools, resources, prompts and errors."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_a_server_that_only_reads_has_no_writing_tools_and_leaves_no_trace(engin
     assert engine.get(id).access_count == 0
 
 
-def test_a_project_is_a_wall_for_every_tool_resource_and_prompt(engine: Engine, server: MCPServer):
+def test_a_project_limits_every_tool_resource_and_prompt(engine: Engine, server: MCPServer):
     theirs = engine.remember("the secret of somebody", profile="other").id
     elsewhere = engine.remember("the secret of work", project="work").id
 
@@ -248,7 +248,7 @@ def test_a_project_is_a_wall_for_every_tool_resource_and_prompt(engine: Engine, 
     assert engine.stats().memories == 2
 
 
-def test_a_session_without_a_project_is_a_wall_and_one_with_a_project_opens_it(engine: Engine):
+def test_a_session_without_a_project_limits_recalls_and_one_with_a_project_includes_it(engine: Engine):
     outside = engine.remember("the key outside").id
     engine.remember("the key of home", project="home", session="known")
     alone = build_server(lambda _: open_scope(engine, session="new"))

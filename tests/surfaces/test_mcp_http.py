@@ -1,4 +1,4 @@
-"""MCP at /mcp of the service: a real server once, the test client else."""
+"""MCP at /mcp of the service, with a real server and with the test client."""
 
 from __future__ import annotations
 

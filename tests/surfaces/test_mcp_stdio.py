@@ -1,4 +1,4 @@
-"""`retentive mcp` as clients start it: a real process, the SDK's client over real pipes."""
+"""`retentive mcp` as clients start it: a real process, and the client of the SDK over real pipes."""
 
 from __future__ import annotations
 

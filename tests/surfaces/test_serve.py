@@ -1,4 +1,4 @@
-"""`retentive serve` as a process: how it starts, whom it lets in, and what is left when it ends, however it ends."""
+"""`retentive serve` as a process: how it starts, which requests it accepts, and what is stored however it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service tells of itself, and that it tells nothing of what was asked or remembered."""
+"""Metrics, logs and spans of the service, and that they contain no query and no memory."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_an_application_that_has_stopped_leaves_no_callback_on_the_engine(engine
 def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_hides_no_other_figure(
     engine, monkeypatch
 ):
-    monkeypatch.setattr("retentive.server.http.telemetry.COUNTED_SECONDS", 3600.0)
+    monkeypatch.setattr("retentive.server.http.telemetry.COUNT_SECONDS", 3600.0)
     telemetry = Telemetry(engine)
     engine.remember("one")
     before = telemetry.exposition().decode()

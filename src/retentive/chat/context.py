@@ -36,7 +36,7 @@ REPEATED = "The messages already contain it."
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Serializable):
+class PromptItem(Serializable):
     """A memory, the part of the prompt it is for, its tokens there, and why it is in the prompt or left out."""
 
     memory: Memory
@@ -52,8 +52,8 @@ class PromptContext(Serializable):
     """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty."""
 
     text: str
-    items: tuple[Item, ...]
-    left_out: tuple[Item, ...]
+    items: tuple[PromptItem, ...]
+    left_out: tuple[PromptItem, ...]
     token_count: int
     budget: int
     counter: str
@@ -106,8 +106,8 @@ def assemble(
     wanted = [
         *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
         *(
-            tokens.item(memory, "recent", f"It is the {_ordinal(place)} latest episode of the session.")
-            for place, memory in enumerate(reversed(new), 1)
+            tokens.item(memory, "recent", f"It is number {number} of the session's latest episodes.")
+            for number, memory in enumerate(reversed(new), 1)
         ),
         *(tokens.item(hit.memory, "recalled", why_recalled(hit)) for hit in hits),
     ]
@@ -171,10 +171,10 @@ class _TokenBudget:
         self._counter = counter
         self.left = budget - counter.count(block_start(nonce) + "\n") - counter.count(block_end(nonce))
 
-    def item(self, memory: Memory, part: Part, why: str) -> Item:
-        return Item(memory, part, self._counter.count(note_line(memory, part) + "\n"), why, memory.text)
+    def item(self, memory: Memory, part: Part, why: str) -> PromptItem:
+        return PromptItem(memory, part, self._counter.count(note_line(memory, part) + "\n"), why, memory.text)
 
-    def take(self, wanted: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+    def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
         """Return the items that fit, taken in order, and the others. If none fits whole, the first is cut."""
         taken, too_large = [], []
         left = self.left
@@ -188,7 +188,7 @@ class _TokenBudget:
             return [cut], too_large[1:]
         return taken, too_large
 
-    def _cut(self, item: Item) -> Item | None:
+    def _cut(self, item: PromptItem) -> PromptItem | None:
         """Cut an item to the budget, at the end of a sentence if possible; None if too little remains."""
 
         def line(text: str) -> str:
@@ -239,13 +239,8 @@ def _split_repeated_hits(messages: Sequence[Message], hits: Iterable[Hit]) -> tu
     return new, repeated
 
 
-def _in_block_order(items: Sequence[Item]) -> list[Item]:
+def _in_block_order(items: Sequence[PromptItem]) -> list[PromptItem]:
     """Order the items as in the block; recent episodes are taken newest first and written oldest first."""
     parts = {part: [item for item in items if item.part == part] for part in BLOCK_ORDER}
     parts["recent"].reverse()
     return [item for part in BLOCK_ORDER for item in parts[part]]
-
-
-def _ordinal(place: int) -> str:
-    ending = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{place}{ending}"

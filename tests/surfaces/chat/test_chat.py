@@ -1,4 +1,4 @@
-"""Chat with memory through a real server, with the official client, and a real server in the place of the model."""
+"""Chat with memory over a real server, with OpenAI's client and a fake LLM server."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ def test_the_context_alone_tells_what_is_in_it_and_why(url: str, engine: Engine)
     whys = [item["why"] for item in found["items"]]
     assert whys[0] == "It describes the user."
     assert whys[1].startswith("It is hit 1 with a score of ")
-    assert whys[2] == "It is the 1st latest episode of the session."
+    assert whys[2] == "It is number 1 of the session's latest episodes."
     assert found["messages"] == [{"role": "system", "content": found["text"]}]
     assert found["counter"] == "a third of the bytes"
     assert 0 < found["tokenCount"] <= found["budget"] == 2000

@@ -1,4 +1,4 @@
-"""What a chat comes to when the model is not there, is slow, refuses or breaks off, or when the client goes away."""
+"""Chat when the LLM server is down, slow, refuses or disconnects, or when the client disconnects."""
 
 from __future__ import annotations
 

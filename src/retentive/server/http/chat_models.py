@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from retentive.chat.context import Item, PromptContext
+from retentive.chat.context import PromptContext, PromptItem
 from retentive.models import Kind
 from retentive.server.http.request_fields import INTEGER, CamelModel, Name, QueryText, TuningChoice
 
@@ -110,7 +110,7 @@ class ContextItem(CamelModel):
     why: str
 
     @classmethod
-    def of(cls, item: Item) -> Self:
+    def of(cls, item: PromptItem) -> Self:
         """Convert an item."""
         memory = item.memory
         return cls(
@@ -128,7 +128,7 @@ class ContextItem(CamelModel):
         )
 
 
-class Context(CamelModel):
+class ContextResponse(CamelModel):
     """The memories for a prompt."""
 
     text: str = Field(description="The block for the prompt; empty if there are no memories.")

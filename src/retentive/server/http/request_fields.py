@@ -89,7 +89,7 @@ Time = Annotated[datetime, BeforeValidator(_to_time), WithJsonSchema({"type": "s
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
 _FILTER_SCHEMA = {"type": "string", "maxLength": MAX_NAME}
-Sessions = Annotated[
+SessionFilter = Annotated[
     list[NameFilter],
     Field(max_length=1000),
     BeforeValidator(_to_list),
@@ -97,7 +97,7 @@ Sessions = Annotated[
 ]
 Kinds = Annotated[list[Kind], Field(max_length=3)]
 
-IdempotencyKey = Annotated[
+IdempotencyHeader = Annotated[
     str | None,
     Header(
         alias="Idempotency-Key",

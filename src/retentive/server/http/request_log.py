@@ -52,7 +52,7 @@ class RequestLogMiddleware:
             return
         started = perf_counter()
         given = Headers(scope=scope).get("x-request-id", "")
-        # The client's id is written to the log, so only harmless characters are accepted.
+        # The client's id is written to the log, so only these characters are accepted.
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid4().hex
         state = scope.setdefault("state", {})
         state["request_id"] = request_id

@@ -129,7 +129,7 @@ class Move(_Response):
     change: int | None = Field(description="How many ranks higher it is in b than in a.")
 
 
-class Comparison(_Response):
+class RecallComparison(_Response):
     """The results of one query with two tunings."""
 
     query: str

@@ -29,7 +29,7 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Progress(Serializable):
+class TuneStatus(Serializable):
     """The progress of a tuning run."""
 
     state: State = "idle"
@@ -49,7 +49,7 @@ class _TuneRun:
 
     def __init__(self, view: ProfileView, options: dict[str, Any]) -> None:
         self.profile = view.profile
-        self.progress = Progress("running", stage="reading memories")
+        self.progress = TuneStatus("running", stage="reading memories")
         self._engine = view.engine
         self._options = options
         self._stop = threading.Event()
@@ -91,7 +91,7 @@ class _TuneRun:
     @contextmanager
     def _report(self, label: str, *, total: int) -> Iterator[Callable[[int], None]]:
         self._check()
-        self.progress = Progress("running", label, 0, total)
+        self.progress = TuneStatus("running", label, 0, total)
 
         def step(done: int) -> None:
             self._check()
@@ -111,7 +111,7 @@ class TuneJob:
         self._lock = threading.Lock()
         self._current: _TuneRun | None = None
 
-    def start(self, view: ProfileView, options: dict[str, Any]) -> Progress:
+    def start(self, view: ProfileView, options: dict[str, Any]) -> TuneStatus:
         """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress."""
         load_library()  # fails now if the package is missing, and not in the background
         count = len(own_queries(view.engine, profile=view.profile))
@@ -124,12 +124,12 @@ class TuneJob:
             self._current.start()
             return self._current.progress
 
-    def progress(self, view: ProfileView) -> Progress:
+    def progress(self, view: ProfileView) -> TuneStatus:
         """Return the progress of the profile's run."""
         run = self._current
-        return run.progress if run is not None and run.profile == view.profile else Progress()
+        return run.progress if run is not None and run.profile == view.profile else TuneStatus()
 
-    def stop(self, view: ProfileView) -> Progress:
+    def stop(self, view: ProfileView) -> TuneStatus:
         """Stop the profile's run, if there is one, and return its progress."""
         run = self._current
         if run is not None and run.profile == view.profile:

@@ -12,9 +12,15 @@ from starlette.types import Receive, Scope, Send
 from retentive.chat.proxy import Chat, MemoryOptions, Reply, StreamRelay
 from retentive.pipeline.access_tokens import looks_like_token
 from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header
-from retentive.server.http.chat_models import ChatMemoryOptions, ChatRequest, Context, ContextRequest, OpenAIError
+from retentive.server.http.chat_models import (
+    ChatMemoryOptions,
+    ChatRequest,
+    ContextRequest,
+    ContextResponse,
+    OpenAIError,
+)
 from retentive.server.http.problems import OpenAIRoute
-from retentive.server.http.request_fields import IdempotencyKey, tuning_override
+from retentive.server.http.request_fields import IdempotencyHeader, tuning_override
 from retentive.server.http.strict_route import StrictRoute
 
 CLIENT_CLOSED_REQUEST = 499
@@ -64,7 +70,7 @@ async def complete_chat(
     view: OpenAIWriteView,
     session: SessionHeader = None,
     project: ProjectHeader = None,
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> Response:
     """Sends the request to the configured LLM, with memories added as one system message.
 
@@ -113,7 +119,7 @@ async def list_models(request: Request, _: OpenAIReadView) -> Response:
 @context_router.post("/context", summary="Assemble the context of a prompt")
 async def assemble_context(
     request: Request, body: ContextRequest, view: ReadView, session: SessionHeader = None, project: ProjectHeader = None
-) -> Context:
+) -> ContextResponse:
     """Returns the memories for a prompt as a block of text and as messages, with the reason for each memory."""
     chat: Chat = request.app.state.chat
     name = _body_or_header(body.session, session)
@@ -126,7 +132,7 @@ async def assemble_context(
         tuning=tuning_override(body.tuning),
     )
     await chat.recorder.wait_for_session(view, name or "")
-    return Context.of(await chat.context(view, body.query or body.messages or [], options))
+    return ContextResponse.of(await chat.context(view, body.query or body.messages or [], options))
 
 
 class _RelayResponse(StreamingResponse):

@@ -18,7 +18,7 @@ from retentive.server.http.rendering import to_json
 from retentive.server.http.request_fields import INTEGER, CamelModel, NameFilter, TuningChoice, tuning_override
 from retentive.server.http.response_models import Measured, TuneProgress
 from retentive.server.http.strict_route import StrictRoute
-from retentive.server.http.tune_job import Progress, TuneJob
+from retentive.server.http.tune_job import TuneJob, TuneStatus
 
 router = APIRouter(prefix="/v1", tags=["judgements"], route_class=StrictRoute)
 
@@ -129,7 +129,7 @@ def _job(request: Request) -> TuneJob:
     return job
 
 
-def _progress_response(progress: Progress, *, status: int = 200) -> JSONResponse:
+def _progress_response(progress: TuneStatus, *, status: int = 200) -> JSONResponse:
     result = None if progress.result is None else _result_to_json(progress.result)
     fields = {name: getattr(progress, name) for name in ("state", "stage", "done", "total", "detail")}
     return JSONResponse({**fields, "result": result}, status)

@@ -22,11 +22,11 @@ from retentive.server.http.request_fields import (
     OTHER_ID,
     CamelModel,
     Id,
-    IdempotencyKey,
+    IdempotencyHeader,
     Kinds,
     Name,
     NameFilter,
-    Sessions,
+    SessionFilter,
     Text,
     Time,
 )
@@ -129,7 +129,9 @@ class ScopeIn(CamelModel):
     """A scope; an empty one is the whole profile."""
 
     project: NameFilter | None = None
-    session: Sessions | None = Field(None, description="A session, or several, without the others of their projects.")
+    session: SessionFilter | None = Field(
+        None, description="A session, or several, without the others of their projects."
+    )
     kinds: Kinds | None = None
 
 
@@ -193,7 +195,7 @@ def create_memories(
     request: Request,
     view: WriteView,
     body: Annotated[OneOrMany, Body(openapi_examples=_CREATE_EXAMPLES)],
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> JSONResponse:
     """Stores a memory, or several, all or none, and returns them as stored."""
     many = isinstance(body, MemoriesIn)
@@ -235,7 +237,7 @@ def list_memories(
 def forget_memories(
     view: WriteView,
     body: Annotated[IdsOrScope, Body(openapi_examples=_FORGET_EXAMPLES)],
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> JSONResponse:
     """Deletes memories and their judgements for good, and returns how many existed.
 
@@ -256,7 +258,7 @@ def get_memory(view: ReadView, id: IdPath) -> JSONResponse:
 
 @router.patch("/{id:uuid}", response_model=Memory, summary="Change a memory", responses=problem_responses(404, 409))
 def update_memory(
-    view: WriteView, id: IdPath, body: MemoryPatch, idempotency_key: IdempotencyKey = None
+    view: WriteView, id: IdPath, body: MemoryPatch, idempotency_key: IdempotencyHeader = None
 ) -> JSONResponse:
     """Changes some fields of a memory and returns it. Its terms and vector follow its text."""
     changes: Any = {name: getattr(body, name) for name in body.model_fields_set}
@@ -271,7 +273,7 @@ def update_memory(
     summary="Delete a memory",
     responses=problem_responses(404, 409),
 )
-def delete_memory(view: WriteView, id: IdPath, idempotency_key: IdempotencyKey = None) -> Response:
+def delete_memory(view: WriteView, id: IdPath, idempotency_key: IdempotencyHeader = None) -> Response:
     """Deletes a memory and its judgements for good.
 
     A client that has a copy of the memory can store it again with its id, times and position; its judgements and access

@@ -24,12 +24,12 @@ from retentive.server.http.request_fields import (
     Kinds,
     NameFilter,
     QueryText,
-    Sessions,
+    SessionFilter,
     Time,
     TuningChoice,
     tuning_override,
 )
-from retentive.server.http.response_models import Comparison, Explanation, Recall
+from retentive.server.http.response_models import Explanation, Recall, RecallComparison
 from retentive.server.http.strict_route import StrictRoute
 from retentive.tenancy import ProfileView
 
@@ -45,7 +45,7 @@ class _QueryIn(CamelModel):
     query: QueryText = Field(description="The text to search for.")
     limit: Limit = Field(10, description="Maximum number of hits.")
     project: NameFilter | None = Field(None, description="Search only this project.")
-    session: Sessions | None = Field(
+    session: SessionFilter | None = Field(
         None, description="Search this session, or several, and the other sessions of their projects."
     )
     only_session: bool = Field(False, description="Search only the given sessions, not the others of their projects.")
@@ -132,7 +132,7 @@ def explain_recall(view: ReadView, body: ExplainIn) -> JSONResponse:
     return json_response(view.explain(body.to_query(view, body.tuning), body.id))
 
 
-@router.post("/v1/recall/compare", response_model=Comparison, summary="Compare two tunings")
+@router.post("/v1/recall/compare", response_model=RecallComparison, summary="Compare two tunings")
 def compare_recalls(view: ReadView, body: CompareIn) -> JSONResponse:
     """Returns the results of one query with two tunings, and the ranks of each memory in both.
 
@@ -172,7 +172,7 @@ def search_episodes(
     session_ids: Annotated[
         list[str],
         QueryParameter(
-            alias="sessionIds", description="Sessions, separated by commas.", examples=["1,2,3"], max_length=1000
+            alias="sessionIds", description="SessionFilter, separated by commas.", examples=["1,2,3"], max_length=1000
         ),
     ],
     limit: Annotated[int, QueryParameter(ge=1, le=200)] = 20,

@@ -18,7 +18,7 @@ from retentive.ranking.tuning import parameter_name
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
-from retentive.server.http.request_fields import INTEGER, CamelModel, IdempotencyKey, SettingsPatch
+from retentive.server.http.request_fields import INTEGER, CamelModel, IdempotencyHeader, SettingsPatch
 from retentive.server.http.response_models import TuningChanges
 from retentive.server.http.strict_route import StrictRoute
 
@@ -55,7 +55,7 @@ def patch_settings(
     engine: AdminEngine,
     caller: CurrentCaller,
     body: Annotated[SettingsPatch, Body(openapi_examples=_EXAMPLES)],
-    idempotency_key: IdempotencyKey = None,
+    idempotency_key: IdempotencyHeader = None,
 ) -> JSONResponse:
     """Saves parameters in the store and returns all parameters. They apply from the next request, in every process.
 
@@ -100,7 +100,7 @@ def get_settings_history(view: ReadView) -> JSONResponse:
 
 @router.post("/undo", response_model=Tuning, summary="Undo a change", responses=problem_responses(404, 409))
 def undo_settings(
-    engine: AdminEngine, caller: CurrentCaller, body: UndoIn | None = None, idempotency_key: IdempotencyKey = None
+    engine: AdminEngine, caller: CurrentCaller, body: UndoIn | None = None, idempotency_key: IdempotencyHeader = None
 ) -> JSONResponse:
     """Restores the saved parameters from before a change, the last one by default. An undo can be undone too."""
     key = _own_key(caller, idempotency_key)
