@@ -1,7 +1,7 @@
 """Write and read memories.
 
-Qdrant has no transactions. The requests of a write are in such an order that a process which ends in the midst leaves
-nothing half written in sight, or something that a later write completes.
+Qdrant has no transactions. The requests of a write are in such an order that a process which ends in between leaves
+nothing half written visible, or something that a later write completes.
 """
 
 from __future__ import annotations
