@@ -1,4 +1,4 @@
-"""The benchmark's command line."""
+"""The command line of the benchmark."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ from retentive.settings import EmbedderSettings
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Retentive, and others beside it.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Retentive, LanceDB and PostgreSQL.")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[10_000, 100_000], metavar="N", help="numbers of memories"
     )
     parser.add_argument("--only", choices=["retentive"], help="leave LanceDB out")
     parser.add_argument("--no-postgres", action="store_true", help="leave PostgreSQL out")
-    parser.add_argument("--queries", type=int, default=200, metavar="N", help="queries a pass (default: 200)")
-    parser.add_argument("--passes", type=int, default=5, metavar="N", help="passes an engine, after one to warm up")
+    parser.add_argument("--queries", type=int, default=200, metavar="N", help="queries per pass (default: 200)")
+    parser.add_argument("--passes", type=int, default=5, metavar="N", help="passes per engine, after one to warm up")
     parser.add_argument("--singles", type=int, default=300, metavar="N", help="memories remembered one by one")
     parser.add_argument("--seed", type=int, default=7, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="build the stores here and leave them")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="build the stores in this directory and do not delete them"
+    )
     options = parser.parse_args()
     if min(options.sizes) < SESSIONS * RECALL_DEPTH:
         parser.error(
-            f"--sizes: at least {SESSIONS * RECALL_DEPTH:,}, so that a scope of 1 % holds {RECALL_DEPTH} memories"
+            f"--sizes: at least {SESSIONS * RECALL_DEPTH:,}, so that a scope of 1 % has {RECALL_DEPTH} memories"
         )
     taken = [
         str(options.keep / str(size)) for size in options.sizes if options.keep and (options.keep / str(size)).exists()
     ]
     if taken:
-        parser.error(f"--keep: {taken[0]} is there already; name another directory")
+        parser.error(f"--keep: {taken[0]} exists; use another directory")
     return options
 
 
@@ -58,7 +60,7 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 
 def main() -> None:
-    """Measure every size, then print and write what was found."""
+    """Measure every size, then print and write the results."""
     options = _arguments()
     started, load = perf_counter(), {"before": load_average()}
     plan = Plan(
@@ -74,9 +76,9 @@ def main() -> None:
     assert embedder is not None
     with _directory(options.keep) as directory:
         for size in options.sizes:
-            place = directory / str(size)
-            place.mkdir()
-            sizes.append(measure(size, plan, place, embedder, progress))
+            folder = directory / str(size)
+            folder.mkdir()
+            sizes.append(measure(size, plan, folder, embedder, progress))
     load["after"] = load_average()
     settings = {name: getattr(options, name) for name in ("queries", "passes", "seed")}
     seconds = perf_counter() - started

@@ -1,4 +1,4 @@
-"""How much memory, disk and how many machines some number of memories takes: paper, not a measurement.
+"""Estimates the memory, disk and machines that a number of memories needs. Nothing is measured.
 
 python -m bench.capacity [--memories 1e8 …] [--dimension 384] [--parts 1.2] [--text 300] [--terms 25] [--node-ram 64] …
 
@@ -18,18 +18,18 @@ Quantisation = Literal["none", "int8", "binary"]
 GB = 1e9
 GIB = 2**30
 HEADROOM = 1.5
-"""Qdrant's own allowance for point versions and for segments that exist twice while they are rebuilt."""
+"""Qdrant's recommended allowance for point versions and for segments that are being rebuilt."""
 
 USABLE = 0.8
 """The share of a machine's memory and disk that is planned for."""
 
 WAL = 64e6
-"""Bytes of write-ahead log a shard: two files of 32 MB."""
+"""Bytes of write-ahead log per shard: two files of 32 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a memory is made of, on average."""
+    """The average size of a memory."""
 
     dimension: int = 384
     parts: float = 1.2
@@ -47,39 +47,39 @@ class Shape:
         return self.parts * self.dimension * 4
 
     def quantised(self, how: Quantisation) -> float:
-        """The copies that are searched first: a byte or a bit a number."""
+        """The quantised copies: a byte or a bit per number."""
         return self.parts * self.dimension * {"none": 0.0, "int8": 1.0, "binary": 1 / 8}[how]
 
     @property
     def links(self) -> float:
-        """Up to 2·m links of 4 bytes in each graph that the memory is in; it is one node, whatever its parts."""
+        """Up to 2·m links of 4 bytes in each graph that contains the memory; it is one node, whatever its parts."""
         return self.graphs * 2 * self.m * 4
 
     @property
     def words(self) -> float:
-        """A posting a term: 4 bytes for whose it is and 4 for its weight."""
+        """One posting per term: 4 bytes for the id and 4 for the weight."""
         return self.terms * 8
 
     @property
     def bookkeeping(self) -> float:
-        """Its id in both directions with a version, and an entry in the index of each field that scopes and sorts."""
+        """The id mapping in both directions with a version, and an index entry for each filtered or sorted field."""
         return 64 + 50 * self.indexes
 
     @property
     def payload(self) -> float:
-        """Text and fields, which lie on disk."""
+        """Text and fields, on disk."""
         return self.text + self.fields
 
     def ram(self, how: Quantisation, *, on_disk: bool = False) -> float:
-        """What should be in memory for one copy of it; of what lies on disk, the part that is hot."""
-        kept = self.quantised(how) + self.bookkeeping
+        """The RAM for one copy, including the hot part of what is on disk."""
+        resident = self.quantised(how) + self.bookkeeping
         cached = self.payload
         for part, stays in ((self.vectors, how == "none"), (self.links, not on_disk), (self.words, not on_disk)):
-            kept, cached = (kept + part, cached) if stays else (kept, cached + part)
-        return HEADROOM * (kept + self.hot * cached)
+            resident, cached = (resident + part, cached) if stays else (resident, cached + part)
+        return HEADROOM * (resident + self.hot * cached)
 
     def disk(self, how: Quantisation) -> float:
-        """What one copy of it takes on disk; its terms lie there twice, as postings and as they came."""
+        """The disk for one copy; its terms are stored twice, as postings and as the original vector."""
         terms = self.words + 12 * self.terms
         everything = self.vectors + self.quantised(how) + self.links + terms + self.bookkeeping + self.payload
         return HEADROOM * everything
@@ -87,7 +87,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a cluster keeps memories, and the machines it is made of."""
+    """A cluster: the memories, how they are stored, and the size of its machines."""
 
     memories: float
     quantisation: Quantisation
@@ -98,26 +98,26 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """How it is called in a table."""
+        """The name in a table."""
         where = ", on disk" if self.on_disk else ""
         return {"none": "float32", "int8": "int8", "binary": "binary"}[self.quantisation] + where
 
     def ram(self, shape: Shape) -> float:
-        """Memory of all copies together."""
+        """The RAM of all copies."""
         return self.replicas * self.memories * shape.ram(self.quantisation, on_disk=self.on_disk)
 
     def disk(self, shape: Shape) -> float:
-        """Disk of all copies together, without the logs."""
+        """The disk of all copies, without the logs."""
         return self.replicas * self.memories * shape.disk(self.quantisation)
 
     def nodes(self, shape: Shape) -> int:
-        """Machines that hold it; three at least where one may fail."""
+        """The number of machines; at least three if one may fail."""
         by_ram = ceil(self.ram(shape) / (USABLE * self.node_ram * GIB))
         by_disk = ceil(self.disk(shape) / (USABLE * self.node_disk * GIB))
         return max(by_ram, by_disk, 3 if self.replicas > 1 else 1)
 
     def shards(self, shape: Shape) -> int:
-        """Two a machine, so that as many machines again can join without moving single memories."""
+        """Two shards per machine, so that the number of machines can double without resharding."""
         return 2 * self.nodes(shape)
 
 
@@ -135,7 +135,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One PostgreSQL server: a row, its words, and its vectors in a table and once more in their index."""
+    """One PostgreSQL server: a row, its terms, and its vectors in a table and in their index."""
 
     shape: Shape
     fields: int = 150
@@ -143,13 +143,13 @@ class Server:
 
     @property
     def index(self) -> float:
-        """Of the HNSW index: each vector in halves of 4 bytes, its links of 6, and what tuples and pages add."""
+        """The HNSW index: each vector in half precision, its links of 6 bytes, and the overhead of tuples and pages."""
         one = 2 * self.shape.dimension + 8 + 6 * 2 * self.shape.m + 60
         return self.page * self.shape.parts * one
 
     @property
     def rest(self) -> float:
-        """Row, words, their index, the vectors in their table, and B-trees."""
+        """Row, terms, their index, the vectors in their table, and B-trees."""
         vector = self.shape.parts * (2 * self.shape.dimension + 8 + 60)
         row = self.shape.text + self.fields + 12 * self.shape.terms + 60
         postings = 2 * self.shape.terms
@@ -157,7 +157,7 @@ class Server:
 
 
 def component_table(shape: Shape) -> str:
-    """Bytes of one memory, part by part."""
+    """The bytes of one memory, by part."""
     rows = [
         ("vectors, float32", "parts · d · 4", shape.vectors),
         ("quantised, int8", "parts · d", shape.quantised("int8")),
@@ -184,7 +184,7 @@ def component_table(shape: Shape) -> str:
 
 
 def layout_table(layouts: Iterable[Layout], shape: Shape) -> str:
-    """Memory, disk, machines and shards of clusters."""
+    """The RAM, disk, machines and shards of clusters."""
     columns = (
         "memories", "vectors in RAM", "copies", "RAM, all copies", "disk, all copies", "machines", "shards",
         "memories a shard",
@@ -207,7 +207,7 @@ def _layout_row(layout: Layout, shape: Shape) -> tuple[str, ...]:
 
 
 def server_table(sizes: Sequence[float], shape: Shape) -> str:
-    """Memory and disk of one PostgreSQL server."""
+    """The RAM and disk of one PostgreSQL server."""
     server = Server(shape)
     columns = ("memories", "HNSW index, to be in RAM", "everything else", "on disk")
     return _pipes(
@@ -237,18 +237,20 @@ def _pipes(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def tables(shape: Shape, layouts: Sequence[Layout]) -> list[str]:
-    """All tables, as they stand in docs/scaling.md."""
+    """Return all tables of docs/scaling.md."""
     return [server_table((1e5, 1e6, 1e7), shape), component_table(shape), layout_table(layouts, shape)]
 
 
 def _main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.capacity", description="Work out what memories take.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.capacity", description="Estimate the memory, disk and machines that memories need."
+    )
     parser.add_argument("--memories", type=float, nargs="+", metavar="N", help="for these numbers, such as 1e8")
     for item in fields(Shape):
         kind = float if item.type == "float" else int
         parser.add_argument(f"--{item.name}", type=kind, default=item.default, help=f"default: {item.default}")
     parser.add_argument("--quantisation", choices=["none", "int8", "binary"], default="int8")
-    parser.add_argument("--on-disk", action="store_true", help="links, words and vectors are read from disk")
+    parser.add_argument("--on-disk", action="store_true", help="read links, terms and vectors from disk")
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument("--node-ram", type=float, default=128, metavar="GIB")
     parser.add_argument("--node-disk", type=float, default=2000, metavar="GIB")

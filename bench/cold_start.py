@@ -1,4 +1,4 @@
-"""A whole `retentive recall` from the shell, against importing nothing but the model's runtime."""
+"""The time of `retentive recall` from the shell, compared with importing only the runtime of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bench.corpus import Query
+from bench.corpus import BenchQuery
 from bench.timing import milliseconds
 
 RUNS = 9
@@ -19,15 +19,15 @@ RUNS = 9
 
 @dataclass(frozen=True, slots=True)
 class ColdTimes:
-    """Medians in milliseconds, each of a process from its start to its end."""
+    """Medians in milliseconds, of whole processes."""
 
     imports: float
     whole: float
     scoped: float
 
 
-def measure_cold(store: Path, query: Query) -> ColdTimes:
-    """The three by turns; the first round fills the disk cache and does not count."""
+def measure_cold(store: Path, query: BenchQuery) -> ColdTimes:
+    """Measure the three commands in turn; the first round fills the disk cache and is not counted."""
     recall = [
         str(Path(sysconfig.get_path("scripts"), "retentive")),
         "--store",
@@ -52,12 +52,12 @@ def measure_cold(store: Path, query: Query) -> ColdTimes:
 
 
 def _run(command: list[str], directory: Path) -> str:
-    """The output of a command, away from any config file and setting of the person at the keyboard."""
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
-    return subprocess.run(command, cwd=directory, env=plain, check=True, capture_output=True, text=True).stdout
+    """Run a command without the config file and the settings of the user, and return its output."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    return subprocess.run(command, cwd=directory, env=clean, check=True, capture_output=True, text=True).stdout
 
 
 def _check(recall: list[str], directory: Path) -> None:
     answer = json.loads(_run(recall, directory))
     if answer["degraded"] or not answer["hits"]:
-        raise SystemExit(f"the command line did not recall by meaning: {answer['degraded_reason']}")
+        raise SystemExit(f"the semantic retriever did not run: {answer['degraded_reason']}")

@@ -1,7 +1,7 @@
-"""Texts that look like English to a search engine, and queries about them; the same for the same seed.
+"""Generates texts with the statistics of English, and queries about them; the same for the same seed.
 
-A few tens of thousands of invented words, drawn by Zipf's law, stand in sentences of ordinary function words. So common
-words occur in half of all memories and rare ones in two or three, as in real text.
+Sentences of ordinary function words are filled with invented words, drawn by Zipf's law. So common words occur in half
+of all memories and rare ones in two or three, as in real text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Matrix = npt.NDArray[np.float32]
 
 VOCABULARY = 30_000
 SESSIONS = 100
-ASKED_WORDS = 4
+QUERY_WORDS = 4
 _SLOTS = 11
 _NAMES = ["Ada", "Ben", "Carla", "Dmitri", "Elena", "Farid", "Greta", "Hana", "Ivan", "Joana", "Kofi", "Lena", "Marco"]
 _STARTS = [*"bdfghklmnprstvz", "br", "st", "tr"]
@@ -38,8 +38,8 @@ _QUERIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A query in words of its target, with a vector near the target's."""
+class BenchQuery:
+    """A query with words of its target, and a vector near that of the target."""
 
     text: str
     target: int
@@ -54,7 +54,7 @@ class Corpus:
     texts: list[str]
     sessions: list[str]
     vectors: Matrix
-    queries: list[Query]
+    queries: list[BenchQuery]
 
 
 class Writer:
@@ -67,30 +67,30 @@ class Writer:
         self._chances = np.cumsum(chances / chances.sum())
 
     def texts(self, count: int) -> tuple[list[str], list[list[str]]]:
-        """Texts of about 24 words, no two alike, and the words that are their own."""
+        """Return distinct texts of about 24 words, and the invented words of each."""
         ranks = np.searchsorted(self._chances, self._random.random((count, _SLOTS)))
         choices = self._random.integers(0, len(_TEMPLATES) * len(_NAMES), count).tolist()
         texts: dict[str, list[str]] = {}
         for row, choice in zip(ranks.tolist(), choices, strict=True):
             words = [self._vocabulary[min(rank, VOCABULARY - 1)] for rank in row]
             texts[_filled(_TEMPLATES, choice, words)] = words
-        if len(texts) < count:  # two alike: never seen, eleven words being drawn
+        if len(texts) < count:  # two are equal: never seen with eleven random words
             more, their_words = self.texts(count - len(texts))
             texts |= dict(zip(more, their_words, strict=True))
         return list(texts), list(texts.values())
 
     def query(self, words: list[str]) -> str:
-        """A query in some of these words."""
-        asked = self._random.choice(words, ASKED_WORDS, replace=False).tolist()
-        return _filled(_QUERIES, int(self._random.integers(0, len(_QUERIES) * len(_NAMES))), asked)
+        """Return a query with some of these words."""
+        chosen = self._random.choice(words, QUERY_WORDS, replace=False).tolist()
+        return _filled(_QUERIES, int(self._random.integers(0, len(_QUERIES) * len(_NAMES))), chosen)
 
     def targets(self, texts: int, count: int) -> list[int]:
-        """Which texts are asked about."""
+        """Return the indices of the texts that the queries are about."""
         return [int(at) for at in self._random.choice(texts, count, replace=texts < count)]
 
 
 def session_of(row: int) -> str:
-    """Sessions take turns, so the memories of one lie as far apart in a store as they can."""
+    """Return the session of a row. Sessions alternate, so that the memories of one are spread over the whole store."""
     return f"s{row % SESSIONS}"
 
 
@@ -99,7 +99,7 @@ def _filled(templates: tuple[str, ...], choice: int, words: list[str]) -> str:
 
 
 def _vocabulary(random: np.random.Generator) -> list[str]:
-    """Invented words, the short ones first: common words are short."""
+    """Invented words, shortest first: common words are short."""
     syllables = [start + vowel for start in _STARTS for vowel in "aeiou"]
     words: dict[str, None] = {}
     while len(words) < VOCABULARY:

@@ -1,4 +1,4 @@
-"""What a run found: tables of figures, and targets with whether they were met."""
+"""The results of a run: tables of figures, and targets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Figures side by side; each column says its unit."""
+    """A table of figures; each column names its unit."""
 
     title: str
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A figure that had a limit, at least or at most."""
+    """A figure with a limit."""
 
     name: str
     figure: float
@@ -37,13 +37,13 @@ class Target:
 
     @property
     def met(self) -> bool:
-        """Whether the figure keeps to the limit."""
+        """Whether the figure is within the limit."""
         return self.figure <= self.limit if self.sense == "≤" else self.figure >= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class SizeResult:
-    """Everything measured at one number of memories."""
+    """The results for one number of memories."""
 
     memories: int
     tables: tuple[Table, ...]

@@ -1,6 +1,6 @@
-"""Memory of a fresh process that opens a store and answers queries, and the store's size on disk.
+"""The memory of a new process that opens a store and runs queries, and the size of the store on disk.
 
-Run as `python -m bench.footprint ENGINE STORE QUERIES [SEARCH]`, it is that process.
+`python -m bench.footprint ENGINE STORE QUERIES [SEARCH]` runs that process.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from bench.corpus import Query
+from bench.corpus import BenchQuery
 from bench.peers import Peer
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes. `rss` counts pages of mapped files, which belong to the system; `own` does not."""
+    """Sizes in bytes. `rss` includes pages of mapped files; `own` does not."""
 
     rss_scoped: int
     own_scoped: int
@@ -30,12 +30,14 @@ class Footprint:
     disk: int
 
 
-def measure_footprint(engine: str, store: Path, queries: Sequence[Query], search: Sequence[object] = ()) -> Footprint:
-    """The footprint of an engine on a store that nobody else has open."""
-    queries = store.parent / "queries.json"
-    plain = [{**asdict(query), "vector": query.vector.tolist()} for query in queries]
-    queries.write_text(json.dumps(plain), encoding="utf-8")
-    command = [sys.executable, "-m", "bench.footprint", engine, str(store), str(queries), json.dumps(list(search))]
+def measure_footprint(
+    engine: str, store: Path, queries: Sequence[BenchQuery], search: Sequence[object] = ()
+) -> Footprint:
+    """Measure an engine on a store that no other process has open."""
+    file = store.parent / "queries.json"
+    values = [{**asdict(query), "vector": query.vector.tolist()} for query in queries]
+    file.write_text(json.dumps(values), encoding="utf-8")
+    command = [sys.executable, "-m", "bench.footprint", engine, str(store), str(file), json.dumps(list(search))]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parent.parent)
     return Footprint(**json.loads(done.stdout), disk=_disk(store))
 
@@ -45,25 +47,25 @@ def _disk(store: Path) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _main(engine: str, store: Path, queries: Path, search: Sequence[object]) -> None:
-    """Ask in scope, then in all memories, and print what the process holds after each."""
-    plain = json.loads(queries.read_text(encoding="utf-8"))
-    queries = [Query(**{**one, "vector": np.asarray(one["vector"], np.float32)}) for one in plain]
+def _main(engine: str, store: Path, file: Path, search: Sequence[object]) -> None:
+    """Run all queries in scope, then in the whole store, and print the memory of the process after each."""
+    values = json.loads(file.read_text(encoding="utf-8"))
+    queries = [BenchQuery(**{**one, "vector": np.asarray(one["vector"], np.float32)}) for one in values]
     peer = _open(engine, store, search)
-    held = {}
+    sizes: dict[str, int] = {}
     for end, scoped in (("_scoped", True), ("", False)):
         for query in queries:
-            peer.ask(query, scoped=scoped)
+            peer.search(query, scoped=scoped)
         memory = psutil.Process().memory_full_info()
-        held |= {f"rss{end}": memory.rss, f"own{end}": memory.uss}
-    print(json.dumps(held))
+        sizes |= {f"rss{end}": memory.rss, f"own{end}": memory.uss}
+    print(json.dumps(sizes))
 
 
 def _open(engine: str, store: Path, search: Sequence[object]) -> Peer:
     if engine == "lancedb":
-        from bench.lancedb_peer import Search, open_peer
+        from bench.lancedb_peer import VectorSearch, open_peer
 
-        return open_peer(store, Search(*search))  # type: ignore[arg-type]
+        return open_peer(store, VectorSearch(*search))  # type: ignore[arg-type]
     from bench.retentive_peer import RetentivePeer
     from retentive.engine import Engine
     from retentive.stores import open_store

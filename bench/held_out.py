@@ -1,12 +1,12 @@
-"""Are the default parameters more than a fit to the sets they were chosen on? `python -m bench.held_out SET...`
+"""Tests whether the default parameters overfit the sets they were chosen on: `python -m bench.held_out SET...`
 
-The queries of every set are parted into two halves, by project where there are several. From plain fusion without
-context, a search turns the parameters to what finds most in one half of all the sets together; that tuning then answers the
-other half, and the other way round. So no figure in the row "chosen on the other half" comes from a query that had
-a say in its tuning. The default stands beside it: where the two agree, the default is no accident of these queries.
+The queries of every set are split into two halves, by project if there are several. From plain fusion without context,
+a search chooses the parameters that find the most in one half of all sets together; the other half is then evaluated
+with them, and the other way round. So no figure in the row "chosen on the other half" comes from a query that the
+tuning was chosen on. If the default has similar figures, it does not depend on these queries.
 
-Each set is asked twice: as it is, and with every other telling word of a query hidden from the search by words, as
-if the asker had used words that no memory has. There the search by meaning is the stronger one.
+Each set is evaluated twice: as it is, and with every second content word of a query hidden from the keyword retriever,
+as if the query used other words than the memories. There the semantic retriever is the stronger one.
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bench.machine import machine, versions
 from bench.progress import Progress
 from retentive.engine import Engine
-from retentive.evaluation.evaluation_set import JudgedSet, Query, read_judged_set
-from retentive.evaluation.loading import open_loaded_engine, open_measuring_embedder
+from retentive.evaluation.cached_ranker import CachedStore, rank_memories
+from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet, read_evaluation_set
 from retentive.evaluation.metrics import Values, measure
-from retentive.evaluation.run import LIMIT
+from retentive.evaluation.run import LIMIT, open_evaluation_embedder, open_loaded_engine
 from retentive.evaluation.tune import folds
 from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.disk_cache import default_cache
-from retentive.pipeline.concurrency import INLINE
-from retentive.pipeline.recall import Query as Recalled
-from retentive.pipeline.recall import ranked
-from retentive.ranking import PRESETS, Tuning, pick
+from retentive.models import Query
+from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings
 from retentive.text.analysis import STOP_WORDS
 
 METRICS = ("any@5", "any@10", "nDCG@10")
-LEAST = 0.0005
+MIN_GAIN = 0.0005
 """A step that gains less is not taken."""
 
 START = Tuning(
@@ -63,57 +60,56 @@ Halves = tuple[list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One set, asked one way: every query's values under any tuning, each worked out once."""
+class SetVariant:
+    """One set in one variant: the values of every query under any tuning, each computed once."""
 
     name: str
-    queries: Sequence[Query]
+    queries: Sequence[EvaluationQuery]
     halves: Halves
-    found: Callable[[Query, Tuning], list[str]]
+    find: Callable[[EvaluationQuery, Tuning], list[str]]
     known: dict[str, dict[str, Values]]
 
     def values(self, tuning: Tuning) -> dict[str, Values]:
-        """Each metric for every query, in order."""
+        """Return the values of each metric, in the order of the queries."""
         key = tuning.model_dump_json()
         if key not in self.known:
-            found = {query.id: self.found(query, tuning) for query in self.queries}
+            found = {query.id: self.find(query, tuning) for query in self.queries}
             self.known[key] = measure(self.queries, found)
         return self.known[key]
 
 
 def hide_words(text: str) -> str:
-    """A query with every other telling word replaced by one that no memory has."""
+    """Replace every second content word of a query with a word that no memory has."""
     words = text.split()
-    telling = [at for at, word in enumerate(words) if word.strip("?!.,'\"").lower() not in STOP_WORDS]
-    for at in telling[1::2]:
+    content = [at for at, word in enumerate(words) if word.strip("?!.,'\"").lower() not in STOP_WORDS]
+    for at in content[1::2]:
         words[at] = f"zqx{at}zqx"
     return " ".join(words)
 
 
-def finder(engine: Engine, judged: JudgedSet, embedder: Embedder, *, hidden: bool) -> Callable[..., list[str]]:
-    """What a recall gives for a query of this set, by the path of every recall; each search is made once."""
-    gather = engine.gathering(INLINE)
+def finder(engine: Engine, read: EvaluationSet, embedder: Embedder, *, hidden: bool) -> Callable[..., list[str]]:
+    """Return a function that recalls the documents of a query; each read of the store is made once."""
+    store = CachedStore(engine.store)
     now = engine.now()
 
-    def found(query: Query, tuning: Tuning) -> list[str]:
+    def find(query: EvaluationQuery, tuning: Tuning) -> list[str]:
         vector = embedder.embed([embedder.split(query.text)[0]])[0]
         text = hide_words(query.text) if hidden else query.text
         scope = engine.scope(project=query.project)
-        asked = Recalled(text, scope, tuning, LIMIT, query.asked_at or now, vector=vector)
-        gathered = gather(asked)
-        hits = pick(ranked(gathered, asked), tuning, limit=LIMIT, vectors=gathered.vectors).hits
-        return [name for hit in hits if (name := judged.identify(hit.memory)) is not None]
+        recalled = Query(text, scope, tuning, query.asked_at or now, LIMIT, vector=vector)
+        memories = rank_memories(recalled, store, engine.embeddings.embedder)
+        return [document for memory in memories if (document := read.identify(memory)) is not None]
 
-    return found
+    return find
 
 
-def objective(sets: Sequence[Asked], half: int, tuning: Tuning) -> float:
-    """The mean nDCG@10 over one half of each set, every set counting alike."""
+def objective(sets: Sequence[SetVariant], half: int, tuning: Tuning) -> float:
+    """Return the mean nDCG@10 over one half of each set, with the same weight for every set."""
     return float(np.mean([each.values(tuning)["nDCG@10"][each.halves[half]].mean() for each in sets]))
 
 
-def choose(sets: Sequence[Asked], half: int, step: Callable[[str], None]) -> Tuning:
-    """The tuning that finds most in one half, reached from the start by turning one parameter at a time."""
+def choose(sets: Sequence[SetVariant], half: int, step: Callable[[str], None]) -> Tuning:
+    """Return the best tuning for one half, by coordinate descent from the start."""
     best, score = START, objective(sets, half, START)
     moved = True
     while moved:
@@ -122,14 +118,14 @@ def choose(sets: Sequence[Asked], half: int, step: Callable[[str], None]) -> Tun
             for value in grid:
                 other = best.with_parameters(**{parameter: value})
                 gained = objective(sets, half, other) - score
-                if gained >= LEAST:
+                if gained >= MIN_GAIN:
                     best, score, moved = other, score + gained, True
             step(f"half {'AB'[half]}: {parameter} {getattr(best, parameter):g}, nDCG@10 {score:.4f}")
     return best
 
 
-def rows(sets: Sequence[Asked], chosen: Sequence[Tuning]) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """For each set and system the means over all queries; the chosen tunings answer only what they did not see."""
+def rows(sets: Sequence[SetVariant], chosen: Sequence[Tuning]) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield the means of each set and system. A chosen tuning is evaluated only on the half it was not chosen on."""
     for each in sets:
         named = {name: PRESETS[name] for name in ("keyword-only", "semantic-only", "classic-rrf", "default")}
         for name, tuning in named.items():
@@ -142,8 +138,8 @@ def rows(sets: Sequence[Asked], chosen: Sequence[Tuning]) -> Iterator[tuple[str,
         yield each.name, "chosen on the other half", {metric: float(whole[metric].mean()) for metric in METRICS}
 
 
-def halves(queries: Sequence[Query]) -> Halves:
-    """Two halves of about equal size, made of whole projects where there are several."""
+def halves(queries: Sequence[EvaluationQuery]) -> Halves:
+    """Split queries into halves of about equal size, by project if there are several."""
     parts, _ = folds(queries)
     first: list[int] = []
     second: list[int] = []
@@ -153,7 +149,7 @@ def halves(queries: Sequence[Query]) -> Halves:
 
 
 def main() -> None:
-    """Choose on each half, ask the other, and print a table."""
+    """Choose a tuning on each half, evaluate it on the other, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m bench.held_out", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sets", nargs="+", metavar="SET", help="folders in BEIR's layout")
     parser.add_argument("--embedder", default=None, help="as for retentive eval")
@@ -161,19 +157,19 @@ def main() -> None:
     settings = EmbedderSettings(**({"name": options.embedder} if options.embedder else {}))
     progress = Progress()
     with ExitStack() as stack:
-        sets: list[Asked] = []
+        sets: list[SetVariant] = []
         for folder in options.sets:
-            judged = read_judged_set(folder)
-            measuring: Any = open_measuring_embedder(settings, cache=default_cache(), queries=len(judged.queries))
-            embedder = stack.enter_context(measuring)
+            read = read_evaluation_set(folder)
+            opening = open_evaluation_embedder(settings, cache=default_cache(), queries=len(read.queries))
+            embedder = stack.enter_context(opening)
             if embedder is None:
-                parser.error("an embedder is needed: the two searches are what is weighed")
-            engine = stack.enter_context(open_loaded_engine(judged, embedder))
-            parts = halves(judged.queries)
+                parser.error("an embedder is required: both retrievers are compared")
+            engine = stack.enter_context(open_loaded_engine(read, embedder))
+            parts = halves(read.queries)
             for hidden in (False, True):
-                name = f"{judged.name}{', words hidden' if hidden else ''}"
-                found = finder(engine, judged, embedder, hidden=hidden)
-                sets.append(Asked(name, judged.queries, parts, found, {}))
+                name = f"{read.name}{', words hidden' if hidden else ''}"
+                find = finder(engine, read, embedder, hidden=hidden)
+                sets.append(SetVariant(name, read.queries, parts, find, {}))
         chosen = [choose(sets, half, progress.say) for half in (0, 1)]
         print("machine", machine(), "versions", versions(), "embedder", embedder.model)
         for half in (0, 1):

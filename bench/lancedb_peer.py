@@ -1,7 +1,7 @@
 """LanceDB as its documentation sets it up: full-text, scalar and vector index, hybrid search with RRF.
 
-The full-text index has LanceDB's defaults (stems, no stop words, no positions). Results are Python dicts without their
-vectors, as Retentive's are memories without theirs.
+The full-text index has LanceDB's defaults (stems, no stop words, no positions). Results are Python dicts
+without vectors, as Retentive's are memories without vectors.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import pyarrow as pa
 from lancedb.index import FTS, BTree, IvfHnswSq
 from lancedb.rerankers import RRFReranker
 
-from bench.corpus import Corpus, Query
+from bench.corpus import BenchQuery, Corpus
 from bench.progress import Progress
 
 BATCH = 1_000
 INDEXED_FROM = 50_000
-"""Below, searching every vector is fast, and LanceDB itself advises against a vector index."""
+"""With fewer vectors a full scan is fast, and LanceDB advises against a vector index."""
 
 _TABLE = "memories"
 _COLUMNS = ["row", "text", "session"]
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """How vectors are searched: all of them, or by the index with some settings."""
+class VectorSearch:
+    """How vectors are searched: by a full scan, or with the index and some settings."""
 
     name: str
     flat: bool = False
@@ -41,7 +41,7 @@ class Search:
     refine_factor: int | None = None
 
     def apply(self, query: Any) -> Any:
-        """The query, searched this way."""
+        """Return the query with these settings."""
         query = query.distance_type("cosine")
         if self.flat:
             return query.bypass_vector_index()
@@ -51,18 +51,18 @@ class Search:
         return query
 
 
-FLAT = Search("LanceDB, every vector", flat=True)
+FLAT = VectorSearch("LanceDB, every vector", flat=True)
 INDEXED = (
-    Search("LanceDB, IVF_HNSW_SQ"),
-    Search("LanceDB, IVF_HNSW_SQ, ef 200", ef=200),
-    Search("LanceDB, IVF_HNSW_SQ, ef 200, refine 4", ef=200, refine_factor=4),
-    Search("LanceDB, IVF_HNSW_SQ, ef 500, refine 10", ef=500, refine_factor=10),
+    VectorSearch("LanceDB, IVF_HNSW_SQ"),
+    VectorSearch("LanceDB, IVF_HNSW_SQ, ef 200", ef=200),
+    VectorSearch("LanceDB, IVF_HNSW_SQ, ef 200, refine 4", ef=200, refine_factor=4),
+    VectorSearch("LanceDB, IVF_HNSW_SQ, ef 500, refine 10", ef=500, refine_factor=10),
 )
-"""From the defaults on, in the order in which they grow slower: the first that finds enough is measured."""
+"""From the defaults on, fastest first: the first whose recall is high enough is measured."""
 
 
-class Filled:
-    """A table with the corpus in it, and how long each part of that took."""
+class FilledTable:
+    """A table with the corpus, and the seconds that each part of filling it took."""
 
     def __init__(self, path: Path, corpus: Corpus, progress: Progress) -> None:
         self.path = path
@@ -91,40 +91,40 @@ class Filled:
                 self._timed("vectors", self.table.create_index, "vector", config=IvfHnswSq(distance_type="cosine"))
         self._compact()
 
-    def _timed(self, part: str, work: Any, *arguments: Any, **named: Any) -> None:
+    def _timed(self, part: str, work: Any, *arguments: Any, **options: Any) -> None:
         started = perf_counter()
-        work(*arguments, **named)
+        work(*arguments, **options)
         self.seconds[part] = self.seconds.get(part, 0.0) + perf_counter() - started
 
     def _compact(self) -> None:
-        # It warns of other processes that use the table; there are none.
+        # It warns about other processes that use the table; there are none.
         with warnings.catch_warnings(action="ignore"):
             self.table.optimize(cleanup_older_than=timedelta(0))
 
 
 class LancePeer:
-    """A table asked in one way."""
+    """A table with one way of searching vectors."""
 
-    def __init__(self, table: Any, search: Search) -> None:
+    def __init__(self, table: Any, search: VectorSearch) -> None:
         self.name = search.name
-        self.search = search
+        self.settings = search
         self._table = table
         self._reranker = RRFReranker()
 
-    def ask(self, query: Query, *, scoped: bool) -> list[dict[str, Any]]:
-        asked = self._table.search(query_type="hybrid").vector(query.vector).text(query.text)
-        asked = self.search.apply(asked).select(_COLUMNS).limit(10).rerank(self._reranker)
-        found: list[dict[str, Any]] = _within(asked, query, scoped).to_list()
+    def search(self, query: BenchQuery, *, scoped: bool) -> list[dict[str, Any]]:
+        built = self._table.search(query_type="hybrid").vector(query.vector).text(query.text)
+        built = self.settings.apply(built).select(_COLUMNS).limit(10).rerank(self._reranker)
+        found: list[dict[str, Any]] = _within(built, query, scoped).to_list()
         return found
 
-    def nearest(self, query: Query, *, scoped: bool, limit: int) -> Sequence[int]:
-        asked = self.search.apply(self._table.search(query.vector)).select(["row"]).limit(limit)
-        rows: list[int] = _within(asked, query, scoped).to_arrow()["row"].to_pylist()
+    def nearest(self, query: BenchQuery, *, scoped: bool, limit: int) -> Sequence[int]:
+        built = self.settings.apply(self._table.search(query.vector)).select(["row"]).limit(limit)
+        rows: list[int] = _within(built, query, scoped).to_arrow()["row"].to_pylist()
         return rows
 
 
-def open_peer(path: Path, search: Search) -> LancePeer:
-    """The table that was filled before, in another process."""
+def open_peer(path: Path, search: VectorSearch) -> LancePeer:
+    """Open a table that another process has filled."""
     return LancePeer(lancedb.connect(path).open_table(_TABLE), search)
 
 
@@ -133,8 +133,8 @@ def version() -> str:
     return str(lancedb.__version__)
 
 
-def _within(asked: Any, query: Query, scoped: bool) -> Any:
-    return asked.where(f"session = '{query.session}'", prefilter=True) if scoped else asked
+def _within(built: Any, query: BenchQuery, scoped: bool) -> Any:
+    return built.where(f"session = '{query.session}'", prefilter=True) if scoped else built
 
 
 def _batch(corpus: Corpus, part: slice, schema: pa.Schema) -> pa.Table:

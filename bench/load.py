@@ -1,4 +1,4 @@
-"""The service under load: one `retentive serve`, one connection and then many, nine recalls to a write.
+"""Measures the service under load: one `retentive serve`, one connection and then many, nine recalls per write.
 
 python -m bench.load [--memories N] [--seconds S] [--connections N] [--keep DIR]
 """
@@ -29,10 +29,10 @@ import psutil
 from bench import report
 from bench.corpus import Writer
 from bench.figures import Result, Row, SizeResult, Table, Target
-from bench.load_client import Happened
+from bench.load_client import Outcomes
 from bench.machine import load_average, machine, versions
 from bench.progress import Progress
-from bench.retentive_peer import Filled
+from bench.retentive_peer import FilledStore
 from bench.vectors import DESCRIPTION, make_corpus
 from retentive.engine import Engine
 from retentive.inference.embedders import open_embedder
@@ -42,29 +42,29 @@ ENOUGH = 1.5
 SLOWEST = 16.0
 GROWTH = 1.1
 MOST_A_SECOND = 500
-"""More than this service answers: so many queries are written for each second, no two alike."""
+"""More requests than the service answers: this many distinct queries are generated for each second."""
 
 
-class Memory(NamedTuple):
-    """MiB: resident, and of that its own. The rest is pages of files, which the system keeps while there is room."""
+class MemoryUse(NamedTuple):
+    """Memory in MiB: resident, and its own part. The rest is pages of files, which the system can drop."""
 
     resident: float
     own: float
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """One stretch of load, and the service's memory at its start, in its middle and at its end."""
+class LoadResult:
+    """The outcome of one load, and the memory of the service at its start, middle and end."""
 
-    happened: Happened
-    memory: tuple[Memory, Memory, Memory]
+    outcomes: Outcomes
+    memory: tuple[MemoryUse, MemoryUse, MemoryUse]
     cores: tuple[float, float, float]
-    """How many cores were busy on average: with the service, with the client, and with other work of this machine."""
+    """The average number of busy cores: with the service, with the client, and with other work of the machine."""
 
     @property
     def rate(self) -> float:
-        """Requests answered in a second."""
-        return (len(self.happened.reads) + len(self.happened.writes)) / self.happened.seconds
+        """Requests per second."""
+        return (len(self.outcomes.reads) + len(self.outcomes.writes)) / self.outcomes.seconds
 
 
 class Service:
@@ -73,13 +73,13 @@ class Service:
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.process, self.port = process, port
 
-    def memory(self) -> Memory:
-        """What it takes now."""
+    def memory(self) -> MemoryUse:
+        """Return the memory that it uses now."""
         taken = psutil.Process(self.process.pid).memory_info()
-        return Memory(taken.rss / 2**20, (taken.rss - taken.shared) / 2**20)
+        return MemoryUse(taken.rss / 2**20, (taken.rss - taken.shared) / 2**20)
 
     def wait_until_ready(self) -> None:
-        """Return when /readyz says yes."""
+        """Return when /readyz succeeds."""
         until = monotonic() + 120
         while monotonic() < until:
             try:
@@ -89,8 +89,8 @@ class Service:
                 sleep(0.1)
         raise TimeoutError("the service did not become ready")
 
-    def load(self, words: Words, *, connections: int, seconds: float) -> Loaded:
-        """What happens under so many connections."""
+    def load(self, words: Generator, *, connections: int, seconds: float) -> LoadResult:
+        """Run a load with this many connections."""
         plan = {
             "port": self.port,
             "connections": connections,
@@ -112,17 +112,17 @@ class Service:
         took = perf_counter() - started
         service, client_own, everything = (now - then for now, then in zip(self._busy(), before, strict=True))
         cores = (service / took, client_own / took, (everything - service - client_own) / took)
-        return Loaded(Happened(**json.loads(client.stdout)), (seen[0], seen[1], self.memory()), cores)
+        return LoadResult(Outcomes(**json.loads(client.stdout)), (seen[0], seen[1], self.memory()), cores)
 
     def _busy(self) -> tuple[float, float, float]:
-        """Seconds of processor time so far: of the service, of finished clients, of the whole machine."""
+        """Return the seconds of processor time so far: of the service, of finished clients, of the whole machine."""
         own, children, whole = psutil.Process(self.process.pid).cpu_times(), os.times(), psutil.cpu_times()
         everything = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0)
         return own.user + own.system, children.children_user + children.children_system, everything
 
 
-class Words:
-    """Queries and texts in the words of the corpus, none twice."""
+class Generator:
+    """Generates distinct queries and texts in the words of the corpus."""
 
     def __init__(self, seed: int) -> None:
         self._writer = Writer(seed)
@@ -137,7 +137,7 @@ class Words:
 
 @contextmanager
 def serving(store: Path) -> Iterator[Service]:
-    """The service on a store, on a free port."""
+    """Start the service on a store, on a free port."""
     command = [
         sys.executable,
         "-c",
@@ -167,9 +167,9 @@ def serving(store: Path) -> Iterator[Service]:
             raise RuntimeError(f"the service ended with code {code}")
 
 
-def measure(store: Path, *, connections: int, seconds: float, progress: Progress) -> tuple[Loaded, Loaded, int]:
-    """One connection, many, and how many acknowledged writes are not there afterwards."""
-    words = Words(seed=11)
+def measure(store: Path, *, connections: int, seconds: float, progress: Progress) -> tuple[LoadResult, LoadResult, int]:
+    """Measure one connection and many; return both, and how many acknowledged writes are missing afterwards."""
+    words = Generator(seed=11)
     with serving(store) as service:
         service.wait_until_ready()
         with progress.task("warm up"):
@@ -178,28 +178,30 @@ def measure(store: Path, *, connections: int, seconds: float, progress: Progress
             one = service.load(words, connections=1, seconds=seconds)
         with progress.task(f"{connections} connections, {seconds:g} s"):
             many = service.load(words, connections=connections, seconds=seconds)
-    with progress.task("look for every acknowledged write"), Engine.open(store) as engine:
+    with progress.task("check every acknowledged write"), Engine.open(store) as engine:
         lost = 0
         for loaded in (one, many):
-            for id, text in loaded.happened.stored.items():
+            for id, text in loaded.outcomes.stored.items():
                 lost += engine.get(id).text != text
         lost += len(engine.check())
     return one, many, lost
 
 
-def result(one: Loaded, many: Loaded, lost: int, connections: int) -> tuple[tuple[Table, ...], tuple[Target, ...]]:
-    """Tables and targets."""
+def result(
+    one: LoadResult, many: LoadResult, lost: int, connections: int
+) -> tuple[tuple[Table, ...], tuple[Target, ...]]:
+    """Return the tables and the targets."""
     rows, memory, cores = [], [], []
     for name, loaded in (("1 connection", one), (f"{connections} connections", many)):
-        for kind, times in (("recalls", loaded.happened.reads), ("writes", loaded.happened.writes)):
+        for kind, times in (("recalls", loaded.outcomes.reads), ("writes", loaded.outcomes.writes)):
             figures = [float(value) for value in np.percentile(times, [50, 95, 99])]
-            rows.append(Row(f"{name}, {kind}", (len(times) / loaded.happened.seconds, *figures)))
+            rows.append(Row(f"{name}, {kind}", (len(times) / loaded.outcomes.seconds, *figures)))
         rows.append(Row(f"{name}, all", (loaded.rate, None, None, None)))
         memory.append(Row(name, tuple(part for taken in loaded.memory for part in taken)))
         cores.append(Row(name, loaded.cores))
-    p50, p95 = np.percentile([*many.happened.reads, *many.happened.writes], [50, 95])
-    errors = len(one.happened.errors) + len(many.happened.errors)
-    for error in [*one.happened.errors, *many.happened.errors][:5]:
+    p50, p95 = np.percentile([*many.outcomes.reads, *many.outcomes.writes], [50, 95])
+    errors = len(one.outcomes.errors) + len(many.outcomes.errors)
+    for error in [*one.outcomes.errors, *many.outcomes.errors][:5]:
         print(error, file=sys.stderr)
     tables = (
         Table("Requests, nine recalls to a write", ("a second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
@@ -207,13 +209,13 @@ def result(one: Loaded, many: Loaded, lost: int, connections: int) -> tuple[tupl
             "Cores busy",
             ("with the service", "with the client", "with other work"),
             tuple(cores),
-            "Other work disturbs.",
+            "Other work affects the figures.",
         ),
         Table(
             "Memory of the service, MiB",
             ("start", "own", "middle", "own", "end", "own"),
             tuple(memory),
-            "Resident, and of that its own; the rest is pages of files.",
+            "Resident, and its own part; the rest is pages of files.",
         ),
     )
     targets = (
@@ -227,24 +229,26 @@ def result(one: Loaded, many: Loaded, lost: int, connections: int) -> tuple[tupl
 
 
 def _store(directory: Path, size: int, progress: Progress) -> Path:
-    """A store with so many memories, built if it is not there."""
+    """Return the path of a store with this many memories, built if it does not exist."""
     path = directory / f"load-{size}.db"
     if not path.exists():
         embedder = open_embedder(EmbedderSettings())
         assert embedder is not None
         with progress.task(f"{size:,} memories: write texts, mix vectors"):
             corpus = make_corpus(size, queries=1, seed=7, embedder=embedder, progress=progress)
-        Filled(str(path), corpus, embedder.model, progress).close()
+        FilledStore(str(path), corpus, embedder.model, progress).close()
     return path
 
 
 def main() -> None:
-    """Measure, print, and end with 1 if a target was missed."""
+    """Measure and print; the exit code is 1 if a target was missed."""
     parser = argparse.ArgumentParser(prog="python -m bench.load", description="Measure the service under load.")
     parser.add_argument("--memories", type=int, default=100_000, metavar="N")
     parser.add_argument("--connections", type=int, default=16, metavar="N")
     parser.add_argument("--seconds", type=float, default=30, metavar="S", help="of load, each (default: 30)")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="build the store here, or take it from here")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="build the store in this directory, or use the one there"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     options = parser.parse_args()

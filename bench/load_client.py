@@ -1,6 +1,6 @@
-"""Connections that ask a service without pause, in a process of their own; a plan on stdin, what happened on stdout.
+"""A client process that sends requests without pause over several connections; plan on stdin, outcomes on stdout.
 
-It shares the machine with the service, so it does as little as it can: HTTP/1.1 over bare streams.
+It shares the machine with the service, so it does as little as possible: HTTP/1.1 over plain streams.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ WRITE_EVERY = 10
 
 
 @dataclass
-class Happened:
-    """Times in milliseconds, ids of acknowledged writes with their texts, and what went wrong."""
+class Outcomes:
+    """Times in milliseconds, texts of acknowledged writes by id, and errors."""
 
     seconds: float = 0.0
     reads: list[float] = field(default_factory=list)
@@ -28,26 +28,26 @@ class Happened:
 
 
 class Plan:
-    """Queries and texts, handed out one by one."""
+    """The parameters of the load, and an iterator of requests."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.port: int = plan["port"]
         self.connections: int = plan["connections"]
         self.seconds: float = plan["seconds"]
         self._queries, self._texts = iter(plan["queries"]), iter(plan["texts"])
-        self._asked = 0
+        self._requests = 0
 
     def next(self) -> tuple[str, str | None]:
-        """The body of the next request, and the text if it is a write."""
-        self._asked += 1
-        if self._asked % WRITE_EVERY:
+        """Return the body of the next request, and the text if it is a write."""
+        self._requests += 1
+        if self._requests % WRITE_EVERY:
             return json.dumps({"query": next(self._queries), "limit": 10}), None
         text = next(self._texts)
         return json.dumps({"text": text, "session": "load"}), text
 
 
-async def converse(plan: Plan, until: float, happened: Happened) -> None:
-    """One connection, one request after the other until the time is over."""
+async def send_requests(plan: Plan, until: float, outcomes: Outcomes) -> None:
+    """Send one request after another on one connection until the time is over."""
     reader, writer = await asyncio.open_connection("127.0.0.1", plan.port)
     while perf_counter() < until:
         body, text = plan.next()
@@ -63,23 +63,23 @@ async def converse(plan: Plan, until: float, happened: Happened) -> None:
         answer = await reader.readexactly(int(lowered[at : lowered.index(b"\r\n", at)]))
         took = (perf_counter() - started) * 1000
         if not head.startswith(b"HTTP/1.1 2"):
-            happened.errors.append(f"{path} {head[9:12].decode()} {answer[:300].decode(errors='replace')}")
+            outcomes.errors.append(f"{path} {head[9:12].decode()} {answer[:300].decode(errors='replace')}")
         elif text is None:
-            happened.reads.append(took)
+            outcomes.reads.append(took)
         else:
-            happened.writes.append(took)
-            happened.stored[json.loads(answer)["id"]] = text
+            outcomes.writes.append(took)
+            outcomes.stored[json.loads(answer)["id"]] = text
     writer.close()
 
 
-async def run(plan: Plan) -> Happened:
-    """All connections at once."""
-    happened = Happened()
+async def run(plan: Plan) -> Outcomes:
+    """Run all connections concurrently."""
+    outcomes = Outcomes()
     started = perf_counter()
     until = started + plan.seconds
-    await asyncio.gather(*(converse(plan, until, happened) for _ in range(plan.connections)))
-    happened.seconds = perf_counter() - started
-    return happened
+    await asyncio.gather(*(send_requests(plan, until, outcomes) for _ in range(plan.connections)))
+    outcomes.seconds = perf_counter() - started
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where and with what it was measured."""
+"""The machine and the versions of a measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psutil
 
 
 def versions() -> dict[str, str]:
-    """The versions of everything that takes part."""
+    """Return the versions of all packages involved."""
     found = {"python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
     for name in ("retentive", "lancedb", "psycopg", "numpy", "onnxruntime"):
         try:
@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """The processor, its cores, and the memory."""
+    """Return the processor, its cores, the memory and the system."""
     return {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
@@ -33,7 +33,7 @@ def machine() -> dict[str, str]:
 
 
 def load_average() -> float:
-    """How many processes wanted a core over the last minute."""
+    """Return the load average of the last minute."""
     return psutil.getloadavg()[0]
 
 

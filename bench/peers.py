@@ -1,4 +1,4 @@
-"""What is measured: engines that answer a query, and those of Retentive's own parts that are measured apart."""
+"""The interface of a measured engine, and an embedder with prepared vectors."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bench.corpus import Matrix, Query
+from bench.corpus import BenchQuery, Matrix
 from retentive.models import Model
 
 
 class Peer(Protocol):
-    """An engine filled with a corpus, in one way of asking it."""
+    """An engine with a corpus and one configuration of its search."""
 
     name: str
 
-    def ask(self, query: Query, *, scoped: bool) -> Any:
-        """The best 10 by meaning and words, in the query's session or in all."""
+    def search(self, query: BenchQuery, *, scoped: bool) -> Any:
+        """Return the best 10 by hybrid search, in the query's session or in all."""
         ...
 
-    def nearest(self, query: Query, *, scoped: bool, limit: int) -> Sequence[int]:
-        """The nearest by vector alone, as rows of the corpus."""
+    def nearest(self, query: BenchQuery, *, scoped: bool, limit: int) -> Sequence[int]:
+        """Return the nearest by vector only, as rows of the corpus."""
         ...
 
 
 class ReadyEmbedder:
-    """Gives vectors that were made before, under the name of the real model, so that only writing is measured."""
+    """Returns prepared vectors as those of the real model, so that only writing is measured."""
 
     def __init__(self, model: Model, texts: Sequence[str], vectors: Matrix) -> None:
         self._model = model
@@ -44,4 +44,4 @@ class ReadyEmbedder:
         return [text]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing."""

@@ -1,7 +1,7 @@
-"""The baseline on PostgreSQL: one table, one statement for both searches and RRF, as one would write it by hand.
+"""The baseline on PostgreSQL: one table, and one SQL statement with both searches and RRF.
 
-Half-precision vectors under HNSW, a generated `tsvector` under GIN, `ts_rank_cd`, and words that more than a twentieth
-of the rows have left out of the query, because ranking all their rows would take most of the time.
+Half-precision vectors with HNSW, a generated `tsvector` with GIN, `ts_rank_cd`. Terms of more than a twentieth of the
+rows are left out of the query, because ranking all their rows would take most of the time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from bench.corpus import Corpus, Matrix, Query
+from bench.corpus import BenchQuery, Corpus, Matrix
 from bench.progress import Progress
 
 COMMON = 0.05
@@ -43,7 +43,7 @@ _INDEXES = f"""
     CREATE UNIQUE INDEX ON plain.common (word);
 """
 
-# Every part of the query is a parameter; only the scope's clause comes and goes.
+# Every part of the query is a parameter; only the clause of the scope is optional.
 _BOTH = """
     WITH terms AS (
         SELECT lexeme, EXISTS (SELECT FROM plain.common WHERE word = lexeme) AS common
@@ -93,7 +93,7 @@ _IN_SESSION = "WHERE session = %(session)s"
 
 
 class PlainSql:
-    """The table with the corpus in it, how long that took, and the statement."""
+    """A table with the corpus, the seconds that filling it took, and the statement."""
 
     def __init__(self, address: str, corpus: Corpus, progress: Progress) -> None:
         self.name = "one SQL statement, RRF"
@@ -113,23 +113,23 @@ class PlainSql:
         self._connection.execute("VACUUM (ANALYZE) plain.memories")
         self._statements = {scoped: _statement(scoped=scoped) for scoped in (True, False)}
 
-    def ask(self, query: Query, *, scoped: bool) -> list[Any]:
+    def search(self, query: BenchQuery, *, scoped: bool) -> list[Any]:
         values = {"text": query.text, "vector": _literal(query.vector), "session": query.session}
         return self._connection.execute(self._statements[scoped], values, prepare=True).fetchall()
 
-    def nearest(self, query: Query, *, scoped: bool, limit: int) -> Sequence[int]:
+    def nearest(self, query: BenchQuery, *, scoped: bool, limit: int) -> Sequence[int]:
         statement = _NEAREST.format(scope=_IN_SESSION if scoped else "")
         values = {"vector": _literal(query.vector), "session": query.session, "limit": limit}
         return [row for (row,) in self._connection.execute(statement, values, prepare=True)]
 
     def bytes(self) -> int:
-        """The table with its indexes."""
+        """Return the size of the table with its indexes."""
         found = self._connection.execute("SELECT pg_total_relation_size('plain.memories')").fetchone()
         assert found is not None
         return int(found[0])
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
 

@@ -1,4 +1,4 @@
-"""Retentive on PostgreSQL, beside SQLite and beside one plain SQL statement on the same database."""
+"""Retentive on PostgreSQL, compared with SQLite and with one plain SQL statement on the same database."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from bench.corpus import Corpus
 from bench.figures import Row, Table, Target
 from bench.plain_sql import EF_SEARCH, PlainSql
 from bench.progress import Progress
-from bench.retentive_peer import BATCH, Filled, RetentivePeer
+from bench.retentive_peer import BATCH, FilledStore, RetentivePeer
 from bench.timing import Spread
 from retentive.models import Model
 from retentive.stores.base import Store
 
 if TYPE_CHECKING:
-    from bench.run import Asked
+    from bench.run import SearchResults
     from retentive.stores.postgres import PostgresStore
 
-ELSEWHERE = "RETENTIVE_BENCH_PG"
+SERVER_VARIABLE = "RETENTIVE_BENCH_PG"
 OURS = "Retentive on PostgreSQL, default"
 CLASSIC = "Retentive on PostgreSQL, classic-rrf"
 IN_SCOPE, WHOLE = 3.0, 1.0
-"""What recall may take: of SQLite's time in a scope, and of the plain statement's time in the whole store."""
+"""Limits of the time of a recall, relative to SQLite in a scope and to the plain statement in the whole store."""
 
 _SETTINGS = {
     "fsync": "on",
@@ -42,19 +42,19 @@ _SETTINGS = {
     "random_page_cost": "1.1",
     "jit": "off",
 }
-"""For a server of our own: as one would set up a small one, and nothing switched off that keeps data."""
+"""Settings of the server that is started here: those of a small server, with full durability."""
 
 
 class OnPostgres:
-    """A database with the corpus in it twice: as Retentive keeps it, and as a plain table."""
+    """A database with the corpus twice: as a Retentive store, and as a plain table."""
 
     def __init__(self, address: str, corpus: Corpus, model: Model, progress: Progress) -> None:
         self._address = address
-        self.ours = Filled(address, corpus, model, progress, named="Retentive on PostgreSQL")
-        with progress.task("Retentive on PostgreSQL: make the index of vectors"):
-            self.index_seconds = _tended(self.ours.store)
+        self.ours = FilledStore(address, corpus, model, progress, name="Retentive on PostgreSQL")
+        with progress.task("Retentive on PostgreSQL: build the vector index"):
+            self.index_seconds = _build_index(self.ours.store)
         self.plain = PlainSql(address, corpus, progress)
-        with progress.task("PostgreSQL: vacuum, as it would do by itself"), self._connected() as connection:
+        with progress.task("PostgreSQL: vacuum, as autovacuum would"), self._connect() as connection:
             connection.execute("VACUUM (ANALYZE)")
         engine, store, rows = self.ours.engine, self.ours.store, self.ours.rows
         self.peer = RetentivePeer(engine, store, rows, name=OURS)
@@ -62,29 +62,29 @@ class OnPostgres:
         self._size = len(corpus.texts)
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection]:
+    def _connect(self) -> Iterator[psycopg.Connection]:
         with psycopg.connect(self._address, autocommit=True) as connection:
             yield connection
 
     def server(self) -> str:
-        """Versions and settings, as the server tells them."""
-        with self._connected() as connection:
-            told = {name: connection.execute(f"SHOW {name}").fetchone() for name in ("server_version", *_SETTINGS)}
+        """Return the versions and settings that the server reports."""
+        with self._connect() as connection:
+            values = {name: connection.execute(f"SHOW {name}").fetchone() for name in ("server_version", *_SETTINGS)}
             vector = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-        settings = ", ".join(f"{name} {row[0]}" for name, row in told.items() if row and name != "server_version")
-        version = told["server_version"]
+        settings = ", ".join(f"{name} {row[0]}" for name, row in values.items() if row and name != "server_version")
+        version = values["server_version"]
         return f"PostgreSQL {version and version[0]}, pgvector {vector and vector[0]}; {settings}"
 
     def disk(self) -> tuple[float, float]:
-        """MiB of Retentive's tables, and of the plain one."""
-        with self._connected() as connection:
+        """Return the MiB of Retentive's tables, and of the plain one."""
+        with self._connect() as connection:
             whole = connection.execute("SELECT pg_database_size(current_database())").fetchone()
         assert whole is not None
         plain = self.plain.bytes()
         return (int(whole[0]) - plain) / 2**20, plain / 2**20
 
     def tables(self, stages: Mapping[str, tuple[Spread, Spread]]) -> list[Table]:
-        """Where the time goes, what writing takes, and the disk."""
+        """Return the tables of stages, writing and disk."""
         rows = [Row(name, (one.p50, one.p95, all.p50, all.p95)) for name, (one, all) in stages.items()]
         columns = ("scope p50, ms", "scope p95, ms", "whole p50, ms", "whole p95, ms")
         ours, plain = self.disk()
@@ -103,21 +103,21 @@ class OnPostgres:
         ]
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self.plain.close()
         self.ours.close()
 
 
-def _tended(store: Store) -> float:
-    """How long making the index takes, which the store would do by itself when it has been quiet for a while."""
+def _build_index(store: Store) -> float:
+    """Return the seconds to build the vector index, which the store does by itself after a while without writes."""
     started = perf_counter()
     while not cast("PostgresStore", store).run_maintenance():
-        sleep(0.1)  # it has begun by itself
+        sleep(0.1)  # it has started by itself
     return perf_counter() - started
 
 
-def targets(scoped: Asked, whole: Asked, *, sqlite: str, plain: str) -> list[Target]:
-    """Recall on PostgreSQL against SQLite in a scope, and against the plain statement in the whole store."""
+def targets(scoped: SearchResults, whole: SearchResults, *, sqlite: str, plain: str) -> list[Target]:
+    """Return the targets of a recall on PostgreSQL."""
     found = [
         Target(
             "PostgreSQL, p50 in scope / that of SQLite",
@@ -127,8 +127,8 @@ def targets(scoped: Asked, whole: Asked, *, sqlite: str, plain: str) -> list[Tar
             "×",
         )
     ]
-    # The default ranks by more than the statement does (neighbours, sessions, what each search thinks of the other's
-    # finds); with the classic preset both do the same work.
+    # The default ranks by more than the statement does (neighbours, sessions, the score of each retriever for the
+    # candidates of the other); with the classic preset both do the same work.
     for name, peer in (("", OURS), (", classic-rrf", CLASSIC)):
         figure = whole.times[peer].p50 / whole.times[plain].p50
         found.append(Target(f"PostgreSQL{name}, p50 in whole store / that of {plain}", figure, "≤", WHOLE, "×"))
@@ -137,8 +137,8 @@ def targets(scoped: Asked, whole: Asked, *, sqlite: str, plain: str) -> list[Tar
 
 @contextmanager
 def database(name: str) -> Iterator[str]:
-    """The address of an empty database, on the server that is named or on one of our own, gone at the end."""
-    named = os.environ.get(ELSEWHERE)
+    """Yield the address of an empty database, on the configured server or on one that is started here."""
+    named = os.environ.get(SERVER_VARIABLE)
     if named:
         yield from _database_at(named, name)
         return

@@ -57,7 +57,7 @@ def fill(store: PostgresStore, corpus: Corpus, embedder: ReadyEmbedder, progress
     store.run_maintenance()
 
 
-def shares_of_best(store: PostgresStore, queries: Sequence[bench_corpus.Query]) -> Iterator[tuple[float, float]]:
+def shares_of_best(store: PostgresStore, queries: Sequence[bench_corpus.BenchQuery]) -> Iterator[tuple[float, float]]:
     """Yield, for each query, the share of the best by BM25 that is scored: with our selection, with `ts_rank_cd`."""
     connections = store._connections  # noqa: SLF001
     connections.write(lambda one: one.execute(_CREATE_PLAIN_TABLE.encode(), prepare=False) and None)
@@ -82,7 +82,7 @@ def keyword(store: PostgresStore, text: str, limit: int) -> dict[str, float]:
         return {candidate.memory.id: candidate.score for candidate in search.keyword(limit).candidates}
 
 
-def time_recalls(address: str, queries: Sequence[bench_corpus.Query], *, delay: float) -> tuple[float, int]:
+def time_recalls(address: str, queries: Sequence[bench_corpus.BenchQuery], *, delay: float) -> tuple[float, int]:
     """Return the median milliseconds of a recall in a session, and its round trips."""
     with proxied(address, delay=delay) as proxy, ThreadPoolExecutor(4) as threads:
         store = PostgresStore(proxy.address)

@@ -1,4 +1,4 @@
-"""What is being done, on stderr: bars on a terminal, lines elsewhere."""
+"""Progress on standard error: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rich.progress import Progress as Bars
 
 
 class Progress:
-    """Tells a person how far the run is."""
+    """Shows the progress of a run."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
         self._started = perf_counter()
 
     def say(self, line: str) -> None:
-        """A line about how far it is."""
+        """Print a line with the elapsed time."""
         print(f"{perf_counter() - self._started:7.1f} s  {line}", file=sys.stderr, flush=True)
 
     @contextmanager
     def task(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """A piece of work; what it yields is called with how much more is done."""
+        """Show a task; the function it yields is called with the number of steps done."""
         if not self._console.is_terminal:
             self.say(name)
             yield lambda done: None

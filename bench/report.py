@@ -1,4 +1,4 @@
-"""A result for people, on the terminal and as Markdown, and for programs, as JSON."""
+"""Prints a result, and writes it as Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show(result: Result) -> None:
 
 
 def to_markdown(result: Result) -> str:
-    """The result as Markdown."""
+    """Return the result as Markdown."""
     parts = ["# Measurements", *_heading(result)]
     for size in result.sizes:
         parts.append(f"## {_title(size)}")
@@ -44,7 +44,7 @@ def to_markdown(result: Result) -> str:
 
 
 def to_json(result: Result) -> str:
-    """The result as JSON, with whether each target was met."""
+    """Return the result as JSON, with whether each target was met."""
     plain = asdict(result)
     for size, measured in zip(plain["sizes"], result.sizes, strict=True):
         for target, known in zip(size["targets"], measured.targets, strict=True):
@@ -53,7 +53,7 @@ def to_json(result: Result) -> str:
 
 
 def number(value: float | None) -> str:
-    """The figures that tell, thousands apart."""
+    """Format a number with its significant digits."""
     if value is None:
         return "–"
     if abs(value) >= 100:
@@ -69,7 +69,7 @@ def _heading(result: Result) -> Iterator[str]:
     yield ", ".join(f"{name} {version}" for name, version in result.versions.items())
     yield "{processor}, {cores} cores, {memory}, {system}".format(**result.machine)
     yield ", ".join(f"load average {when} {load:.2f}" for when, load in result.load.items())
-    yield ", ".join(f"{name} {value}" for name, value in result.settings.items()) + f"; {result.seconds:.0f} s in all"
+    yield ", ".join(f"{name} {value}" for name, value in result.settings.items()) + f"; {result.seconds:.0f} s in total"
     yield result.vectors
 
 

@@ -1,18 +1,20 @@
-"""Retentive, through its own write path and read path."""
+"""Retentive, through its normal write path and read path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench.corpus import Corpus, Query
+from bench.corpus import BenchQuery, Corpus
 from bench.peers import ReadyEmbedder
 from bench.progress import Progress
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
-from retentive.models import Memory, Model, Recall, Scope
+from retentive.models import Memory, Model, Query, Recall, Scope
 from retentive.pipeline.remember import Draft
+from retentive.ranking import Tuning
 from retentive.settings import Settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -20,11 +22,11 @@ from retentive.stores.base import Store
 BATCH = 1_000
 
 
-class Filled:
-    """A store with the corpus in it, and how long that took."""
+class FilledStore:
+    """A store with the corpus, and the seconds that filling it took."""
 
     def __init__(
-        self, address: str, corpus: Corpus, model: Model, progress: Progress, *, named: str = "Retentive"
+        self, address: str, corpus: Corpus, model: Model, progress: Progress, *, name: str = "Retentive"
     ) -> None:
         self.address = address
         self.store: Store = open_store(address)
@@ -32,14 +34,14 @@ class Filled:
         self.engine = Engine(self.store, embedder, settings=Settings(store=address))
         self.rows: dict[str, int] = {}
         self.seconds = 0.0
-        with progress.task(f"{named}: remember everything", total=len(corpus.texts)) as advance:
+        with progress.task(f"{name}: remember everything", total=len(corpus.texts)) as advance:
             for at in range(0, len(corpus.texts), BATCH):
                 part = slice(at, at + BATCH)
                 memories = self._remember(corpus.texts[part], corpus.sessions[part])
-                self.rows |= {memory.id: at + place for place, memory in enumerate(memories)}
+                self.rows |= {memory.id: at + index for index, memory in enumerate(memories)}
                 advance(len(memories))
 
-    def _remember(self, texts: Sequence[str], sessions: Sequence[str]) -> list[Memory]:
+    def _remember(self, texts: Sequence[str], sessions: Sequence[str]) -> Sequence[Memory]:
         started = perf_counter()
         drafts = [Draft(text, session=session) for text, session in zip(texts, sessions, strict=True)]
         memories = self.engine.remember_many(drafts)
@@ -48,11 +50,11 @@ class Filled:
 
     @property
     def path(self) -> Path:
-        """Where the store's file is, if it is in one."""
+        """The path of the store, if it is a file."""
         return Path(self.address)
 
     def singles_per_second(self, corpus: Corpus, count: int) -> float:
-        """How many memories a second are remembered one by one, each durable before the next."""
+        """Return how many memories per second are stored one by one, each durable before the next."""
         texts = corpus.texts[:count]
         started = perf_counter()
         for text in texts:
@@ -60,20 +62,20 @@ class Filled:
         return len(texts) / (perf_counter() - started)
 
     def memories(self, count: int) -> list[Memory]:
-        """Some memories of the store."""
+        """Return some memories of the store."""
         return list(self.engine.list(limit=count).memories)
 
     def with_embedder(self, embedder: Embedder) -> Engine:
-        """Another engine on the same store, which embeds queries for real."""
+        """Open another engine on the same store, with a real embedder."""
         return Engine(self.store, embedder, settings=Settings(store=self.address))
 
     def close(self) -> None:
-        """Let go of the store, which writes everything into its one file."""
+        """Close the store, which writes everything into its file."""
         self.engine.close()
 
 
 class RetentivePeer:
-    """A store asked with one tuning."""
+    """A store searched with one tuning."""
 
     def __init__(
         self,
@@ -90,14 +92,14 @@ class RetentivePeer:
         self._rows = rows
         self._tuning = tuning
 
-    def ask(self, query: Query, *, scoped: bool) -> Recall:
+    def search(self, query: BenchQuery, *, scoped: bool) -> Recall:
         session = query.session if scoped else None
         return self._engine.recall(
             query.text, vector=query.vector, limit=10, session=session, only_session=scoped, tuning=self._tuning
         )
 
-    def nearest(self, query: Query, *, scoped: bool, limit: int) -> list[int]:
+    def nearest(self, query: BenchQuery, *, scoped: bool, limit: int) -> list[int]:
         scope = Scope(sessions=(query.session,), only_sessions=True) if scoped else Scope()
-        found = self._store.search_vectors(query.vector, scope, limit=limit)
-        memories = self._store.fetch([one.key for one in found])
-        return [self._rows[memories[one.key].id] for one in found]
+        built = Query(query.text, scope, Tuning(), datetime.now(UTC), limit)
+        with self._store.open_search(built) as search:
+            return [self._rows[candidate.memory.id] for candidate in search.nearest(query.vector, limit).candidates]

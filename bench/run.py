@@ -1,4 +1,4 @@
-"""One size measured from an empty directory to its tables."""
+"""Measures one number of memories, from an empty directory to the tables."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bench.footprint import Footprint, measure_footprint
 from bench.peers import Peer
 from bench.progress import Progress
 from bench.ranking import POOL, RankingTimes, measure_ranking
-from bench.retentive_peer import BATCH, Filled, RetentivePeer
-from bench.timing import Recalled, Spread, by_turns, recalled, stages
+from bench.retentive_peer import BATCH, FilledStore, RetentivePeer
+from bench.timing import Spread, VectorRecall, measure_in_turn, stages, vector_recall
 from bench.vectors import RECALL_DEPTH, Truth, make_corpus
 from retentive.inference.embedders import Embedder
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bench.postgres import OnPostgres
 
 ENOUGH = 0.95
-"""The recall from which LanceDB's searches by vector count as comparable."""
+"""The recall from which LanceDB's vector searches count as comparable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +40,22 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How recalls went, in scope or not: times and recall by the name of the peer."""
+class SearchResults:
+    """The times and the recall of each peer by name, in scope or not."""
 
     times: Mapping[str, Spread]
-    recall: Mapping[str, Recalled]
+    recall: Mapping[str, VectorRecall]
     stages: Mapping[str, Spread]
     stages_on_postgres: Mapping[str, Spread]
 
     def rival(self) -> str | None:
-        """The name of LanceDB's fastest search that finds enough."""
+        """The name of LanceDB's fastest search with enough recall."""
         names = [name for name in self.times if name.startswith("LanceDB") and self.recall[name].mean >= ENOUGH]
         return min(names, key=lambda name: self.times[name].p50, default=None)
 
 
-class Measured:
-    """One size, measured step by step in the order of the steps."""
+class Measurement:
+    """The steps of a measurement of one number of memories, in their order."""
 
     def __init__(
         self, size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress, *, database: str | None
@@ -66,12 +66,12 @@ class Measured:
                 size, queries=plan.queries, seed=plan.seed, embedder=embedder, progress=progress
             )
             self._truth = Truth(self.corpus)
-        self.ours = Filled(str(directory / "retentive.db"), self.corpus, embedder.model, progress)
-        self.lance: lancedb_peer.Filled | None = None
+        self.ours = FilledStore(str(directory / "retentive.db"), self.corpus, embedder.model, progress)
+        self.lance: lancedb_peer.FilledTable | None = None
         if plan.lancedb:
             from bench import lancedb_peer
 
-            self.lance = lancedb_peer.Filled(directory / "lancedb", self.corpus, progress)
+            self.lance = lancedb_peer.FilledTable(directory / "lancedb", self.corpus, progress)
         self.postgres: OnPostgres | None = None
         if database is not None:
             from bench.postgres import OnPostgres
@@ -81,7 +81,7 @@ class Measured:
         self._rivals = self._lance_peers()
 
     def _lance_peers(self) -> list[lancedb_peer.LancePeer]:
-        """Every vector searched, and the index in the first setting that finds enough."""
+        """Return a full scan, and the index with the first settings that have enough recall."""
         if self.lance is None:
             return []
         from bench.lancedb_peer import FLAT, INDEXED, LancePeer
@@ -91,48 +91,48 @@ class Measured:
             return [flat]
         sample = self.corpus.queries[:50]
         tried = [LancePeer(self.lance.table, search) for search in INDEXED]
-        enough = (peer for peer in tried if recalled(peer, sample, self._truth, scoped=False).mean >= ENOUGH)
+        enough = (peer for peer in tried if vector_recall(peer, sample, self._truth, scoped=False).mean >= ENOUGH)
         return [flat, next(enough, tried[-1])]
 
-    def ask(self, *, scoped: bool) -> Asked:
-        """Every peer asked every query, by turns."""
+    def search(self, *, scoped: bool) -> SearchResults:
+        """Run every query with every peer, in turn."""
         classic = RetentivePeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
-        there = self.postgres
-        on_postgres: list[Peer] = [there.peer, there.classic, there.plain] if there else []
+        server = self.postgres
+        on_postgres: list[Peer] = [server.peer, server.classic, server.plain] if server else []
         peers: list[Peer] = [self._default, *self._rivals, classic, *on_postgres]
         queries, turns = self.corpus.queries, self._plan.passes
         where = "in scope" if scoped else "unscoped"
         with self._progress.task(f"recall {where}", total=(turns + 1) * len(peers)) as advance:
-            times = by_turns(peers, queries, scoped=scoped, passes=turns, advance=advance)
+            times = measure_in_turn(peers, queries, scoped=scoped, passes=turns, advance=advance)
         with self._progress.task(f"recall at {RECALL_DEPTH} {where}"):
             found = {
-                peer.name: recalled(peer, queries, self._truth, scoped=scoped)
+                peer.name: vector_recall(peer, queries, self._truth, scoped=scoped)
                 for peer in peers
                 if "classic" not in peer.name
             }
-        on_server = stages(there.peer, queries, scoped=scoped) if there else {}
-        return Asked(times, found, stages(self._default, queries, scoped=scoped), on_server)
+        on_server = stages(server.peer, queries, scoped=scoped) if server else {}
+        return SearchResults(times, found, stages(self._default, queries, scoped=scoped), on_server)
 
     def rank(self) -> RankingTimes:
-        """Ranking alone and in a whole recall."""
+        """Measure ranking alone and in a whole recall."""
         with self._progress.task("rank, and recall with real embedding"):
             return measure_ranking(self.ours, self.corpus.queries, self._embedder, seed=self._plan.seed)
 
     def remember_one_by_one(self) -> float:
-        """Memories a second."""
+        """Measure memories per second."""
         with self._progress.task("remember one by one"):
             return self.ours.singles_per_second(self.corpus, self._plan.singles)
 
     def start_cold(self) -> ColdTimes:
-        """The command line, from the shell."""
+        """Measure the command line."""
         with self._progress.task("command line, cold"):
             return measure_cold(self.ours.path, self.corpus.queries[0])
 
     def footprints(self, rival: str | None) -> dict[str, Footprint]:
-        """Memory and disk of each engine, measured in fresh processes."""
+        """Measure memory and disk of each engine in new processes."""
         with self._progress.task("memory and disk"):
             found = {"Retentive": measure_footprint("retentive", self.ours.path, self.corpus.queries)}
-            chosen = [peer.search for peer in self._rivals if peer.name == rival]
+            chosen = [peer.settings for peer in self._rivals if peer.name == rival]
             if self.lance and chosen:
                 search = chosen[0]
                 settings = (search.name, search.flat, search.nprobes, search.ef, search.refine_factor)
@@ -141,7 +141,7 @@ class Measured:
 
 
 def measure(size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress) -> SizeResult:
-    """Everything about one size."""
+    """Measure one number of memories."""
     if not plan.postgres:
         return _measure(size, plan, directory, embedder, progress, database=None)
     from bench.postgres import database
@@ -153,9 +153,9 @@ def measure(size: int, plan: Plan, directory: Path, embedder: Embedder, progress
 def _measure(
     size: int, plan: Plan, directory: Path, embedder: Embedder, progress: Progress, *, database: str | None
 ) -> SizeResult:
-    measured = Measured(size, plan, directory, embedder, progress, database=database)
-    scoped, whole = measured.ask(scoped=True), measured.ask(scoped=False)
-    there, their_targets = _on_postgres(measured.postgres, scoped, whole)
+    measured = Measurement(size, plan, directory, embedder, progress, database=database)
+    scoped, whole = measured.search(scoped=True), measured.search(scoped=False)
+    server_tables, server_targets = _on_postgres(measured.postgres, scoped, whole)
     ranking = measured.rank()
     singles = measured.remember_one_by_one()
     measured.ours.close()
@@ -163,64 +163,66 @@ def _measure(
     footprints = measured.footprints(whole.rival())
     bulk = size / measured.ours.seconds
     tables = (
-        _asked_table(f"Recall of 10 in a scope of 1 % ({size // SESSIONS:,} memories)", scoped),
-        _asked_table("Recall of 10 in the whole store", whole),
+        _search_table(f"Recall of 10 in a scope of 1 % ({size // SESSIONS:,} memories)", scoped),
+        _search_table("Recall of 10 in the whole store", whole),
         _stage_table(scoped, whole),
         _writing_table(size, bulk, singles, measured.lance),
-        *there,
+        *server_tables,
         _ranking_table(ranking),
         _cold_table(cold),
         _footprint_table(footprints),
     )
-    targets = (*_asked_targets(scoped, whole), *their_targets, *_other_targets(ranking, bulk, cold))
+    targets = (*_search_targets(scoped, whole), *server_targets, *_other_targets(ranking, bulk, cold))
     return SizeResult(size, tables, targets)
 
 
-def _on_postgres(there: OnPostgres | None, scoped: Asked, whole: Asked) -> tuple[list[Table], list[Target]]:
-    if there is None:
+def _on_postgres(
+    server: OnPostgres | None, scoped: SearchResults, whole: SearchResults
+) -> tuple[list[Table], list[Target]]:
+    if server is None:
         return [], []
     from bench.postgres import targets
 
     stages = {
         name: (scoped.stages_on_postgres[name], whole.stages_on_postgres[name]) for name in whole.stages_on_postgres
     }
-    tables = there.tables(stages)
-    there.close()
-    return tables, targets(scoped, whole, sqlite="Retentive, default", plain=there.plain.name)
+    tables = server.tables(stages)
+    server.close()
+    return tables, targets(scoped, whole, sqlite="Retentive, default", plain=server.plain.name)
 
 
-def _asked_table(title: str, asked: Asked) -> Table:
+def _search_table(title: str, results: SearchResults) -> Table:
     rows = []
-    for name, times in asked.times.items():
-        recall = asked.recall.get(name)
+    for name, times in results.times.items():
+        recall = results.recall.get(name)
         found = (recall.mean, recall.least) if recall else (None, None)
         rows.append(Row(name, (times.p50, times.p95, *found)))
     columns = ("p50, ms", "p95, ms", f"recall@{RECALL_DEPTH}, mean", "least")
-    note = "Recall is that of the search by vector alone, against exact cosines of the vectors rounded to float16."
+    note = "Recall is that of the vector search alone, against exact cosines of the vectors rounded to float16."
     return Table(title, columns, tuple(rows), note)
 
 
-def _stage_table(scoped: Asked, whole: Asked) -> Table:
+def _stage_table(scoped: SearchResults, whole: SearchResults) -> Table:
     rows = []
     for name, times in whole.stages.items():
-        inside = scoped.stages[name]
-        rows.append(Row(name, (inside.p50, inside.p95, times.p50, times.p95)))
+        in_scope = scoped.stages[name]
+        rows.append(Row(name, (in_scope.p50, in_scope.p95, times.p50, times.p95)))
     columns = ("scope p50, ms", "scope p95, ms", "whole p50, ms", "whole p95, ms")
     return Table(
         "Stages of a recall", columns, tuple(rows), "Vectors are given; keyword and semantic run side by side."
     )
 
 
-def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.Filled | None) -> Table:
+def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.FilledTable | None) -> Table:
     rows = [
         Row(f"Retentive, {BATCH:,} at a time, all indexes", (bulk, size / bulk)),
         Row("Retentive, one by one", (singles, None)),
     ]
     if lance:
         spent = lance.seconds
-        wordy = sum(spent.values()) - spent.get("vectors", 0.0)
+        without_vectors = sum(spent.values()) - spent.get("vectors", 0.0)
         rows.append(Row(f"LanceDB, {BATCH:,} at a time, no index", (size / spent["insert"], spent["insert"])))
-        rows.append(Row("LanceDB, compacted, words and sessions indexed", (size / wordy, wordy)))
+        rows.append(Row("LanceDB, compacted, words and sessions indexed", (size / without_vectors, without_vectors)))
         if lance.indexed:
             rows.append(Row("LanceDB, vectors indexed too", (size / sum(spent.values()), sum(spent.values()))))
     note = "Embedding apart. Retentive's writes are durable (synchronous FULL) and searchable when they return."
@@ -251,21 +253,19 @@ def _footprint_table(footprints: Mapping[str, Footprint]) -> Table:
         for name, one in footprints.items()
     ]
     columns = ("scope RSS, MiB", "of it own", "then whole RSS, MiB", "of it own", "disk, MiB")
-    note = (
-        "A fresh process after all queries in scope, then after all in the whole store. RSS counts mapped file pages."
-    )
+    note = "A new process after all queries in scope, then after all in the whole store. RSS counts mapped file pages."
     return Table("Memory and disk", columns, tuple(rows), note)
 
 
-def _asked_targets(scoped: Asked, whole: Asked) -> list[Target]:
+def _search_targets(scoped: SearchResults, whole: SearchResults) -> list[Target]:
     ours, targets = "Retentive, default", []
-    for name, asked, share in (("scope", scoped, 0.25), ("whole store", whole, 1.0)):
-        rival = asked.rival()
+    for name, results, share in (("scope", scoped, 0.25), ("whole store", whole, 1.0)):
+        rival = results.rival()
         if rival:
-            figure = asked.times[ours].p50 / asked.times[rival].p50
+            figure = results.times[ours].p50 / results.times[rival].p50
             targets.append(Target(f"p50 in {name} / that of {rival}", figure, "≤", share, "×"))
-    for name, asked in (("scope", scoped), ("whole store", whole)):
-        targets.append(Target(f"recall@{RECALL_DEPTH} in {name}, mean", asked.recall[ours].mean, "≥", 0.99, ""))
+    for name, results in (("scope", scoped), ("whole store", whole)):
+        targets.append(Target(f"recall@{RECALL_DEPTH} in {name}, mean", results.recall[ours].mean, "≥", 0.99, ""))
     return targets
 
 

@@ -1,4 +1,4 @@
-"""How long queries take: engines by turns, so that noise meets all of them, and the median of the passes."""
+"""Times of queries: engines in turn, so that noise affects all of them alike, and the median of the passes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.corpus import Query
+from bench.corpus import BenchQuery
 from bench.peers import Peer
 from bench.retentive_peer import RetentivePeer
 from bench.vectors import RECALL_DEPTH, Truth
@@ -17,33 +17,35 @@ from bench.vectors import RECALL_DEPTH, Truth
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The middle and the slow end of some times, in milliseconds."""
+    """The median and the 95th percentile of some times, in milliseconds."""
 
     p50: float
     p95: float
 
 
 def spread(milliseconds: Sequence[float]) -> Spread:
-    """The spread of these times."""
+    """Return the percentiles of some times."""
     p50, p95 = np.percentile(milliseconds, [50, 95])
     return Spread(float(p50), float(p95))
 
 
 def milliseconds(work: Callable[[], Any]) -> float:
-    """How long this takes."""
+    """Return the milliseconds that a function takes."""
     started = perf_counter()
     work()
     return (perf_counter() - started) * 1000
 
 
-def by_turns(
-    peers: Sequence[Peer], queries: Sequence[Query], *, scoped: bool, passes: int, advance: Callable[[int], None]
+def measure_in_turn(
+    peers: Sequence[Peer], queries: Sequence[BenchQuery], *, scoped: bool, passes: int, advance: Callable[[int], None]
 ) -> dict[str, Spread]:
-    """Each peer's times over all queries: after one pass to warm up, the median of each figure over the passes."""
+    """Return the times of each peer: after one pass to warm up, the median of each percentile over the passes."""
     found: dict[str, list[Spread]] = {peer.name: [] for peer in peers}
     for turn in range(passes + 1):
         for peer in peers:
-            times = [milliseconds(lambda peer=peer, query=query: peer.ask(query, scoped=scoped)) for query in queries]
+            times = [
+                milliseconds(lambda peer=peer, query=query: peer.search(query, scoped=scoped)) for query in queries
+            ]
             if turn > 0:
                 found[peer.name].append(spread(times))
             advance(1)
@@ -53,24 +55,24 @@ def by_turns(
     }
 
 
-def stages(peer: RetentivePeer, queries: Sequence[Query], *, scoped: bool) -> Mapping[str, Spread]:
-    """The times of each stage of a recall, as the recall itself reports them; the whole comes last."""
-    answers = [peer.ask(query, scoped=scoped) for query in queries]
+def stages(peer: RetentivePeer, queries: Sequence[BenchQuery], *, scoped: bool) -> Mapping[str, Spread]:
+    """Return the times of each stage of a recall, as the recall reports them, and of the whole."""
+    answers = [peer.search(query, scoped=scoped) for query in queries]
     found = {name: spread([answer.stages[name] for answer in answers]) for name in answers[0].stages}
     return {**found, "whole recall": spread([answer.elapsed_ms for answer in answers])}
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
-    """The share of the true nearest that a search by vector finds."""
+class VectorRecall:
+    """The share of the true nearest neighbours that a vector search finds."""
 
     mean: float
     least: float
 
 
-def recalled(peer: Peer, queries: Sequence[Query], truth: Truth, *, scoped: bool) -> Recalled:
-    """Recall at 30 of the search by vector alone."""
+def vector_recall(peer: Peer, queries: Sequence[BenchQuery], truth: Truth, *, scoped: bool) -> VectorRecall:
+    """Measure the recall at 30 of the vector search."""
     shares = [
         truth.recall(query, peer.nearest(query, scoped=scoped, limit=RECALL_DEPTH), scoped=scoped) for query in queries
     ]
-    return Recalled(float(np.mean(shares)), min(shares))
+    return VectorRecall(float(np.mean(shares)), min(shares))

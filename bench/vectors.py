@@ -1,4 +1,4 @@
-"""Vectors for any number of memories, mixed from real embeddings, and the truth about which are nearest."""
+"""Vectors for any number of memories, mixed from real embeddings, and the exact nearest neighbours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.corpus import Corpus, Matrix, Query, Writer, session_of
+from bench.corpus import BenchQuery, Corpus, Matrix, Writer, session_of
 from bench.progress import Progress
 from retentive.inference.embedders import Embedder
 
@@ -20,42 +20,42 @@ DESCRIPTION = (
     f"{NOISE}·noise of two of these, w from 0.5 to 1, normalised. A query's vector is {NEAR}·its target's + "
     f"{1 - NEAR:.1f}·the query's own real embedding, normalised."
 )
-KEPT = Path(__file__).parent / "results" / "embeddings"
+CACHE = Path(__file__).parent / "results" / "embeddings"
 RECALL_DEPTH = 30
 _CHUNK = 50_000
 
 
 def make_corpus(size: int, *, queries: int, seed: int, embedder: Embedder, progress: Progress) -> Corpus:
-    """Memories and queries of this size; real embeddings are kept on disk between runs."""
+    """Generate memories and queries. Real embeddings are cached on disk."""
     writer = Writer(seed)
     anchors = _embedded(writer.texts(ANCHORS)[0], embedder, progress)
     texts, words = writer.texts(size)
     random = np.random.default_rng([seed, 2])
     vectors = _mixtures(anchors, size, random)
     targets = writer.targets(size, queries)
-    queries = [writer.query(words[target]) for target in targets]
-    own = _embedded(queries, embedder, progress)
+    query_texts = [writer.query(words[target]) for target in targets]
+    own = _embedded(query_texts, embedder, progress)
     near = _unit(NEAR * vectors[targets] + (1 - NEAR) * own)
-    asked = [
-        Query(text, target, session_of(target), vector)
-        for text, target, vector in zip(queries, targets, near, strict=True)
+    built = [
+        BenchQuery(text, target, session_of(target), vector)
+        for text, target, vector in zip(query_texts, targets, near, strict=True)
     ]
-    return Corpus(texts, [session_of(row) for row in range(size)], vectors, asked)
+    return Corpus(texts, [session_of(row) for row in range(size)], vectors, built)
 
 
 def _embedded(texts: Sequence[str], embedder: Embedder, progress: Progress) -> Matrix:
-    """Real embeddings, from disk if these texts were embedded by this model before."""
+    """Return real embeddings, from the cache if this model has embedded these texts before."""
     name = hashlib.blake2b("\n".join([embedder.model.fingerprint, *texts]).encode(), digest_size=12).hexdigest()
-    file = KEPT / f"{name}.npy"
+    file = CACHE / f"{name}.npy"
     if file.is_file():
         return np.asarray(np.load(file), np.float32)
-    with progress.task(f"embed {len(texts):,} texts, kept for later runs", total=len(texts)) as advance:
+    with progress.task(f"embed {len(texts):,} texts, cached for later runs", total=len(texts)) as advance:
         parts = []
         for at in range(0, len(texts), 50):
             parts.append(embedder.embed(texts[at : at + 50]))
             advance(len(parts[-1]))
     rows = np.concatenate(parts)
-    KEPT.mkdir(parents=True, exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     np.save(file, rows)
     return rows
 
@@ -76,7 +76,7 @@ def _unit(rows: Matrix) -> Matrix:
 
 
 class Truth:
-    """Exact cosines over the vectors as the store rounds them, to float16."""
+    """Exact cosines of the vectors, rounded to float16 as in the store."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._vectors = corpus.vectors.astype(np.float16).astype(np.float32)
@@ -88,8 +88,8 @@ class Truth:
             self._last[id(query), False] = _score_at(scores, RECALL_DEPTH)
             self._last[id(query), True] = _score_at(scores[within[query.session]], RECALL_DEPTH)
 
-    def recall(self, query: Query, found: Sequence[int], *, scoped: bool) -> float:
-        """The share of the true nearest that were found; a tie with the last of them counts as found."""
+    def recall(self, query: BenchQuery, found: Sequence[int], *, scoped: bool) -> float:
+        """Return the share of the true nearest that were found; a tie with the last of them counts as found."""
         rows = np.unique(np.asarray(found, np.intp))
         scores = self._vectors[rows] @ query.vector
         return min(1.0, float((scores >= self._last[id(query), scoped] - 1e-6).sum()) / RECALL_DEPTH)

@@ -14,6 +14,7 @@ import typer
 from retentive.cli.options import common, emit, parse_parameters
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.models import snippet
 from retentive.settings import load_settings
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _by(by: str | None) -> By | None:
 
 def _print_evaluation(done: Evaluation) -> None:
     """Print the rows, the set, the intervals and the groups."""
-    from retentive.cli.show import print_line, snippet
+    from retentive.cli.show import print_line
 
     _print_table([(row.name, row.metrics) for row in done.rows])
     corpus, model = done.corpus, done.model

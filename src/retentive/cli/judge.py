@@ -11,7 +11,7 @@ import typer
 from retentive.cli.options import common, emit
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError
-from retentive.models import Hit, Judgement
+from retentive.models import Hit, Judgement, snippet
 
 SHOWN = 10
 SHOWN_PER_RETRIEVER = 3
@@ -155,8 +155,6 @@ def _parse_numbers(line: str, hits: Sequence[Hit]) -> tuple[list[str], list[str]
 
 
 def _print_hits(hits: Sequence[Hit]) -> None:
-    from retentive.models import snippet
-
     for number, hit in enumerate(hits, 1):
         typer.echo(f"{number:>3}  {snippet(hit.memory.indexed_text, 110)}", err=True)
     if not hits:
@@ -164,7 +162,7 @@ def _print_hits(hits: Sequence[Hit]) -> None:
 
 
 def _print_judgements(found: Sequence[Judgement], texts: Mapping[str, str]) -> None:
-    from retentive.cli.show import print_line, snippet
+    from retentive.cli.show import print_line
 
     printed = None
     for one in sorted(found, key=lambda one: (one.project or "", one.query)):

@@ -97,7 +97,7 @@ def _query(
     """Build a query. Parameters are applied to the preset, or to the tuning in effect."""
     given = parse_parameters(parameters)
     tuning = engine.tuning.current(preset).with_parameters(**given) if preset else given
-    limited = {name: value or None if isinstance(value, list) else value for name, value in scope.items()}
+    limited: dict[str, Any] = {name: None if value == [] else value for name, value in scope.items()}
     return engine.query(text, exclude=exclude or (), limit=limit, tuning=tuning, **limited)
 
 

@@ -15,6 +15,7 @@ import typer
 from retentive.cli.options import SCOPE, common, confirm, emit, warn
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
+from retentive.models import snippet
 from retentive.pipeline.remember import check_name
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _REPORT_START = b'{"kind": "'
 GRACE = 2.0
 """Seconds that a file may be missing before its memories are forgotten."""
 
-_PROBLEMS = ("unreadable", "skipped", "noted", "held", "waiting")
+_PROBLEMS = ("unreadable", "skipped", "warning", "held", "waiting")
 """Changes that are printed as warnings."""
 
 
@@ -193,7 +194,7 @@ def _is_other_file(path: Path) -> bool:
 
 
 def _print_import(done: ImportResult, report: Path | None) -> None:
-    from retentive.cli.show import print_line, snippet
+    from retentive.cli.show import print_line
 
     def print_reasons(label: str, reasons: Mapping[str, int]) -> None:
         if reasons:

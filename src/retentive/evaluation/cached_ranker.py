@@ -18,7 +18,7 @@ from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
 from retentive.models import Memory, Model, Query
 from retentive.pipeline.concurrency import INLINE
-from retentive.pipeline.recall import query_period, search
+from retentive.pipeline.recall import OpenEmbedder, query_period, search
 from retentive.ranking import Tuning, order, pick
 from retentive.stores.base import Retrieved, Scores, Search, Searchable, Vector
 
@@ -38,15 +38,19 @@ def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
     def rank(query: EvaluationQuery, tuning: Tuning) -> tuple[Memory, ...]:
         scope = engine.scope(project=query.project, profile=query.profile)
         recalled = Query(query.text, scope, tuning, query.asked_at or now, LIMIT)
-        outcome = search(recalled, store, engine.embeddings.embedder, INLINE)
-        for result in (outcome.semantic, outcome.keyword):
-            if not result.ran and result.weight > 0:
-                reason = result.failure or result.note
-                raise Unavailable(f"tuning needs both retrievers, and one did not run: {reason}")
-        ranking = order(outcome.lists, tuning, now=recalled.now, context=outcome.context, period=query_period(recalled))
-        return tuple(hit.memory for hit in pick(ranking, tuning, limit=LIMIT, vectors=outcome.vectors).hits)
+        return rank_memories(recalled, store, engine.embeddings.embedder)
 
     return rank
+
+
+def rank_memories(query: Query, store: CachedStore, embedder: OpenEmbedder) -> tuple[Memory, ...]:
+    """Return the memories that a recall returns, best first, without reranking. `Unavailable` if a retriever failed."""
+    outcome = search(query, store, embedder, INLINE)
+    for result in (outcome.semantic, outcome.keyword):
+        if not result.ran and result.weight > 0:
+            raise Unavailable(f"tuning needs both retrievers, and one did not run: {result.failure or result.note}")
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, period=query_period(query))
+    return tuple(hit.memory for hit in pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors).hits)
 
 
 class CachedStore:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from retentive.transfer.formats.base import Fits, ImportEntry, Item, Skipped
+from retentive.transfer.formats.base import Fits, ImportEntry, ImportItem, Skipped
 from retentive.transfer.formats.markdown import MarkdownFolder, date_in_name
 from retentive.transfer.formats.text_files import find_text_files
 
@@ -54,7 +54,7 @@ class OpenClaw:
     def _read_file(self, folder: Path, path: str) -> Iterator[ImportEntry]:
         position = 0
         for entry in self._markdown.read_file(folder, path):
-            if isinstance(entry, Item):
+            if isinstance(entry, ImportItem):
                 yield replace(entry, draft={**entry.draft, **_file_fields(path, position)})
                 position += 1
             else:
@@ -71,7 +71,5 @@ def _file_fields(path: str, position: int) -> dict[str, Any]:
     day = date_in_name(stem) if path.startswith("memory/") and _DATED.match(stem) else None
     if day is None:
         return {"evergreen": True}
-    name = path.removeprefix("memory/").rpartition(".")[
-        0
-    ]  # with its subfolder: another may have a note of the same day
+    name = path.removeprefix("memory/").rpartition(".")[0]  # subfolders may have notes of the same day
     return {"kind": "episodic", "occurred": day, "session": f"openclaw:{name}", "position": position}
