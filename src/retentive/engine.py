@@ -6,8 +6,10 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -40,7 +42,7 @@ from retentive.pipeline.concurrency import INLINE, FairLimiter
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.explain import explain
 from retentive.pipeline.judgements import JudgementLog, to_judgements
-from retentive.pipeline.recall import rank_outcome, recall, search
+from retentive.pipeline.recall import rank_outcome, search
 from retentive.pipeline.remember import (
     Draft,
     DraftFields,
@@ -105,12 +107,7 @@ class Engine:
         self.settings = settings or Settings(store="")
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
-        self.tuning = SavedTuning(store, self.settings, clock)
-        self.tokens = AccessTokens(store, profile=self.settings.profile, clock=clock)
-        self.judgements = JudgementLog(store, profile=self.settings.profile)
-        self.imports = Imports(store)
-        self._owns_reranker = reranker is None
-        self._reranker = reranker or OnnxReranker()  # loads its model at the first rerank
+        self._given_reranker = reranker
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
@@ -156,9 +153,38 @@ class Engine:
         self._record_use()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.embeddings.close()
-        if self._owns_reranker:
+        if self._given_reranker is None and "_reranker" in vars(self):
             self._reranker.close()
         self.store.close()
+
+    # Groups
+
+    @cached_property
+    def tuning(self) -> SavedTuning:
+        """The tuning in effect, the saved parameters and their history."""
+        return SavedTuning(self.store, self.settings, self.now)
+
+    @cached_property
+    def tokens(self) -> AccessTokens:
+        """The API tokens."""
+        return AccessTokens(self.store, profile=self.settings.profile, clock=self.now)
+
+    @cached_property
+    def judgements(self) -> JudgementLog:
+        """The relevance judgements."""
+        return JudgementLog(self.store, profile=self.settings.profile)
+
+    @cached_property
+    def imports(self) -> Imports:
+        """The imports that can be undone."""
+        return Imports(self.store)
+
+    @cached_property
+    def _reranker(self) -> Reranker:
+        return self._given_reranker or OnnxReranker()
+
+    def _reranker_for(self, query: Query) -> Reranker | None:
+        return self._reranker if query.tuning.rerank else None
 
     # Remember
 
@@ -259,13 +285,12 @@ class Engine:
         The options are those of `query`. Use of memories affects later recalls; `record_use=False` does not record it.
         """
         asked = self._to_query(query, options)
-        if not self.embeddings.in_process:
-            # Not opened yet, or remote: waiting for it needs no core.
-            answer = recall(asked, self.store, self.embeddings.embedder, self._threads, reranker=self._reranker)
-        else:
-            with self._limiter.slot() as shared:
-                threads = INLINE if shared else self._threads
-                answer = recall(asked, self.store, self.embeddings.embedder, threads, reranker=self._reranker)
+        started = perf_counter()
+        # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
+        with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
+            threads = INLINE if shared else self._threads
+            outcome = search(asked, self.store, self.embeddings.embedder, threads)
+            answer = rank_outcome(outcome, asked, threads, reranker=self._reranker_for(asked), started=started)
         self._after_recall(answer, asked.now if record_use else None)
         return answer
 
@@ -280,7 +305,7 @@ class Engine:
         asked = self._to_query(query, options)
         started = perf_counter()
         outcome = search(asked, self.store, self.embeddings.embedder, self._threads)
-        answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker, started=started)
+        answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
         return explain(memory, asked, outcome, answer, self.store)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:

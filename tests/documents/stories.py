@@ -146,7 +146,7 @@ class Story:
         """Call the page's service with the real curl."""
         del given
         url = self.url
-        made = [_SERVICE.sub(url, word).replace("rcl_…", str(self._names["_secret"])) for word in words]
+        made = [_SERVICE.sub(url, word).replace("rtv_…", str(self._names["_secret"])) for word in words]
         done = subprocess.run(["curl", "-sS", "--fail-with-body", *made], capture_output=True, text=True, check=False)
         assert (done.returncode == 0) == (code == 0), (words, done.stdout, done.stderr)
         return done.stdout

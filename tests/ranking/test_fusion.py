@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from retentive.ranking.fusion import fuse, distinctness
+from retentive.ranking.fusion import distinctness, fuse
 from retentive.ranking.tuning import Tuning
 from tests.ranking.build import FUSIONS, ids, memory, plain, retriever, scores
 

@@ -85,7 +85,7 @@ def tunings(draw: st.DrawFn, **fixed: object) -> Tuning:
     return Tuning(**(parameters | fixed))
 
 
-# --- Retrievers ------------------------------------------------------------------------------------------------------------
+# --- Retrievers -------------------------------------------------------------------------------------------------------
 
 
 @given(retrievers=retriever_lists(), tuning=tunings(), limit=limits, data=st.data())

@@ -118,7 +118,7 @@ def test_the_default_semantic_floor_keeps_out_what_points_the_other_way():
 
 
 def test_of_two_memories_alike_in_words_the_less_similar_never_wins_by_the_semantic_floor():
-    # "returned" is under the floor of the semantic retriever, "fetched" was never in its pool and is less similar still.
+    # "returned" is below the floor of the semantic retriever; "fetched" was not in its pool and is less similar.
     semantic = retriever(
         "semantic", ("top", 0.9), ("returned", 0.25), depth_scores=(0.9, 0.25, 0.1), elsewhere={"fetched": 0.2}
     )

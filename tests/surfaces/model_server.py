@@ -1,4 +1,4 @@
-"""A real HTTP server in the place of a model, which can be told to misbehave; and a service of ours on a free port."""
+"""A fake LLM server over real HTTP, whose responses are scripted; and our service on a free port."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BreakOff(Exception):
 
 @dataclass
 class Call:
-    """One request to the model, and the ways to answer it."""
+    """One request to the fake server, and ways to answer it."""
 
     model: ModelServer
     path: str
@@ -34,7 +34,7 @@ class Call:
     _send: Send
 
     async def answer(self, body: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> None:
-        """A whole answer: JSON, or bytes as they are."""
+        """Send a whole response: JSON, or bytes unchanged."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         await self.start(status, {"content-type": "application/json", **(headers or {})})
         await self._send({"type": "http.response.body", "body": content})
@@ -48,7 +48,7 @@ class Call:
         await self._send({"type": "http.response.body", "body": piece, "more_body": more})
 
     async def gone(self) -> None:
-        """Wait until whoever asked has gone."""
+        """Wait until the client has disconnected."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.model.left.set()
@@ -56,7 +56,7 @@ class Call:
 
 @dataclass
 class ModelServer:
-    """A model: each request takes the next behaviour of the script, or else is answered well."""
+    """A fake LLM server: each request gets the next behaviour of the script, or a normal answer."""
 
     url: str = ""
     script: list[Behaviour] = field(default_factory=list)
@@ -65,7 +65,7 @@ class ModelServer:
     left: threading.Event = field(default_factory=threading.Event)
 
     def forget(self) -> None:
-        """Be as new."""
+        """Reset to the initial state."""
         self.script, self.calls = [], []
         self.asked.clear()
         self.left.clear()
@@ -83,20 +83,20 @@ class ModelServer:
 
     @property
     def prompt(self) -> list[dict[str, Any]]:
-        """The messages that came last."""
+        """The messages of the last request."""
         messages: list[dict[str, Any]] = self.calls[-1].body["messages"]
         return messages
 
     @property
     def context(self) -> str:
-        """What of memory came last, if anything did."""
+        """The block of memories in the last request, or an empty text."""
         found = [one["content"] for one in self.prompt if str(one.get("content")).startswith("Notes from memory")]
         assert len(found) <= 1
         return found[0] if found else ""
 
 
 def completion(text: str | None, **message: Any) -> dict[str, Any]:
-    """A whole answer as OpenAI gives it."""
+    """A chat completion in OpenAI's format."""
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": text, **message},
@@ -109,7 +109,7 @@ def completion(text: str | None, **message: Any) -> dict[str, Any]:
 
 
 def event(text: str | None, *, finish: str | None = None, **delta: Any) -> bytes:
-    """A piece of an answer as an event."""
+    """A chunk of a chat completion, as a server-sent event."""
     said = {"content": text} if text is not None else {}
     choice = {"index": 0, "delta": {**said, **delta}, "finish_reason": finish}
     chunk = {"id": "c-1", "object": "chat.completion.chunk", "created": 1, "model": "stand-in", "choices": [choice]}
@@ -125,7 +125,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 async def _well(call: Call) -> None:
-    """Answers with what was said last, or lists models."""
+    """Answer with the last message, or list models."""
     if call.path.endswith("/models"):
         await call.answer({"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 1}]})
         return
@@ -137,7 +137,7 @@ async def _well(call: Call) -> None:
 
 
 def answers(text: str | None, **message: Any) -> Behaviour:
-    """Answers whole."""
+    """Answer with one response."""
 
     async def behave(call: Call) -> None:
         await call.answer(completion(text, **message))
@@ -146,7 +146,7 @@ def answers(text: str | None, **message: Any) -> Behaviour:
 
 
 def fails(status: int, message: str, **headers: str) -> Behaviour:
-    """Answers with an error of its own."""
+    """Answer with an error."""
 
     async def behave(call: Call) -> None:
         error = {"message": message, "type": "some_error", "param": None, "code": "some_code"}
@@ -156,7 +156,7 @@ def fails(status: int, message: str, **headers: str) -> Behaviour:
 
 
 def streams(content: bytes, *, every: int | None = None) -> Behaviour:
-    """Streams these bytes, cut after every so many."""
+    """Stream these bytes in pieces of a size."""
 
     async def behave(call: Call) -> None:
         await call.start()
@@ -169,7 +169,7 @@ def streams(content: bytes, *, every: int | None = None) -> Behaviour:
 
 
 def breaks_off(content: bytes) -> Behaviour:
-    """Streams these bytes, and drops the connection when they have been received."""
+    """Stream these bytes, and close the connection when they were received."""
 
     async def behave(call: Call) -> None:
         await call.start()
@@ -180,7 +180,7 @@ def breaks_off(content: bytes) -> Behaviour:
 
 
 def hangs(content: bytes | None = None) -> Behaviour:
-    """Streams these bytes, if any, and says nothing more until whoever asked has gone."""
+    """Stream these bytes, if any, and then nothing until the client disconnects."""
 
     async def behave(call: Call) -> None:
         if content is not None:
@@ -206,7 +206,7 @@ async def _read(receive: Receive) -> bytes:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends at once when it is told to, and not at the next tenth of a second."""
+    """A server that stops at once, and not at the next tenth of a second."""
 
     _stop: asyncio.Event
     _loop: asyncio.AbstractEventLoop
@@ -227,7 +227,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def running(app: Any, *, grace: float = 10) -> Iterator[str]:
-    """The address of an application that a real server serves on a free port.
+    """Run an application on a real server on a free port, and yield its address.
 
     At the end, requests have `grace` seconds to be answered.
     """
@@ -248,7 +248,7 @@ def running(app: Any, *, grace: float = 10) -> Iterator[str]:
 
 @contextmanager
 def model_server() -> Iterator[ModelServer]:
-    """A stand-in for a model, on a free port; `url` is its base for clients."""
+    """Run a fake LLM server on a free port; `url` is its base URL."""
     model = ModelServer()
     with running(model) as url:
         model.url = f"{url}/v1"
@@ -256,6 +256,6 @@ def model_server() -> Iterator[ModelServer]:
 
 
 def unused_address() -> str:
-    """An address at which nobody listens."""
+    """An address without a server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"

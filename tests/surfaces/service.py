@@ -1,4 +1,4 @@
-"""A real `retentive serve` in a process of its own, for tests to ask and to end."""
+"""Run `retentive serve` in its own process, and send requests to it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROGRAM = (sys.executable, "-c", "from retentive.cli import main; main()")
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,7 +37,7 @@ class Service:
         return HTTPConnection("127.0.0.1", self.port, timeout=timeout)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """One request on a connection of its own."""
+        """Send one request on a new connection."""
         connection = self.connect()
         try:
             return ask(connection, method, path, body, **headers)
@@ -54,18 +54,18 @@ class Service:
         until(lambda: self.ask("GET", "/readyz").status == 200)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """End it, and give its exit code."""
+        """Stop it and return its exit code."""
         self.process.send_signal(how)
         return self.process.wait(90)
 
     @property
     def said(self) -> str:
-        """What it has written to standard error so far; all of it once it has ended."""
+        """Its standard error so far; complete once it has ended."""
         return "".join(self._said)
 
 
 def ask(connection: HTTPConnection, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-    """One request on this connection. Headers are named with underscores."""
+    """Send one request on this connection. Header names have underscores."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     sent = None if body is None else json.dumps(body)
     connection.request(method, path, sent, {"Content-Type": "application/json", **named} if sent else named)
@@ -76,16 +76,16 @@ def ask(connection: HTTPConnection, method: str, path: str, body: Any = None, **
 
 
 def until(come: Callable[[], bool], *, seconds: float = 90) -> None:
-    """Look again and again until it has come to pass."""
+    """Wait until a condition holds."""
     deadline = monotonic() + seconds
     while not come():
-        assert monotonic() < deadline, "it did not come to pass in time"
+        assert monotonic() < deadline, "the condition did not hold in time"
         sleep(0.01)
 
 
 @contextmanager
 def served(store: Path, *options: str, before: Callable[[], None] | None = None, **env: str) -> Iterator[Service]:
-    """A service on a free port. Settings are given as in the environment, in small letters and without the prefix."""
+    """Run a service on a free port. Settings are environment variables in lower case, without the prefix."""
     named = {f"RETENTIVE_{name.upper()}": value for name, value in env.items()}
     process = subprocess.Popen(
         [*PROGRAM, "--store", str(store), "serve", "--port", "0", *options],
@@ -109,7 +109,7 @@ def served(store: Path, *options: str, before: Callable[[], None] | None = None,
 
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The program as a process, to its end."""
+    """Run the program in its own process until it ends."""
     named = {f"RETENTIVE_{name.upper()}": value for name, value in env.items()}
     return subprocess.run(
         [*PROGRAM, *words], env={**os.environ, **named}, capture_output=True, text=True, check=False, timeout=120

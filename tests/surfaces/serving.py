@@ -1,4 +1,4 @@
-"""Services to ask in one line each, so that a test shows only what it is about."""
+"""Test clients of the service, and checks of its responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retentive.settings import ServerSettings
 
 
 def client(engine: Engine, *, token: str | None = None, **server: Any) -> TestClient:
-    """Somebody who asks the service on this engine, on loopback, with a token or without."""
+    """A client of a service on this engine, on loopback, with a token or without."""
     settings = engine.settings.model_copy(update={"server": ServerSettings(**server)})
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     return TestClient(
@@ -34,20 +34,20 @@ def token(engine: Engine, profile: str = "default", access: Access = "write") ->
 
 @contextmanager
 def listening(app: FastAPI, *, lifespan: Literal["on", "off"] = "off") -> Iterator[int]:
-    """The port of a real server; who calls before it is up waits in the socket's queue."""
+    """The port of a real server; requests wait in the queue of the socket until it has started."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan=lifespan))
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield door.getsockname()[1]
+            yield listener.getsockname()[1]
         finally:
             server.should_exit = True
             thread.join()
 
 
 def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """The problem with which a service answered."""
+    """Check that a response is a problem, and return it."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     body: dict[str, Any] = answer.json()
     assert (body["status"], body["code"], body["type"]) == (status, code, f"urn:retentive:problem:{code}")
@@ -56,5 +56,5 @@ def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
 
 
 def wrong_fields(answer: Any) -> list[str]:
-    """The fields that a 422 names."""
+    """The invalid fields in a 422 response."""
     return [error["field"] for error in problem(answer, 422, "invalid")["errors"]]

@@ -1,4 +1,4 @@
-"""Chat as the OpenAPI document has it, taken at its word, with a server in the place of the model."""
+"""The chat operations, generated from the OpenAPI document, with a fake LLM server."""
 
 from __future__ import annotations
 

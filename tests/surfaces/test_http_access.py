@@ -1,4 +1,4 @@
-"""Who is let in, and how far: tokens, hosts, origins, sizes, and the wall between profiles on every address."""
+"""Access: tokens, hosts, origins, sizes, and the separation of profiles on every operation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def engine():
         yield engine
 
 
-# The wall between profiles
+# The separation of profiles
 
 ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/settings"): [{}],
@@ -112,7 +112,7 @@ def operations() -> list[tuple[str, str]]:
     return [(method.upper(), path) for path, methods in ours.items() for method in methods]
 
 
-def open_scope(engine: Engine, *, others: bool) -> None:
+def add_memories(engine: Engine, *, others: bool) -> None:
     """My own few memories, and perhaps somebody else's."""
     engine.remember("my own hello", id=MINE, session="mine", profile="me")
     if others:
@@ -141,7 +141,7 @@ def test_through_no_address_can_one_profile_see_change_or_guess_another(method, 
         answers = []
         for others in (True, False):
             with Engine(open_store("memory://")) as engine:
-                open_scope(engine, others=others)
+                add_memories(engine, others=others)
                 asking = client(engine, token=token(engine, "me", "admin"))
                 theirs = everything(engine.store, f"{SECRET}-profile")[2:]
                 judged = engine.judgements.list(profile=f"{SECRET}-profile")
@@ -157,7 +157,7 @@ def test_through_no_address_can_one_profile_see_change_or_guess_another(method, 
 
 @pytest.mark.parametrize(("method", "path"), operations())
 def test_no_address_takes_a_token_to_another_profile(engine, method, path):
-    open_scope(engine, others=True)
+    add_memories(engine, others=True)
     asking = client(engine, token=token(engine, "me", "admin"))
     address = path
     for name, value in NAMED.items():
@@ -180,7 +180,7 @@ WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and pat
 
 @pytest.mark.parametrize(("method", "path"), WRITES)
 def test_whoever_may_only_read_changes_nothing(engine, method, path):
-    open_scope(engine, others=False)
+    add_memories(engine, others=False)
     asking = client(engine, token=token(engine, "me", "read"))
     before = everything(engine.store, "me")
 
@@ -217,12 +217,12 @@ def test_a_token_that_was_taken_back_lets_nobody_in(engine):
     problem(asking.get("/settings"), 401, "token_needed")
 
 
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer rcl_unknown", "rcl_x"])
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer rtv_unknown", "rtv_x"])
 def test_a_token_that_is_none_does_not_pass_for_the_owner(engine, header):
     problem(client(engine).get("/settings", headers={"Authorization": header}), 401, "token_needed")
 
 
-# Doors
+# The request guard
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "localhost@evil.example"])

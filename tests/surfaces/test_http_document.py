@@ -1,4 +1,4 @@
-"""The OpenAPI document as somebody reads it: every operation is named, told and shown with examples that work."""
+"""The OpenAPI document: every operation has a name, a description and examples that work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.server.http.app import create_app
-from retentive.server.http.fields import EXAMPLE_ID, OTHER_ID
+from retentive.server.http.request_fields import EXAMPLE_ID, OTHER_ID
 from retentive.stores import open_store
 from tests.surfaces.serving import client
 

@@ -1,4 +1,4 @@
-"""Memories over HTTP: stored whole or not at all, and not twice."""
+"""Memories over HTTP: all or none are stored, and none twice."""
 
 from __future__ import annotations
 

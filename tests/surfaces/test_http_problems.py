@@ -1,4 +1,4 @@
-"""What is wrong with a request is said in one form, names the field, repeats nobody's memory, and changes nothing."""
+"""Errors have one format, name the field, do not repeat the text of a memory, and change nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def asking(engine):
     ("body", "said"),
     [
         (b'{"text": ', "expecting value at character 9"),
-        (b'{"text": "a", "importance": NaN}', "there is no number NaN"),
-        (b'{"text": "a", "importance": -Infinity}', "there is no number -Infinity"),
+        (b'{"text": "a", "importance": NaN}', "the number NaN does not exist"),
+        (b'{"text": "a", "importance": -Infinity}', "the number -Infinity does not exist"),
         (b'{"text": "\xff"}', "cannot be read"),
         (b'{"text": "a", "position": ' + b"9" * 5000 + b"}", "cannot be read"),
         (b"[" * 100_000, "nested too deeply"),

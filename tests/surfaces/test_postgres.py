@@ -1,4 +1,4 @@
-"""The program and the service on a PostgreSQL store: the same words, and no password anywhere."""
+"""The command line and the service on a PostgreSQL store, without a password in any output."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _REPORT_START = b'{"kind": "'
 GRACE = 2.0
 """Seconds that a file may be missing before its memories are forgotten."""
 
-_PROBLEMS = ("unreadable", "skipped", "noted", "held", "waiting")
+_PROBLEMS = ("unreadable", "skipped", "warning", "held", "waiting")
 """Changes that are printed as warnings."""
 
 

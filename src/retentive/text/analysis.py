@@ -47,26 +47,23 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that do not tell what a query is about."""
 
 
-class _Stems:
-    """Cached English stems. The stemmer itself is not thread-safe."""
+class _Stems(dict[str, str]):
+    """The English stems of words, computed at first use. The stemmer itself is not thread-safe."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer.Stemmer("english", 0)
         self._lock = threading.Lock()
-        self._known: dict[str, str] = {}
 
-    def __call__(self, word: str) -> str:
-        stem = self._known.get(word)
-        if stem is None:
-            with self._lock:
-                stem = self._stemmer.stemWord(word)
-            if len(self._known) > 200_000:
-                self._known.clear()
-            self._known[word] = stem
+    def __missing__(self, word: str) -> str:
+        with self._lock:
+            stem: str = self._stemmer.stemWord(word)
+        if len(self) > 200_000:
+            self.clear()
+        self[word] = stem
         return stem
 
 
-_stem = _Stems()
+_stems = _Stems()
 
 
 def index_terms(text: str) -> list[str]:
@@ -75,7 +72,7 @@ def index_terms(text: str) -> list[str]:
     if text.isascii():
         for chunk in _ASCII_CHUNK.findall(text.lower()):
             if chunk.isalpha():
-                terms.append(_stem(chunk[:MAX_TERM]))
+                terms.append(_stems[chunk[:MAX_TERM]])
             else:
                 _add_chunk(chunk, terms)
         return terms
@@ -126,12 +123,12 @@ def _add_chunk(chunk: str, terms: list[str]) -> None:
             _add_chunk(piece, terms)
         return
     if chunk.isalpha():
-        terms.append(_stem(chunk[:MAX_TERM]))
+        terms.append(_stems[chunk[:MAX_TERM]])
         return
     terms.append(chunk[:MAX_TERM])
     pieces = [piece for piece in _SPLIT.split(chunk) if piece]
     if len(pieces) > 1 or pieces[0] != chunk:
-        terms.extend(_stem(piece[:MAX_TERM]) if piece.isalpha() else piece[:MAX_TERM] for piece in pieces)
+        terms.extend(_stems[piece[:MAX_TERM]] if piece.isalpha() else piece[:MAX_TERM] for piece in pieces)
 
 
 def _split_apostrophes(chunk: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A stand-in for the model behind chat, and an engine whose memories are found by words."""
+"""A fake LLM server, and an engine without an embedder."""
 
 from __future__ import annotations
 

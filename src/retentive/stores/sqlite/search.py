@@ -15,7 +15,6 @@ from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.memory_table import (
     IndexedRow,
-    ResolvedScope,
     count_memories,
     fetch_json,
     indexed_rows,
@@ -189,10 +188,38 @@ class SqliteSearch:
 
     @cached_property
     def _terms(self) -> QueryTerms:
-        if self._scope is None:
+        """The terms of the query, with their document frequencies.
+
+        A term that is rare in the store may be common in the scope (the names of two people in their own conversation),
+        and then tells nothing there. So scores depend on frequencies in the scope, and retrieval on those in the store.
+        """
+        connection, state = self._reader, self._state
+        terms = query_terms(self._query.text)
+        if self._scope is None or not terms:
             return QueryTerms((), (), {}, 0)
         with self._connections.errors():
-            return _analyse(self._reader, self._state, self._query, self._scope, self._fts_filter)
+            in_store = _store_frequencies(connection, terms)
+            scoring = rare_terms(terms, in_store, memories=state.memories, common=1.0)
+            if not scoring:
+                return QueryTerms((), (), {}, 0)
+            common = self._query.tuning.common_words
+            retrieving = searching_terms(scoring, in_store, memories=state.memories, common=common)
+            memories = count_memories(connection, self._scope) if self._fts_filter else state.memories
+            share = memories / max(state.memories, 1)
+            matches = None
+            if share * sum(in_store[term] for term in retrieving) <= MAX_MATCHES:
+                matches = _matching_documents(connection, retrieving, self._fts_filter)
+            frequencies = in_store
+            if self._fts_filter:
+                frequencies = {}
+                for term in scoring:
+                    if in_store[term] > MAX_COUNTED:  # counting would take longer than the search
+                        frequencies[term] = round(in_store[term] * share)
+                    elif matches is not None and term in retrieving:
+                        frequencies[term] = sum(term in document for document in matches.values())
+                    else:
+                        frequencies[term] = _count_matches(connection, term, self._fts_filter)
+        return QueryTerms(retrieving, scoring, frequencies, memories, None if matches is None else list(matches))
 
     @cached_property
     def _bm25(self) -> BM25:
@@ -222,40 +249,6 @@ class SqliteSearch:
         return {id: self._keys[id] for id in ids if id in self._keys}
 
 
-def _analyse(
-    connection: apsw.Connection, state: StoreState, query: Query, scope: ResolvedScope, fts_filter: str
-) -> QueryTerms:
-    """Choose the terms of a query and count them.
-
-    A term that is rare in the store may be common in the scope (the names of two people in their own conversation), and
-    then tells nothing there. So scores depend on frequencies in the scope, and retrieval on frequencies in the store.
-    """
-    asked = query_terms(query.text)
-    in_store = _store_frequencies(connection, asked) if asked else {}
-    scoring = rare_terms(asked, in_store, memories=state.memories, common=1.0)
-    if not scoring:
-        return QueryTerms((), (), {}, 0)
-    common = query.tuning.common_words
-    retrieving = searching_terms(scoring, in_store, memories=state.memories, common=common)
-    memories = count_memories(connection, scope) if fts_filter else state.memories
-    share = memories / max(state.memories, 1)
-    expected = share * sum(in_store[term] for term in retrieving)
-    matches = _matching_documents(connection, retrieving, fts_filter) if expected <= MAX_MATCHES else None
-
-    def count(term: str) -> int:
-        if in_store[term] > MAX_COUNTED:
-            # Counting would take longer than the search; assume that it is as common in the scope as in the store.
-            return round(in_store[term] * share)
-        if matches is not None and term in retrieving:
-            return sum(term in document for document in matches.values())
-        statement = "SELECT count(*) FROM words WHERE words MATCH ?"
-        counted: int = connection.execute(statement, (_fts_query([term], fts_filter),)).get
-        return counted
-
-    frequencies = {term: count(term) for term in scoring} if fts_filter else in_store
-    return QueryTerms(retrieving, scoring, frequencies, memories, None if matches is None else list(matches))
-
-
 def _store_frequencies(connection: apsw.Connection, terms: tuple[str, ...]) -> dict[str, int]:
     """The document frequency of each term in the whole store, where it is not 0."""
     found: dict[str, int] = fetch_json(
@@ -279,6 +272,13 @@ def _matching_documents(
     )
     found = {key: document.split() for key, document in rows}
     return found if len(found) <= MAX_MATCHES else None
+
+
+def _count_matches(connection: apsw.Connection, term: str, fts_filter: str) -> int:
+    """The document frequency of a term in the scope."""
+    statement = "SELECT count(*) FROM words WHERE words MATCH ?"
+    count: int = connection.execute(statement, (_fts_query([term], fts_filter),)).get
+    return count
 
 
 def _match(connection: apsw.Connection, terms: Sequence[str], fts_filter: str, *, limit: int) -> list[int]:

@@ -21,9 +21,8 @@ from retentive.stores.sqlite import (
     side_tables,
     vector_blocks,
 )
-from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections
+from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
-from retentive.stores.sqlite.migrations import migrate
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import index_terms

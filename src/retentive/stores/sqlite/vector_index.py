@@ -197,11 +197,8 @@ class _Cache:
     def __init__(self, dimension: int) -> None:
         self._dimension = dimension
         self._filling = threading.Lock()
-        self._clear()
-
-    def _clear(self) -> None:
-        # Running searches keep the old arrays. Row 0 is all zeros, for a vector that a snapshot does not have.
-        self._rows: Vector = np.zeros((BLOCK, self._dimension), np.float32)
+        # Row 0 is all zeros, for a vector that a snapshot does not have.
+        self._rows: Vector = np.zeros((BLOCK, dimension), np.float32)
         self._used = 1
         self._row_of = np.full(BLOCK, -1, np.int32)
 
@@ -233,9 +230,10 @@ class _Cache:
 
     def _read(self, connection: apsw.Connection, base: int, missing: Places, places: Places) -> None:
         if self._used + len(missing) > max(CACHED, len(places) + 1):
-            size = len(self._row_of)
-            self._clear()
-            self._row_of = np.full(size, -1, np.int32)
+            # Running searches keep the old arrays.
+            self._rows = np.zeros((BLOCK, self._dimension), np.float32)
+            self._used = 1
+            self._row_of = np.full(len(self._row_of), -1, np.int32)
             missing = places
         slots, found = read_vectors(connection, missing + base, self._dimension)
         last = self._used + len(found)

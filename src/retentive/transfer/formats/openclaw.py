@@ -71,7 +71,5 @@ def _file_fields(path: str, position: int) -> dict[str, Any]:
     day = date_in_name(stem) if path.startswith("memory/") and _DATED.match(stem) else None
     if day is None:
         return {"evergreen": True}
-    name = path.removeprefix("memory/").rpartition(".")[
-        0
-    ]  # with its subfolder: another may have a note of the same day
+    name = path.removeprefix("memory/").rpartition(".")[0]  # subfolders may have notes of the same day
     return {"kind": "episodic", "occurred": day, "session": f"openclaw:{name}", "position": position}

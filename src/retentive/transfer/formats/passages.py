@@ -233,7 +233,7 @@ def _split_block(passage: Passage, fits: Fits) -> Iterator[Passage]:
 
 
 def _context(headings: tuple[str, ...], fits: Fits) -> str:
-    """Return the nearest headings, as many as leave enough room for the body."""
+    """Return the nearest headings, as many as leave enough space for the body."""
     for start in range(len(headings)):
         trail = _SEPARATOR.join(headings[start:])
         if fits(trail * _CONTEXT_SHARE):

@@ -42,7 +42,7 @@ _SETTLED_NS = 50_000_000
 """A file that was written this shortly before it was read may be written again with the same time."""
 
 ChangeKind = Literal[
-    "added", "changed", "moved", "forgotten", "unreadable", "skipped", "noted", "held", "waiting", "ready"
+    "added", "changed", "moved", "forgotten", "unreadable", "skipped", "warning", "held", "waiting", "ready"
 ]
 T = TypeVar("T")
 
@@ -274,7 +274,7 @@ class FolderSync:
             self._write(plans, before, known)
         for plan in plans:
             if plan.warning:
-                yield FileChange("noted", plan.path, reason=plan.warning)
+                yield FileChange("warning", plan.path, reason=plan.warning)
             kind: ChangeKind = "moved" if plan.moved_from is not None else "added" if plan.new else "changed"
             if plan.new or plan.changes_memories:
                 yield FileChange(kind, plan.path, plan.moved_from, len(plan.add), len(plan.update), len(plan.remove))
