@@ -1,6 +1,6 @@
-"""Qdrant's real engine in this process, behind the calls of qdrant-client that the store makes.
+"""Qdrant's real engine in this process, behind the methods of qdrant-client that the store calls.
 
-Each collection is a shard of `qdrant-edge-py`; aliases, which belong to a server, are a dict.
+Each collection is a shard of `qdrant-edge-py`. Aliases, which only a server has, are a dict.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import qdrant_edge as edge
-from qdrant_client import QdrantClient
 from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
@@ -30,21 +29,21 @@ _DIRECTIONS = {q.Direction.ASC: edge.Direction.Asc, q.Direction.DESC: edge.Direc
 
 
 def open_edge(folder: Path) -> QdrantStore:
-    """A store on the real engine; not on disk, if that can be, because the engine makes sure of every step there."""
+    """Open a store on the real engine, in shared memory if possible: on disk the engine syncs every write."""
     shared = Path("/dev/shm")
-    roomy = shared.is_dir() and shutil.disk_usage(shared).free > 1_000_000_000
-    place = Path(tempfile.mkdtemp(prefix="retentive-", dir=shared)) if roomy else folder / "edge"
-    return QdrantStore(cast("QdrantClient", EdgeQdrant(place)))
+    in_memory = shared.is_dir() and shutil.disk_usage(shared).free > 1_000_000_000
+    client: Any = EdgeQdrant(Path(tempfile.mkdtemp(prefix="retentive-", dir=shared)) if in_memory else folder / "edge")
+    return QdrantStore(client)
 
 
 class EdgeQdrant:
-    """A client whose server is this process. Only what the store asks for is here."""
+    """A client whose server is this process. It has only the methods that the store calls."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = threading.RLock()
         self._shards: dict[str, edge.EdgeShard] = {}
-        self._littered: set[str] = set()
+        self._with_deletions: set[str] = set()
         self._aliases: dict[str, str] = {}
 
     def close(self) -> None:
@@ -98,7 +97,7 @@ class EdgeQdrant:
             vector: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf) for vector in sparse_vectors_config or ()
         }
         if not vectors and not sparse:
-            # Unlike a server this takes no collection without vectors; nothing is ever stored in this one.
+            # Unlike a server, a shard must have a vector; this one stays empty.
             sparse["unused"] = edge.EdgeSparseVectorParams()
         with self._lock:
             if name in self._shards:
@@ -147,30 +146,26 @@ class EdgeQdrant:
                     self._aliases[asked.alias_name] = asked.collection_name
         return True
 
-    def _clean_up(self, name: str) -> None:
-        """Take what was deleted out of the index, as a server does in the background: until then it counts for IDF."""
+    def _vacuum(self, name: str) -> None:
+        """Remove deleted points from the index, as a server does in the background: until then they count for IDF."""
         with self._lock:
             name = self._aliases.get(name, name)
-            if name in self._littered:
-                self._littered.discard(name)
+            if name in self._with_deletions:
+                self._with_deletions.discard(name)
                 self._shard(name).optimize()
 
-    # Points in
+    # Writes
 
     def upsert(self, name: str, points: Sequence[q.PointStruct], *, wait: bool, update_mode: Any = None) -> None:
         assert wait
         self._shard(name).update(_upsert(q.PointsList(points=list(points), update_mode=update_mode)))
         if update_mode != q.UpdateMode.INSERT_ONLY:
-            self._littered.add(name)
+            self._with_deletions.add(name)
 
     def delete(self, name: str, selector: Any, *, wait: bool) -> None:
         assert wait
-        if isinstance(selector, q.PointIdsList):
-            operation = edge.UpdateOperation.delete_points(list(selector.points))
-        else:
-            operation = edge.UpdateOperation.delete_points_by_filter(_filter(selector.filter))
-        self._shard(name).update(operation)
-        self._littered.add(name)
+        self._shard(name).update(_delete(selector))
+        self._with_deletions.add(name)
 
     def batch_update_points(self, name: str, operations: Sequence[Any], *, wait: bool) -> None:
         assert wait
@@ -178,7 +173,7 @@ class EdgeQdrant:
         for operation in operations:
             shard.update(_operation(operation))
 
-    # Points out
+    # Reads
 
     def retrieve(self, name: str, ids: Sequence[str], *, with_payload: Any, with_vectors: Any) -> list[q.Record]:
         return [_record(one) for one in self._shard(name).retrieve(list(ids), with_payload, with_vectors)]
@@ -215,7 +210,7 @@ class EdgeQdrant:
 
     def query_batch_points(self, name: str, requests: Sequence[q.QueryRequest]) -> list[QueryResponse]:
         if any(request.using == WORDS and request.limit == 1 for request in requests):
-            self._clean_up(name)
+            self._vacuum(name)
         batch = edge.QueryBatchRequest([_query(request) for request in requests])
         return [
             QueryResponse(points=[_scored(point) for point in points])
@@ -228,9 +223,17 @@ def _upsert(asked: q.PointsList) -> edge.UpdateOperation:
     return edge.UpdateOperation.upsert_points(points, _filter(asked.update_filter), _MODES[asked.update_mode])
 
 
+def _delete(selector: Any) -> edge.UpdateOperation:
+    if isinstance(selector, q.PointIdsList):
+        return edge.UpdateOperation.delete_points(list(selector.points))
+    return edge.UpdateOperation.delete_points_by_filter(_filter(selector.filter))
+
+
 def _operation(operation: Any) -> edge.UpdateOperation:
     if isinstance(operation, q.UpsertOperation):
         return _upsert(operation.upsert)  # type: ignore[arg-type]
+    if isinstance(operation, q.DeleteOperation):
+        return _delete(operation.delete)
     if isinstance(operation, q.UpdateVectorsOperation):
         vectors = [edge.PointVectors(one.id, _vectors(one.vector)) for one in operation.update_vectors.points]
         return edge.UpdateOperation.update_vectors(vectors)
@@ -316,7 +319,7 @@ def _query(request: q.QueryRequest) -> edge.QueryRequest:
     )
 
 
-def _plain(vector: Any) -> Any:
+def _client_vector(vector: Any) -> Any:
     if not isinstance(vector, dict):
         return {}
     return {
@@ -326,10 +329,10 @@ def _plain(vector: Any) -> Any:
 
 
 def _record(record: edge.Record) -> q.Record:
-    return q.Record(id=str(record.id), payload=record.payload, vector=_plain(record.vector))
+    return q.Record(id=str(record.id), payload=record.payload, vector=_client_vector(record.vector))
 
 
 def _scored(point: edge.ScoredPoint) -> q.ScoredPoint:
     return q.ScoredPoint(
-        id=str(point.id), version=0, score=point.score, payload=point.payload, vector=_plain(point.vector)
+        id=str(point.id), version=0, score=point.score, payload=point.payload, vector=_client_vector(point.vector)
     )

@@ -1,6 +1,6 @@
-"""Every REST call that the real client makes for each verb, as it goes over the wire, and what may come back.
+"""Every REST call that the client makes for each method of the store, as it is sent, and responses with errors.
 
-The shapes are recorded anew by RETENTIVE_RECORD_SHAPES=1 python -m pytest tests/stores/test_qdrant_rest.py -k shape
+To record the calls again: RETENTIVE_RECORD_SHAPES=1 python -m pytest tests/stores/test_qdrant_rest.py -k recorded
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retentive.stores.at_once import Asked, AtOnce
 
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Judgement, Model, Scope
-from retentive.stores import IdempotencyKey, Record, Store, open_store
-from tests.stores.build import HERE, NOW, by_words, id_of, listed, memory, record, rows, unit
-from tests.stores.qdrant_rest import Call, StandIn, stand_in
+from retentive.stores import open_store
+from retentive.stores.base import IdempotencyKey, Record, Search, Store
+from tests.stores.build import NOW, id_of, keyword_ids, listed, make_query, memory, record, rows, unit
+from tests.stores.qdrant_rest import Call, RestServer, run_server
 
 SHAPES = Path(__file__).parent / "qdrant_shapes"
 RECORDING = bool(os.environ.get("RETENTIVE_RECORD_SHAPES"))
@@ -32,19 +32,19 @@ SCOPE = Scope(sessions=("s",), kinds=("episodic",))
 
 
 @pytest.fixture
-def server() -> Iterator[StandIn]:
-    with stand_in() as running:
+def server() -> Iterator[RestServer]:
+    with run_server() as running:
         yield running
 
 
 @pytest.fixture
-def store(server: StandIn) -> Iterator[Store]:
+def store(server: RestServer) -> Iterator[Store]:
     opened = open_store(f"{server.url}/shapes?shards=2&replicas=2&consistency=1&quantization=int8&on_disk=true")
     yield opened
     opened.close()
 
 
-def filled(store: Store) -> None:
+def fill(store: Store) -> None:
     store.add(
         [
             record(1, "green tea", vectors=rows(EAST), session="s", project="p", speaker="Ada"),
@@ -54,114 +54,97 @@ def filled(store: Store) -> None:
         model=SMALL,
     )
     store.judge([Judgement("which tea?", id_of(1), 2, NOW)])
-    store.keep({"tuning": "{}"})
+    store.compare_and_set({"tuning": "{}"})
 
 
 def nothing(_: Store) -> None:
-    """The store as it was opened."""
+    """Leave the store empty."""
 
 
-def keys(store: Store) -> list[Any]:
-    return list(store.keys([id_of(1), id_of(2)]).values())
+def search_for_tea(store: Store) -> Search:
+    return store.open_search(make_query("green tea", SCOPE, limit=5, exclude=[id_of(3)]))
 
 
-def with_keys(act: Callable[[Store, list[Any]], Any]) -> tuple[Callable[[Store], Any], Callable[[Any, Any], Any]]:
-    """A verb that is given keys, which are looked up beforehand."""
-
-    def before(store: Store) -> list[Any]:
-        filled(store)
-        return keys(store)
-
-    return before, act
+def search_everything(store: Store) -> None:
+    """Make the calls of a recall."""
+    with search_for_tea(store) as search:
+        found = [*search.keyword(5).candidates, *search.nearest(EAST, 5, depth=10).candidates]
+        search.neighbours([candidate.memory.id for candidate in found])
+        search.scores([id_of(1), id_of(2)])
 
 
-def looked(store: Store, found: list[Any]) -> Any:
-    assert isinstance(store, AtOnce)
-    return store.look(Asked("green tea", EAST, SCOPE, 5, 10, (id_of(3),), 1.0), found)
-
-
-def searched(store: Store) -> Any:
-    assert isinstance(store, AtOnce)
-    return store.search_both(Asked("green tea", EAST, SCOPE, 5, 10, (id_of(3),), 1.0))
-
-
-def reembedded(store: Store, _: Any) -> None:
-    store.attach({key: rows(unit([1, 2, 3])) for key in store.unembedded(NEXT, limit=9)}, model=NEXT)
+def reembed(store: Store) -> None:
+    store.attach({one.id: rows(unit([1, 2, 3])) for one in store.unembedded(NEXT, limit=9)}, model=NEXT)
     assert store.switch_model(NEXT)
 
 
-Verb = tuple[Callable[[Store], Any], Callable[[Any, Any], Any]]
-ONCE = IdempotencyKey("key", "print", NOW)
+Step = Callable[[Store], Any]
+KEY = IdempotencyKey("key", "print", NOW)
 JUDGED = Judgement("which tea?", id_of(1), 1, NOW, project="p")
-VERBS: dict[str, Verb] = {
-    "add": (nothing, lambda store, _: store.add([record(1, "tea", session="s")], model=None, idempotency_key=ONCE)),
-    "add_with_the_first_vectors": (nothing, lambda store, _: filled(store)),
-    "get": (filled, lambda store, _: store.get([id_of(2), id_of(1), "nobody"])),
-    "list": (filled, lambda store, _: store.list(SCOPE, cursor=id_of(3), limit=1)),
-    "update": (
-        filled,
-        lambda store, _: store.update(
-            Record(memory(1, "white tea", session="s"), rows(EAST)), model=SMALL, idempotency_key=ONCE
-        ),
+CHANGED = Record(memory(1, "white tea", session="s"), rows(EAST))
+METHODS: dict[str, tuple[Step, Step]] = {
+    "add": (fill, lambda store: store.add([record(4, "tea", vectors=rows(EAST), session="s")], model=SMALL)),
+    "add_to_a_new_session": (
+        nothing, lambda store: store.add([record(1, "tea", session="s")], model=None, idempotency_key=KEY)
     ),
+    "add_with_the_first_vectors": (nothing, fill),
+    "get": (fill, lambda store: store.get([id_of(2), id_of(1), "nobody"], within=Scope())),
+    "list": (fill, lambda store: store.list(SCOPE, cursor=id_of(3), limit=1)),
+    "update": (fill, lambda store: store.update(CHANGED, model=SMALL, idempotency_key=KEY)),
     "update_keeping_vectors": (
-        filled,
-        lambda store, _: store.update(Record(memory(1, kind="semantic", session="s")), model=None, keep_vectors=True),
+        fill,
+        lambda store: store.update(Record(memory(1, kind="semantic", session="s")), model=None, keep_vectors=True),
     ),
-    "remove": (filled, lambda store, _: store.remove([id_of(1), id_of(9)], idempotency_key=ONCE)),
-    "remove_scope": (filled, lambda store, _: store.remove_scope(SCOPE)),
-    "touch": (filled, lambda store, _: store.touch([id_of(1)], at=NOW)),
-    "stats": (filled, lambda store, _: store.stats()),
-    "search_words": (filled, lambda store, _: store.search_words("green tea", SCOPE, limit=3, exclude=[id_of(3)])),
-    "search_vectors": (filled, lambda store, _: store.search_vectors(EAST, SCOPE, limit=3, exclude=[id_of(3)])),
-    "search_both": (filled, lambda store, _: searched(store)),
-    "look": with_keys(looked),
-    "fetch": with_keys(lambda store, found: store.fetch(found)),
-    "keys": (filled, lambda store, _: store.keys([id_of(1)])),
-    "score_words": with_keys(lambda store, found: store.score_words("green tea", HERE, found)),
-    "score_vectors": with_keys(lambda store, found: store.score_vectors(EAST, found)),
-    "neighbours": with_keys(lambda store, found: store.neighbours(found)),
-    "vectors": with_keys(lambda store, found: store.vectors(found)),
-    "sessions": (filled, lambda store, _: store.sessions("default", project="p")),
-    "projects": (filled, lambda store, _: store.projects("default")),
-    "profiles": (filled, lambda store, _: store.profiles()),
-    "days": (filled, lambda store, _: store.days("default", project="p")),
-    "move_session": (filled, lambda store, _: store.move_session("default", "s", project="q")),
-    "kept": (filled, lambda store, _: store.get_value("tuning")),
-    "kept_under": (filled, lambda store, _: store.list_values("tun")),
-    "keep": (
-        filled,
-        lambda store, _: store.keep({"a": "1", "tuning": None}, expected={"tuning": "{}"}),
+    "remove": (fill, lambda store: store.remove([id_of(1), id_of(9)], idempotency_key=KEY)),
+    "remove_within": (fill, lambda store: store.remove([id_of(1), id_of(3)], within=Scope(project="p"))),
+    "remove_scope": (fill, lambda store: store.remove_scope(SCOPE)),
+    "touch": (fill, lambda store: store.touch([id_of(1)], at=NOW)),
+    "stats": (fill, lambda store: store.stats()),
+    "search_keyword": (fill, lambda store: search_for_tea(store).keyword(3)),
+    "search_nearest": (fill, lambda store: search_for_tea(store).nearest(EAST, 3)),
+    "search_neighbours": (fill, lambda store: search_for_tea(store).neighbours([id_of(1), id_of(2)])),
+    "search_scores": (fill, lambda store: search_for_tea(store).scores([id_of(1), id_of(2)])),
+    "search_vectors": (fill, lambda store: search_for_tea(store).vectors([id_of(1), id_of(2)])),
+    "search_everything": (fill, search_everything),
+    "sessions": (fill, lambda store: store.sessions("default", project="p")),
+    "projects": (fill, lambda store: store.projects("default")),
+    "profiles": (fill, lambda store: store.profiles()),
+    "days": (fill, lambda store: store.days("default", project="p")),
+    "move_session": (fill, lambda store: store.move_session("default", "s", project="q")),
+    "get_value": (fill, lambda store: store.get_value("tuning")),
+    "list_values": (fill, lambda store: store.list_values("tun")),
+    "compare_and_set": (
+        fill, lambda store: store.compare_and_set({"a": "1", "tuning": None}, expected={"tuning": "{}"})
     ),
-    "unembedded": (filled, lambda store, _: (store.unembedded(SMALL, limit=2), store.count_unembedded(SMALL))),
-    "changing_over_to_another_model": (filled, reembedded),
-    "judge": (filled, lambda store, _: store.judge([JUDGED])),
-    "judgements": (filled, lambda store, _: store.judgements("default", project="p")),
-    "unjudge": (filled, lambda store, _: store.unjudge([JUDGED])),
-    "walk": (filled, lambda store, _: store.walk(cursor=id_of(3), limit=2)),
-    "check": (filled, lambda store, _: store.check()),
+    "unembedded": (fill, lambda store: (store.unembedded(SMALL, limit=2), store.count_unembedded(SMALL))),
+    "change_of_model": (fill, reembed),
+    "judge": (fill, lambda store: store.judge([JUDGED])),
+    "judgements": (fill, lambda store: store.judgements("default", project="p")),
+    "unjudge": (fill, lambda store: store.unjudge([JUDGED])),
+    "scan": (fill, lambda store: store.scan(cursor=id_of(3), limit=2)),
+    "check": (fill, lambda store: store.check()),
 }  # fmt: skip
 
 CLOCKS = frozenset(("born", "written", "stamp", "given"))
 
 
 class Shape:
-    """Calls as they are compared: without what differs from one time to the next."""
+    """Calls in a form that can be compared: without times and random names."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
 
     def of(self, call: Call) -> dict[str, Any]:
         path = f"{self._renamed(call.path)}{'?' if call.query else ''}{call.query}"
-        return {"call": f"{call.method} {path}", "body": self._plain(call.body)}
+        return {"call": f"{call.method} {path}", "body": self._without_times(call.body)}
 
-    def _plain(self, value: Any, key: str = "") -> Any:
+    def _without_times(self, value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
             if value.get("key") in CLOCKS and "match" in value:
                 return {**value, "match": "a time"}
-            return {name: self._plain(item, name) for name, item in value.items()}
+            return {name: self._without_times(item, name) for name, item in value.items()}
         if isinstance(value, list):
-            return [self._plain(item) for item in value]
+            return [self._without_times(item) for item in value]
         if isinstance(value, str):
             return self._renamed(value)
         if key in CLOCKS and isinstance(value, int):
@@ -175,17 +158,17 @@ class Shape:
         return re.sub(r"_memories_[0-9a-f]{12}", numbered, text)
 
 
-@pytest.mark.parametrize("verb", ["open", *VERBS])
-def test_the_calls_of_each_verb_have_the_recorded_shape(server: StandIn, store: Store, verb: str):
-    if verb != "open":
-        before, act = VERBS[verb]
-        prepared = before(store)
+@pytest.mark.parametrize("method", ["open", *METHODS])
+def test_the_calls_of_each_method_are_the_recorded_ones(server: RestServer, store: Store, method: str):
+    if method != "open":
+        prepare, act = METHODS[method]
+        prepare(store)
         server.calls.clear()
-        act(store, prepared)
+        act(store)
     shape = Shape()
     calls = [shape.of(call) for call in server.calls]
 
-    recorded = SHAPES / f"{verb}.json"
+    recorded = SHAPES / f"{method}.json"
     if RECORDING:
         SHAPES.mkdir(exist_ok=True)
         recorded.write_text(_pretty(calls), encoding="utf-8")
@@ -193,31 +176,62 @@ def test_the_calls_of_each_verb_have_the_recorded_shape(server: StandIn, store: 
 
 
 def _pretty(calls: list[dict[str, Any]]) -> str:
-    """A call a line: readable, and a change shows as one."""
+    """One call per line, so that a difference is one line."""
     lines = ",\n".join(f"  {json.dumps(call, ensure_ascii=False)}" for call in calls)
     return f"[\n{lines}\n]\n"
 
 
-def test_every_recorded_shape_belongs_to_a_verb():
-    assert {path.stem for path in SHAPES.glob("*.json")} == {"open", *VERBS}
+def test_every_recorded_file_belongs_to_a_method():
+    assert {path.stem for path in SHAPES.glob("*.json")} == {"open", *METHODS}
 
 
-def test_every_write_waits_until_it_is_applied(server: StandIn, store: Store):
-    filled(store)
+def test_storing_one_memory_takes_four_requests(server: RestServer, store: Store):
+    fill(store)
+    server.calls.clear()
+
+    store.add([record(4, "white tea", vectors=rows(EAST), session="s", project="p")], model=SMALL)
+
+    paths = [re.sub(r"_memories_[0-9a-f]{12}", "_memories_1", call.path) for call in server.calls]
+    assert paths == [
+        "/collections/shapes_memories/points/query/batch",
+        "/collections/shapes_memories_1/points",
+        "/collections/shapes_notes/points",
+        "/collections/shapes_memories/points",
+    ]
+
+
+def test_a_recall_takes_one_request_per_call_and_one_each_for_sessions_and_document_frequencies(
+    server: RestServer, store: Store
+):
+    fill(store)
+    server.calls.clear()
+
+    search_everything(store)
+
+    session, *queries = [call.path for call in server.calls]
+    assert session == "/collections/shapes_notes/points"
+    # Document frequencies, keyword candidates, nearest candidates, and the neighbour after the last of them.
+    assert queries == ["/collections/shapes_memories/points/query/batch"] * 4
+
+
+def test_every_write_waits_until_it_is_applied(server: RestServer, store: Store):
+    fill(store)
     store.update(record(3, "coffee"), model=None)
     store.move_session("default", "s", project="q")
     store.remove([id_of(1)])
 
     writes = [call for call in server.calls if re.search(r"/points/(batch|delete)$|/index$", call.path)]
     writes += [call for call in server.calls if call.method == "PUT" and call.path.endswith("/points")]
-    assert len(writes) > 20
+    assert len(writes) > 15
     assert {call.query for call in writes} == {"wait=true"}
 
 
-# What may come back
+# Errors
 
 
-def test_the_key_is_sent_with_every_call_and_a_wrong_one_is_explained(server: StandIn, monkeypatch: pytest.MonkeyPatch):
+def test_the_key_is_sent_with_every_call_and_a_wrong_one_is_an_error_that_says_so(
+    server: RestServer, monkeypatch: pytest.MonkeyPatch
+):
     server.api_key = "right"
     monkeypatch.setenv("RETENTIVE_QDRANT_API_KEY", "right")
     opened = open_store(f"{server.url}/keys")
@@ -235,37 +249,37 @@ def test_the_key_is_sent_with_every_call_and_a_wrong_one_is_explained(server: St
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_server_that_is_busy_for_a_moment_is_asked_again(server: StandIn, store: Store, status: int):
+def test_a_request_is_sent_again_after_a_temporary_error(server: RestServer, store: Store, status: int):
     store.add([record(1)], model=None)
-    server.broken = [status, status]
+    server.failures = [status, status]
 
-    assert by_words(store, "note") == [id_of(1)]
-    server.broken = [status]
+    assert keyword_ids(store, "note") == [id_of(1)]
+    server.failures = [status]
     store.add([record(2)], model=None)
 
-    assert (server.broken, len(listed(store))) == ([], 2)
+    assert (server.failures, len(listed(store))) == ([], 2)
 
 
-def test_a_server_that_stays_broken_is_unavailable_and_one_that_refuses_is_not_asked_again(server: StandIn):
+def test_a_lasting_failure_is_unavailable_and_a_refused_request_is_not_sent_again(server: RestServer):
     opened = open_store(f"{server.url}/broken?timeout=0.3")
-    server.broken = [500] * 1000
+    server.failures = [500] * 1000
     with pytest.raises(Unavailable, match="failed: 500 not now; try again later"):
         opened.get_value("x")
 
-    server.broken = [422]
+    server.failures = [422]
     with pytest.raises(Invalid, match="refused a request: 422 not now"):
         opened.get_value("x")
     opened.close()
 
 
-def test_a_server_that_is_too_old_is_refused_with_its_version(server: StandIn):
+def test_a_server_that_is_too_old_is_an_error_with_its_version(server: RestServer):
     server.version = "1.18.3"
 
     with pytest.raises(Unavailable, match=r"version 1.18.3; Retentive needs 1.19 or newer"):
         open_store(f"{server.url}/old")
 
 
-def test_the_command_line_works_on_such_a_store(server: StandIn, tmp_path: Path):
+def test_the_command_line_works_on_a_qdrant_store(server: RestServer, tmp_path: Path):
     def run(*arguments: str) -> Any:
         command = [sys.executable, "-m", "retentive", "--store", f"{server.url}/cli", "--json", *arguments]
         environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path)}

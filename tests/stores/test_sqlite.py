@@ -10,7 +10,8 @@ import pytest
 
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Judgement
-from retentive.stores.sqlite import SqliteStore, migrations
+from retentive.stores.sqlite import SqliteStore
+from retentive.stores.sqlite import connections as migrations
 from tests.stores.build import (
     MODEL,
     NOW,

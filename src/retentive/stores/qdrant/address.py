@@ -1,17 +1,18 @@
-"""Where a Qdrant server is and how collections are made on it, from one address.
+"""Parse the address of a Qdrant store: the server, the prefix of its collections, and their settings.
 
     qdrant+https://host:6333/prefix?shards=6&replicas=2&consistency=2&quantization=int8&on_disk=true&ef=512&timeout=10
 
-The API key comes from `RETENTIVE_QDRANT_API_KEY`, or from the address (`qdrant+https://:KEY@host/prefix`), and is shown
-nowhere.
+The API key is read from `RETENTIVE_QDRANT_API_KEY` or from the address (`qdrant+https://:KEY@host/prefix`). It never
+appears in a message or a repr.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from retentive.errors import Invalid
@@ -23,9 +24,10 @@ Quantization = Literal["none", "int8", "binary"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
-    """How collections are made, which those that exist take over at the next re-embedding; and how they are searched.
+    """How collections are created and searched. Existing collections keep theirs until the next re-embedding.
 
-    `ef` is how many candidates a search in the graph of vectors weighs: more find more of the nearest and take longer.
+    `ef` is the size of the candidate list of an HNSW search: a larger one has a better recall and takes longer.
+    `timeout` is in seconds, for one request with its retries.
     """
 
     shards: int | None = None
@@ -38,33 +40,33 @@ class CollectionSettings:
 
     @property
     def write_consistency(self) -> int:
-        """How many replicas a write waits for: all, unless told otherwise, so that whoever wrote also reads it."""
+        """How many replicas acknowledge a write; by default all, so that a client reads its own writes."""
         return self.replicas if self.consistency is None else self.consistency
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server, the prefix of our collections on it, and their settings."""
+    """A server, the prefix of the store's collections on it (None: the default one), and their settings."""
 
     url: str
-    prefix: str = "retentive"
+    prefix: str | None = None
     api_key: str | None = field(default=None, repr=False)
     settings: CollectionSettings = CollectionSettings()
 
 
 def parse_address(address: str, environment: Mapping[str, str]) -> Address:
-    """What a `qdrant+http://` or `qdrant+https://` address says; what is wrong with it is named, but never the key."""
+    """Parse a `qdrant+http://` or `qdrant+https://` address. `Invalid` names the mistake, never the key."""
     try:
         parts = urlsplit(address.removeprefix("qdrant+"))
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise Invalid(f"the address of the Qdrant server is not valid: {error}") from None
     if not host:
-        raise Invalid("the address of a Qdrant server is qdrant+http://host:6333/prefix; the host is missing")
+        raise Invalid("the host is missing; the address of a Qdrant server is qdrant+http://host:6333/prefix")
     if parts.username:
-        raise Invalid("the API key in a Qdrant address stands behind a colon: qdrant+https://:KEY@host/prefix")
-    prefix = parts.path.strip("/") or "retentive"
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", prefix):
+        raise Invalid("write the API key of a Qdrant address after a colon: qdrant+https://:KEY@host/prefix")
+    prefix = parts.path.strip("/") or None
+    if prefix is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", prefix):
         raise Invalid("the prefix in a Qdrant address has 1 to 100 letters, digits, - and _")
     settings = _settings(parse_qsl(parts.query, keep_blank_values=True))
     shown = f"[{host}]" if ":" in host else host
@@ -73,52 +75,34 @@ def parse_address(address: str, environment: Mapping[str, str]) -> Address:
 
 
 def _settings(pairs: list[tuple[str, str]]) -> CollectionSettings:
-    known = {item.name for item in fields(CollectionSettings)}
+    known = sorted(item.name for item in fields(CollectionSettings))
     values: dict[str, Any] = {}
     for name, text in pairs:
         if name not in known:
-            raise Invalid(f"a Qdrant address has no setting '{name:.40}'; there are {', '.join(sorted(known))}")
-        values[name] = _READERS[name](name, text)
+            raise Invalid(f"a Qdrant address has no setting '{name:.40}'; valid settings: {', '.join(known)}")
+        values[name] = _value(name, text)
     settings = CollectionSettings(**values)
     if settings.write_consistency > settings.replicas:
-        raise Invalid(f"consistency: at most as many as there are replicas ({settings.replicas})")
+        raise Invalid(f"consistency: at most the number of replicas ({settings.replicas})")
     return settings
 
 
-def _whole(name: str, text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,3}", text):
-        raise Invalid(f"{name}: a whole number from 1 to 9999, not '{text:.40}'")
-    return int(text)
-
-
-def _seconds(name: str, text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 600:
-        raise Invalid(f"{name}: seconds from 0 to 600, not '{text:.40}'")
-    return seconds
-
-
-def _truth(name: str, text: str) -> bool:
-    if text not in ("true", "false"):
-        raise Invalid(f"{name}: true or false, not '{text:.40}'")
-    return text == "true"
-
-
-def _quantization(name: str, text: str) -> Quantization:
-    if text not in get_args(Quantization):
-        raise Invalid(f"{name}: one of {', '.join(get_args(Quantization))}, not '{text:.40}'")
-    return cast("Quantization", text)
-
-
-_READERS: dict[str, Callable[[str, str], Any]] = {
-    "shards": _whole,
-    "replicas": _whole,
-    "consistency": _whole,
-    "quantization": _quantization,
-    "on_disk": _truth,
-    "ef": _whole,
-    "timeout": _seconds,
-}
+def _value(name: str, text: str) -> Any:
+    if name == "quantization":
+        expected = f"one of {', '.join(get_args(Quantization))}"
+        if text in get_args(Quantization):
+            return text
+    elif name == "on_disk":
+        expected = "true or false"
+        if text in ("true", "false"):
+            return text == "true"
+    elif name == "timeout":
+        expected = "seconds from 0 to 600"
+        with suppress(ValueError):
+            if 0 < float(text) <= 600:
+                return float(text)
+    else:
+        expected = "a whole number from 1 to 9999"
+        if re.fullmatch(r"[1-9]\d{0,3}", text):
+            return int(text)
+    raise Invalid(f"{name}: {expected}, not '{text:.40}'")

@@ -2,119 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
-from typing import Any
 from uuid import UUID
 
 from qdrant_client import models as q
 
-from retentive.models import KINDS, Day, Kind, Model, Profile, Project, Session, Stats
-from retentive.stores.qdrant import names
-from retentive.stores.qdrant.connection import Connection, matching
-from retentive.stores.qdrant.points import encodable, from_micros
+from retentive.models import KINDS, Day, Kind, Profile, Project, Session, Stats
+from retentive.stores.qdrant.connection import Connection, first_by, matching, payload_of
+from retentive.stores.qdrant.model_collections import ModelCollections
+from retentive.stores.qdrant.points import encodable
+from retentive.stores.qdrant.sessions import NameRegistry
+from retentive.stores.sql_codec import from_micros
 
-INLINE = 250
-"""Of how many sessions the first and last time are asked for in one request."""
-
-
-def sessions(connection: Connection, profile: str, project: str | None) -> list[Session]:
-    """The sessions of a profile or of one of its projects, by name."""
-    homes = {one["name"]: one.get("project") for one in names.listed(connection, "session", profile, project)}
-    return sessions_named(connection, profile, homes)
+SESSION_BATCH = 250
+"""For how many sessions one request finds the first and the last time."""
 
 
-def sessions_named(connection: Connection, profile: str, homes: Mapping[str, str | None]) -> list[Session]:
-    """These sessions, with what each holds."""
-    if not homes:
-        return []
-    counts = _counts(connection, "session", matching(profile=profile), homes)
-    times = _times(connection, profile, [name for name in homes if counts[name]])
-    return [Session(name, profile, homes[name], counts[name], *times.get(name, (None, None))) for name in sorted(homes)]
+class QdrantCatalogue:
+    """See `retentive.stores.base.Catalogue`, and `Memories.stats`."""
 
+    _connection: Connection
+    _collections: ModelCollections
+    _names: NameRegistry
+    _lock: threading.RLock
 
-def _times(connection: Connection, profile: str, sessions: list[str]) -> dict[str, tuple[datetime, datetime]]:
-    """The first and last time of each session."""
-    found: dict[str, tuple[datetime, datetime]] = {}
-    ends = [
-        q.OrderByQuery(order_by=q.OrderBy(key="when", direction=way)) for way in (q.Direction.ASC, q.Direction.DESC)
-    ]
-    for at in range(0, len(sessions), INLINE):
-        some = sessions[at : at + INLINE]
-        answers = connection.batch(
-            [
-                q.QueryRequest(
-                    query=end, filter=matching(profile=profile, session=name), limit=1, with_payload=["when"]
-                )
-                for name in some
-                for end in ends
-            ]
+    def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
+        return self._sessions(
+            profile, {note["name"]: note.get("project") for note in self._names.list("session", profile, project)}
         )
-        times = [from_micros((point.payload or {})["when"]) for answer in answers for point in answer.points]
-        found |= {name: (times[2 * at], times[2 * at + 1]) for at, name in enumerate(some)}
-    return found
+
+    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+        with self._lock:
+            self._names.move(profile, session, project)
+            return self._sessions(profile, {session: project})[0]
+
+    def _sessions(self, profile: str, projects: Mapping[str, str | None]) -> list[Session]:
+        if not projects:
+            return []
+        counts = self._counts("session", matching(profile=profile), projects)
+        times = self._times(profile, [name for name in projects if counts[name]])
+        return [
+            Session(name, profile, projects[name], counts[name], *times.get(name, (None, None)))
+            for name in sorted(projects)
+        ]
+
+    def _times(self, profile: str, sessions: list[str]) -> dict[str, list[datetime | None]]:
+        """Find the first and the last time of each session."""
+        found: dict[str, list[datetime | None]] = {}
+        for at in range(0, len(sessions), SESSION_BATCH):
+            batch = sessions[at : at + SESSION_BATCH]
+            scopes = [matching(profile=profile, session=name) for name in batch]
+            orders = [q.OrderBy(key="when", direction=one) for one in (q.Direction.ASC, q.Direction.DESC)]
+            answers = self._connection.query(
+                [first_by(order, scope, fields=["when"]) for scope in scopes for order in orders]
+            )
+            times = [from_micros(payload_of(point)["when"]) for answer in answers for point in answer.points]
+            found |= {name: times[2 * at : 2 * at + 2] for at, name in enumerate(batch)}
+        return found
+
+    def projects(self, profile: str) -> list[Project]:
+        names = sorted(note["name"] for note in self._names.list("project", profile))
+        if not names:
+            return []
+        of_sessions = [note.get("project") for note in self._names.list("session", profile)]
+        counts = self._counts("project", matching(profile=profile), names)
+        return [Project(name, profile, of_sessions.count(name), counts[name]) for name in names]
+
+    def profiles(self) -> list[Profile]:
+        names = sorted(note["name"] for note in self._names.list("profile"))
+        counts = self._counts("profile", None, names)
+        projects, sessions = ([note["profile"] for note in self._names.list(type)] for type in ("project", "session"))
+        return [
+            Profile(name, projects.count(name), sessions.count(name), counts[name]) for name in names if counts[name]
+        ]
+
+    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
+        if not encodable(profile, project):
+            return []
+        scope = {"profile": profile} if project is None else {"profile": profile, "project": project}
+        found: dict[int, dict[Kind, int]] = {}
+        for kind in KINDS:
+            counts = self._connection.facet(self._connection.memories, "day", matching(kind=kind, **scope))
+            for day, count in counts.items():
+                found.setdefault(day, {})[kind] = count
+        return [Day(date.fromordinal(day), found[day]) for day in sorted(found)]
+
+    def stats(self) -> Stats:
+        connection = self._connection
+        by_kind = connection.facet(connection.memories, "kind")
+        parts = connection.facet(connection.memories, "parts")
+        types = connection.facet(connection.notes, "type")
+        return Stats(
+            memories=sum(by_kind.values()),
+            by_kind={kind: by_kind.get(kind, 0) for kind in KINDS},
+            profiles=types.get("profile", 0),
+            projects=types.get("project", 0),
+            sessions=types.get("session", 0),
+            vectors=sum(int(count) * points for count, points in parts.items()),
+            unembedded=parts.get(0, 0),
+            model=self._collections.read().active.model,
+            bytes=0,  # the server does not report it
+        )
+
+    def _counts(self, field: str, where: q.Filter | None, names: Iterable[str]) -> dict[str, int]:
+        """Count memories by name. The server reports a name that is a UUID in the usual spelling of UUIDs."""
+        counted = self._connection.facet(self._connection.memories, field, where)
+        return {name: counted.get(name) or counted.get(_usual_spelling(name), 0) for name in names}
 
 
-def projects(connection: Connection, profile: str) -> list[Project]:
-    """The projects of a profile, by name."""
-    found = sorted(one["name"] for one in names.listed(connection, "project", profile))
-    if not found:
-        return []
-    homes = [one.get("project") for one in names.listed(connection, "session", profile)]
-    counts = _counts(connection, "project", matching(profile=profile), found)
-    return [Project(name, profile, homes.count(name), counts[name]) for name in found]
-
-
-def profiles(connection: Connection) -> list[Profile]:
-    """Everybody who has memories, by name."""
-    everybody = [one["name"] for one in names.listed(connection, "profile")]
-    counts = _counts(connection, "profile", None, everybody)
-    of = {type: [one["profile"] for one in names.listed(connection, type)] for type in ("project", "session")}
-    return [
-        Profile(name, of["project"].count(name), of["session"].count(name), counts[name])
-        for name in sorted(everybody)
-        if counts[name]
-    ]
-
-
-def days(connection: Connection, profile: str, project: str | None) -> list[Day]:
-    """How much there is of each day, oldest first."""
-    if not encodable(profile, project):
-        return []
-    scope = {"profile": profile} if project is None else {"profile": profile, "project": project}
-    found: dict[int, dict[Kind, int]] = {}
-    for kind in KINDS:
-        for day, count in connection.facet(connection.memories, "day", matching(kind=kind, **scope)).items():
-            found.setdefault(day, {})[kind] = count
-    return [Day(date.fromordinal(day), found[day]) for day in sorted(found)]
-
-
-def stats(connection: Connection, model: Model | None) -> Stats:
-    """What the store holds; how many bytes that takes only the server's own pages tell."""
-    by_kind = connection.facet(connection.memories, "kind")
-    parts = connection.facet(connection.memories, "parts")
-    types = connection.facet(connection.notes, "type")
-    return Stats(
-        memories=sum(by_kind.values()),
-        by_kind={kind: by_kind.get(kind, 0) for kind in KINDS},
-        profiles=types.get("profile", 0),
-        projects=types.get("project", 0),
-        sessions=types.get("session", 0),
-        vectors=sum(int(count) * points for count, points in parts.items()),
-        unembedded=parts.get(0, 0),
-        model=model,
-        bytes=0,
-    )
-
-
-def _counts(connection: Connection, field: str, where: q.Filter | None, wanted: Any) -> dict[str, int]:
-    """How many memories each of these names has. A name that is a UUID is counted under its usual spelling."""
-    counted = connection.facet(connection.memories, field, where)
-    return {name: counted.get(name) or counted.get(_spelled(name), 0) for name in wanted}
-
-
-def _spelled(name: str) -> str:
-    try:
+def _usual_spelling(name: str) -> str:
+    with suppress(ValueError):
         return str(UUID(name))
-    except ValueError:
-        return name
+    return name

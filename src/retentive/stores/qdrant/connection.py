@@ -1,12 +1,18 @@
-"""The way to a Qdrant server: every request goes through here, is tried again for a while, and fails in words."""
+"""Requests to a Qdrant server, with retries and readable errors, and conditional writes of notes.
+
+A store has collections of memories behind the alias `prefix_memories`, and the collection `prefix_notes`, whose points
+have no vector: names, key-value entries, idempotency keys and judgements.
+"""
 
 from __future__ import annotations
 
+import json
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+from uuid import UUID, uuid5
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
@@ -16,21 +22,26 @@ from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid, Unavailable
 from retentive.stores.qdrant.address import API_KEY, Address, CollectionSettings
-from retentive.stores.qdrant.points import Clock
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 PAGE = 1000
-"""How many points are read at once."""
+"""How many points one request reads or deletes at most."""
 
 FIRST_PAUSE = 0.05
-"""Seconds before a request that failed is sent again; each pause is twice the one before."""
+"""Seconds before the first retry of a request; each further pause is twice the one before."""
+
+DEFAULT_PREFIX, FORMER_PREFIX = "retentive", "recollect"
+"""The prefix of collections where the address names none, and the one that was the default before."""
+
+_NAMESPACE = UUID("8e0f2c56-6f0e-5b1f-9a35-2f1f6f4f9f01")
 
 
 def connect(address: Address) -> QdrantClient:
-    """A client for the server at an address."""
+    """Return a client for the server at an address."""
     with warnings.catch_warnings():
-        # A key over plain http is the caller's decision: docs/qdrant.md says when it is a bad one.
+        # Sending a key over plain http is the caller's decision; docs/qdrant.md names the risk.
         warnings.simplefilter("ignore", UserWarning)
         return QdrantClient(
             url=address.url,
@@ -40,44 +51,74 @@ def connect(address: Address) -> QdrantClient:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A note to be written over the one that was seen, or as a new one if none was."""
+def note_id(*names: str | None) -> str:
+    """Return the id of the note with these names."""
+    return str(uuid5(_NAMESPACE, json.dumps(names)))
+
+
+def payload_of(point: q.Record | q.ScoredPoint) -> dict[str, Any]:
+    """Return the payload of a point that was read with it."""
+    return point.payload or {}
+
+
+class NoteWrite(NamedTuple):
+    """A note to write: over the version with the stamp `replaces`, or as a new note if that is None."""
 
     id: str
     payload: Mapping[str, Any]
-    seen: int | None = None
+    replaces: int | None = None
+
+
+class Clock:
+    """Numbers that grow with time and never repeat within a process; they record the order of writes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def take(self, count: int = 1) -> int:
+        """Reserve that many consecutive numbers and return the first."""
+        with self._lock:
+            first = max(time.time_ns(), self._last + 1)
+            self._last = first + count - 1
+            return first
 
 
 class Connection:
-    """The collections of one store: memories under an alias, and everything else as notes without vectors."""
+    """The collections of one store on a server. `memories` is an alias for the collection that is searched."""
 
-    def __init__(self, client: QdrantClient, *, prefix: str, settings: CollectionSettings, place: str) -> None:
-        self._client = client
+    def __init__(self, client: QdrantClient, *, prefix: str | None, settings: CollectionSettings, place: str) -> None:
+        self.client = client
         self._place = place
         self.settings = settings
         self.clock = Clock()
+        prefix = prefix or self._default_prefix()
         self.memories = f"{prefix}_memories"
         self.notes = f"{prefix}_notes"
 
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._client.close()
+    def _default_prefix(self) -> str:
+        names = {one.name for one in self.call(self.client.get_collections).collections}
+        former = f"{FORMER_PREFIX}_notes" in names and f"{DEFAULT_PREFIX}_notes" not in names
+        return FORMER_PREFIX if former else DEFAULT_PREFIX
 
-    def ask(self, request: Callable[[QdrantClient], T]) -> T:
-        """The answer to a request that may be sent twice: all reads, and writes that leave the same behind."""
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close()
+
+    def call(self, method: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        """Call a method of the client, and again after a temporary error: a read, or an idempotent write."""
         deadline = time.monotonic() + self.settings.timeout
         pause = FIRST_PAUSE
         while True:
             try:
-                return request(self._client)
+                return method(*args, **options)
             except (ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse) as error:
-                if not _passing(error) or time.monotonic() + pause > deadline:
-                    raise self._in_words(error) from error
+                if not _is_temporary(error) or time.monotonic() + pause > deadline:
+                    raise self._readable(error) from error
             time.sleep(pause)
             pause *= 2
 
-    def _in_words(self, error: Exception) -> Invalid | Unavailable:
+    def _readable(self, error: Exception) -> Invalid | Unavailable:
         if isinstance(error, UnexpectedResponse):
             if error.status_code in (401, 403):
                 return Unavailable(f"Qdrant at {self._place} does not accept the API key; set {API_KEY}")
@@ -85,28 +126,29 @@ class Connection:
                 return Invalid(f"Qdrant at {self._place} refused a request: {_reason(error)}")
             return Unavailable(f"Qdrant at {self._place} failed: {_reason(error)}; try again later")
         if isinstance(error, ResourceExhaustedResponse):
-            return Unavailable(f"Qdrant at {self._place} has too much to do; try again later")
+            return Unavailable(f"Qdrant at {self._place} is overloaded; try again later")
         source = getattr(error, "source", error)
         return Unavailable(f"Qdrant at {self._place} cannot be reached ({type(source).__name__}); is it running?")
 
-    # Reading
+    # Reads
 
     def retrieve(
-        self, collection: str, points: Iterable[str], *, fields: Sequence[str] | bool = True, vectors: Any = False
+        self, collection: str, points: Iterable[str], *, fields: list[str] | bool = True, vectors: Any = False
     ) -> dict[str, q.Record]:
-        """Those of these points that exist, by id."""
+        """Return the points with these ids that exist, by id."""
         wanted = list(dict.fromkeys(points))
-        if not wanted:
-            return {}
-        payload = fields if isinstance(fields, bool) else list(fields)
-        found = self.ask(lambda client: client.retrieve(collection, wanted, with_payload=payload, with_vectors=vectors))
-        return {str(point.id): point for point in found}
+        found: dict[str, q.Record] = {}
+        for at in range(0, len(wanted), PAGE):
+            page = wanted[at : at + PAGE]
+            records = self.call(self.client.retrieve, collection, page, with_payload=fields, with_vectors=vectors)
+            found |= {str(record.id): record for record in records}
+        return found
 
-    def batch(self, requests: Sequence[q.QueryRequest]) -> list[QueryResponse]:
-        """The answers to several queries about memories, in one request."""
+    def query(self, requests: Sequence[q.QueryRequest]) -> list[QueryResponse]:
+        """Run several queries on the memories in one request."""
         if not requests:
             return []
-        return self.ask(lambda client: client.query_batch_points(self.memories, list(requests)))
+        return self.call(self.client.query_batch_points, self.memories, list(requests))
 
     def scroll(
         self,
@@ -115,17 +157,20 @@ class Connection:
         *,
         start: str | None = None,
         limit: int | None = None,
-        fields: Sequence[str] | bool = True,
+        fields: list[str] | bool = True,
         vectors: Any = False,
     ) -> Iterator[q.Record]:
-        """Points by id, from the first on, as many as wanted."""
-        payload = fields if isinstance(fields, bool) else list(fields)
+        """Yield points in the order of their ids."""
         while limit is None or limit > 0:
             size = PAGE if limit is None else min(PAGE, limit)
-            found, following = self.ask(
-                lambda client, size=size, start=start: client.scroll(  # type: ignore[misc]
-                    collection, where, limit=size, offset=start, with_payload=payload, with_vectors=vectors
-                )
+            found, following = self.call(
+                self.client.scroll,
+                collection,
+                where,
+                limit=size,
+                offset=start,
+                with_payload=fields,
+                with_vectors=vectors,
             )
             yield from found
             if following is None:
@@ -133,73 +178,86 @@ class Connection:
             start = str(following)
             limit = None if limit is None else limit - len(found)
 
-    def ordered(self, collection: str, where: q.Filter | None, *, by: str, limit: int) -> list[q.Record]:
-        """Points by a number in their payloads, smallest first."""
-        found, _ = self.ask(
-            lambda client: client.scroll(collection, where, limit=limit, order_by=q.OrderBy(key=by), with_payload=True)
-        )
-        return found
-
     def count(self, collection: str, where: q.Filter | None = None) -> int:
-        """How many points there are."""
-        return self.ask(lambda client: client.count(collection, where, exact=True)).count
+        """Count points."""
+        return self.call(self.client.count, collection, where, exact=True).count
 
     def facet(self, collection: str, key: str, where: q.Filter | None = None) -> dict[Any, int]:
-        """How many points have each value of a field."""
-        found = self.ask(lambda client: client.facet(collection, key, facet_filter=where, limit=1_000_000, exact=True))
+        """Count points by the value of a field."""
+        found = self.call(self.client.facet, collection, key, facet_filter=where, limit=1_000_000, exact=True)
         return {hit.value: hit.count for hit in found.hits}
 
-    # Writing
+    # Writes: each returns after the server has applied it
 
     def upsert(self, collection: str, points: Sequence[q.PointStruct], *, mode: q.UpdateMode | None = None) -> None:
-        """Write these points, whole; done when the server has applied it."""
+        """Write whole points."""
         if points:
-            self.ask(lambda client: client.upsert(collection, list(points), wait=True, update_mode=mode))
+            self.call(self.client.upsert, collection, list(points), wait=True, update_mode=mode)
 
     def update(self, collection: str, operations: Sequence[Any]) -> None:
-        """Carry these operations out in their order, in one request."""
+        """Run operations in their order, in one request."""
         if operations:
-            self.ask(lambda client: client.batch_update_points(collection, list(operations), wait=True))
+            self.call(self.client.batch_update_points, collection, list(operations), wait=True)
 
     def delete(self, collection: str, points: Iterable[str]) -> None:
-        """Take these points out."""
+        """Delete points by id."""
         wanted = list(points)
-        if wanted:
-            self.ask(lambda client: client.delete(collection, q.PointIdsList(points=wanted), wait=True))
+        for at in range(0, len(wanted), PAGE):
+            page = q.PointIdsList(points=list(wanted[at : at + PAGE]))
+            self.call(self.client.delete, collection, page, wait=True)
 
     def delete_where(self, collection: str, where: q.Filter) -> None:
-        """Take out all points like this."""
-        self.ask(lambda client: client.delete(collection, q.FilterSelector(filter=where), wait=True))
+        """Delete all points that a filter matches."""
+        self.call(self.client.delete, collection, q.FilterSelector(filter=where), wait=True)
 
-    def put(self, changes: Sequence[Change]) -> bool:
-        """Whether every one of these notes was written; none goes over one that has changed since it was seen."""
-        if not changes:
+    def write_notes(self, writes: Sequence[NoteWrite], *, operations: Sequence[Any] = ()) -> bool:
+        """Write notes over the versions they replace; return whether all were written.
+
+        A note that another process has changed or created meanwhile is left as it is. Further operations on notes run
+        in the same request.
+        """
+        if not writes:
+            self.update(self.notes, operations)
             return True
         stamp = self.clock.take()
-        operations = [
+        upserts = [
             q.UpsertOperation(
                 upsert=q.PointsList(
-                    points=[q.PointStruct(id=change.id, vector={}, payload={**change.payload, "stamp": stamp})],
-                    update_mode=q.UpdateMode.INSERT_ONLY if change.seen is None else q.UpdateMode.UPDATE_ONLY,
-                    update_filter=None if change.seen is None else matching(stamp=change.seen),
+                    points=[q.PointStruct(id=write.id, vector={}, payload={**write.payload, "stamp": stamp})],
+                    update_mode=q.UpdateMode.INSERT_ONLY if write.replaces is None else q.UpdateMode.UPDATE_ONLY,
+                    update_filter=None if write.replaces is None else matching(stamp=write.replaces),
                 )
             )
-            for change in changes
+            for write in writes
         ]
-        self.update(self.notes, operations)
-        found = self.retrieve(self.notes, [change.id for change in changes], fields=["stamp"])
-        return all(change.id in found and (found[change.id].payload or {})["stamp"] == stamp for change in changes)
+        self.update(self.notes, [*upserts, *operations])
+        found = self.retrieve(self.notes, [write.id for write in writes], fields=["stamp"])
+        return all(write.id in found and payload_of(found[write.id])["stamp"] == stamp for write in writes)
 
 
 def matching(**values: str | int) -> q.Filter:
-    """Points that have all of these values in their payloads."""
+    """Return a filter for points with all of these payload values."""
     return q.Filter(
         must=[q.FieldCondition(key=name, match=q.MatchValue(value=value)) for name, value in values.items()]
     )
 
 
-def _passing(error: Exception) -> bool:
-    """Whether the same request may well succeed in a moment."""
+def first_by(order: q.OrderBy, where: q.Filter, *, fields: list[str] | bool = True) -> q.QueryRequest:
+    """Return a query for the first point in an order."""
+    return q.QueryRequest(query=q.OrderByQuery(order_by=order), filter=where, limit=1, with_payload=fields)
+
+
+def any_of(field: str, values: Iterable[str] | Iterable[int]) -> q.FieldCondition:
+    """Return a condition for points with one of these payload values."""
+    return q.FieldCondition(key=field, match=q.MatchAny(any=list(values)))
+
+
+def with_ids(points: Iterable[str]) -> q.Filter:
+    """Return a filter for the points with these ids."""
+    return q.Filter(must=[q.HasIdCondition(has_id=list(points))])
+
+
+def _is_temporary(error: Exception) -> bool:
     if isinstance(error, UnexpectedResponse):
         return error.status_code in (429, 500, 502, 503, 504)
     return True

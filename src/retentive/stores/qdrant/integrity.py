@@ -1,68 +1,62 @@
-"""Whether memories, words, vectors and names of a Qdrant store agree."""
+"""Check that the memories, terms, vectors and names of a store agree."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from qdrant_client import models as q
 
-from retentive.stores.qdrant import names
-from retentive.stores.qdrant.connection import Connection
+from retentive.stores.qdrant.connection import Connection, payload_of
+from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection
 from retentive.stores.qdrant.points import memory_of, point_of
+from retentive.stores.qdrant.sessions import NameRegistry, SessionName
 from retentive.stores.qdrant.sparse import WORDS, weights
-from retentive.stores.qdrant.state import State, Version
 
 
-def problems(connection: Connection, state: State) -> list[str]:
-    """What is wrong, one sentence each."""
-    sessions = {(one["profile"], one["name"]): one.get("project") for one in names.listed(connection, "session")}
+def find_problems(connection: Connection, names: NameRegistry, state: CollectionState) -> list[str]:
+    """Return one sentence for each problem."""
+    projects = {(note["profile"], note["name"]): note.get("project") for note in names.list("session")}
     found: list[str] = []
-    for version in state.versions:
-        found += _of_version(connection, version, sessions)
-    counts = {version.collection: connection.count(version.collection) for version in state.versions}
+    for collection in state.all:
+        found += _check_collection(connection, collection, projects)
+    counts = {collection.name: connection.count(collection.name) for collection in state.all}
     if len(set(counts.values())) > 1:
         found.append(f"the collections hold different numbers of memories ({counts}); run: retentive reembed")
     known = {connection.memories, *counts}
-    for one in connection.ask(lambda client: client.get_collections()).collections:
+    for one in connection.call(connection.client.get_collections).collections:
         if one.name.startswith(f"{connection.memories}_") and one.name not in known:
-            found.append(f"the collection {one.name} was begun and left; delete it, if no re-embedding is under way")
+            found.append(f"the collection {one.name} is not in use; delete it if no re-embedding is running")
     return found
 
 
-def _of_version(connection: Connection, version: Version, sessions: dict[tuple[str, str], str | None]) -> list[str]:
+def _check_collection(
+    connection: Connection, collection: ModelCollection, projects: Mapping[SessionName, str | None]
+) -> list[str]:
     wrong = {
-        "memories are under another id than their own": 0,
-        "memories are indexed with other words than their own": 0,
-        "memories have another number of vectors than is written down": 0,
+        "memories have another id than their point": 0,
+        "memories are indexed with other terms than those of their text": 0,
+        "memories have another number of vectors than recorded": 0,
         "memories are in another project than their session": 0,
     }
-    for record in connection.scroll(version.collection, vectors=True):
-        memory = memory_of(record.payload or {})
-        home = sessions.get((memory.profile, memory.session or ""))
+    for record in connection.scroll(collection.name, vectors=True):
+        memory = memory_of(payload_of(record))
+        vectors: Any = record.vector or {}
+        project = projects.get((memory.profile, memory.session or ""))
         checked = (
             point_of(memory.id) == record.id,
-            _same_words(record, memory.indexed_text),
-            _parts(record, version) == (record.payload or {})["parts"],
-            memory.session is None or home == memory.project,
+            _same_terms(vectors.get(WORDS), weights(memory.indexed_text)),
+            len(vectors.get(collection.vector) or ()) == payload_of(record)["parts"],
+            memory.session is None or project == memory.project,
         )
         for sentence, right in zip(wrong, checked, strict=True):
             wrong[sentence] += not right
     return [f"{count} {sentence}" for sentence, count in wrong.items() if count]
 
 
-def _same_words(record: q.Record, text: str) -> bool:
-    vector: Any = record.vector or {}
-    expected, stored = weights(text), vector.get(WORDS)
-    if expected is None or stored is None:
-        return expected is None and (stored is None or not stored.indices)
-    there = dict(zip(stored.indices, stored.values, strict=True))
-    return set(there) == set(expected.indices) and all(
-        math.isclose(there[index], value, rel_tol=1e-5)
-        for index, value in zip(expected.indices, expected.values, strict=True)
+def _same_terms(stored: q.SparseVector | None, expected: q.SparseVector | None) -> bool:
+    found, wanted = (dict(zip(one.indices, one.values, strict=True)) if one else {} for one in (stored, expected))
+    return found.keys() == wanted.keys() and all(
+        math.isclose(found[index], value, rel_tol=1e-5) for index, value in wanted.items()
     )
-
-
-def _parts(record: q.Record, version: Version) -> int:
-    vector: Any = record.vector or {}
-    return len(vector.get(version.vector) or ()) if version.vector else 0

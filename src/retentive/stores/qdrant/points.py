@@ -1,123 +1,86 @@
-"""Memories as points, and points as memories.
+"""Encode memories as points and decode them.
 
-A point's id is the complement of its memory's: Qdrant pages through points by id, smallest first, and memories are
-listed newest first.
+The id of a point is the complement of its memory's: Qdrant pages through points in ascending order of their ids, and
+memories are listed newest first.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-import time
+import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
+import numpy as np
 from qdrant_client import models as q
 
 from retentive.errors import Invalid
-from retentive.models import Memory
+from retentive.models import Memory, Model
+from retentive.stores.base import Vector
+from retentive.stores.qdrant.model_collections import ModelCollection
+from retentive.stores.qdrant.sparse import WORDS, weights
+from retentive.stores.sql_codec import to_micros
 
-_EVERY_BIT = (1 << 128) - 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_NUMBERS = 1_048_575
+"""How many numbers the server accepts in the vectors of one point."""
+
+Rows = list[list[float]]
+
+_ALL_BITS = (1 << 128) - 1
 _TIMES = ("created", "occurred", "accessed")
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The key of a memory: its point, and when it was born, because a removed id may come again.
-
-    Where it stood when the key was given out tells its neighbours in one request.
-    """
-
-    point: str
-    born: int
-    session: tuple[str, str] | None = field(default=None, compare=False)
-    position: int | None = field(default=None, compare=False)
+_log = logging.getLogger(__name__)
 
 
-class Clock:
-    """Numbers that grow with time and never come twice in a process: the order of writing."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last = 0
-
-    def take(self, count: int = 1) -> int:
-        """The first of so many new numbers in a row."""
-        with self._lock:
-            first = max(time.time_ns(), self._last + 1)
-            self._last = first + count - 1
-            return first
+# Ids
 
 
 def point_of(id: str) -> str | None:
-    """The point of a memory's id; None if nothing here can have this id."""
+    """Return the point id of a memory id; None if it is not a UUID in its usual spelling, so not in the store."""
     try:
         number = UUID(id)
     except ValueError:
         return None
-    return str(UUID(int=_EVERY_BIT ^ number.int)) if str(number) == id else None
+    return str(UUID(int=_ALL_BITS ^ number.int)) if str(number) == id else None
 
 
 def points_of(ids: Iterable[str]) -> dict[str, str]:
-    """The points of those ids that can be here, each once, by id."""
+    """Return the point ids of memory ids, without those that cannot be in the store."""
     found = {id: point_of(id) for id in ids}
     return {id: point for id, point in found.items() if point is not None}
 
 
 def new_point_of(id: str) -> str:
-    """The point of a memory that is to be stored."""
+    """Return the point id of a memory that is about to be stored. `Invalid` if its id is not a UUID."""
     point = point_of(id)
     if point is None:
-        raise Invalid(f"id: {id!r:.80} is not a UUID; this store takes no other ids")
+        raise Invalid(f"id: {id!r:.80} is not a UUID; this store accepts no other ids")
     return point
 
 
-def behind(point: str) -> str | None:
-    """Where to go on behind a point; None if nothing can be there."""
+def id_of_point(point: Any) -> str:
+    """Return the memory id of a point id."""
+    return str(UUID(int=_ALL_BITS ^ UUID(str(point)).int))
+
+
+def following_point(point: str) -> str | None:
+    """Return the smallest id after that of a point; None if there is none."""
     number = UUID(point).int
-    return None if number == _EVERY_BIT else str(UUID(int=number + 1))
+    return None if number == _ALL_BITS else str(UUID(int=number + 1))
 
 
 def encodable(*texts: str | None) -> bool:
-    """Whether these can be in the store at all; half of a surrogate pair cannot even be asked for."""
+    """Whether the texts are valid Unicode; half of a surrogate pair is not, and cannot even be sent."""
     return all(text is None or text.isascii() or text == text.encode(errors="ignore").decode() for text in texts)
 
 
-def micros(time: datetime) -> int:
-    """A time as a whole number, exactly."""
-    return (time - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_micros(number: int) -> datetime:
-    """A whole number as a time."""
-    return _EPOCH + timedelta(microseconds=number)
-
-
-def as_kept(memory: Memory) -> Memory:
-    """The memory as it comes back: a copy, its times in UTC."""
-    times = {name: time.astimezone(UTC) for name in _TIMES if (time := getattr(memory, name)) is not None}
-    return memory._replace(metadata=json.loads(json.dumps(dict(memory.metadata))), **times)
-
-
-def payload_of(memory: Memory, *, born: int, written: int, parts: int) -> dict[str, Any]:
-    """A memory, as kept, as a point's payload, with what the store searches and sorts by beside it."""
-    payload: dict[str, Any] = {name: value for name, value in memory._asdict().items() if value is not None}
-    for name in _TIMES:
-        if name in payload:
-            payload[name] = payload[name].isoformat()
-    # As text, because a number of more than 64 bits would come back as another one.
-    payload["metadata"] = json.dumps(dict(memory.metadata), ensure_ascii=False)
-    payload["when"] = micros(memory.when)
-    payload["day"] = memory.when.toordinal()
-    return {**payload, "born": born, "written": written, "parts": parts}
+# Payloads
 
 
 def memory_of(payload: Mapping[str, Any]) -> Memory:
-    """The memory in a point's payload."""
+    """Decode the payload of a point."""
     given = {name: payload[name] for name in Memory._fields if payload.get(name) is not None}
     for name in _TIMES:
         if name in given:
@@ -126,18 +89,72 @@ def memory_of(payload: Mapping[str, Any]) -> Memory:
     return Memory(**given)
 
 
-def place_of(point: q.Record | q.ScoredPoint) -> Place:
-    """The key of a point that came with its payload, or at least with the fields in `PLACED`."""
-    payload = point.payload or {}
-    session = payload.get("session")
-    at = None if session is None else (payload["profile"], session)
-    return Place(str(point.id), payload["born"], at, payload.get("position"))
+def _payload(memory: Memory, *, born: int, written: int, parts: int) -> dict[str, Any]:
+    """Encode a memory, with the fields that the store filters and sorts by."""
+    payload: dict[str, Any] = {name: value for name, value in memory._asdict().items() if value is not None}
+    for name in _TIMES:
+        if name in payload:
+            payload[name] = payload[name].isoformat()
+    # As text, because the server changes numbers of more than 64 bits.
+    payload["metadata"] = json.dumps(dict(memory.metadata), ensure_ascii=False)
+    payload["when"] = to_micros(memory.when)
+    payload["day"] = memory.when.toordinal()
+    return {**payload, "born": born, "written": written, "parts": parts}
 
 
-PLACED = ["born", "profile", "session", "position"]
-"""The part of a payload that a key is made of."""
+# Points to write
 
 
-def as_places(keys: Iterable[object]) -> dict[str, Place]:
-    """The keys that this store gave out, by point."""
-    return {place.point: place for place in cast("Iterable[Place]", keys)}
+def to_rows(vectors: Vector | None, model: Model | None) -> Rows | None:
+    """Round vectors to half precision, as every store does; those beyond the server's limit are left out."""
+    if vectors is None or model is None:
+        return None
+    if vectors.ndim != 2 or vectors.shape[1] != model.dimension:
+        raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these does not")
+    most = MAX_NUMBERS // model.dimension
+    if len(vectors) > most:
+        _log.warning("a memory has %d parts; only its first %d have a vector", len(vectors), most)
+    rows: Rows = vectors[:most].astype(np.float16).astype(np.float32).tolist()
+    return rows
+
+
+class NewPoint(NamedTuple):
+    """A memory to write, with its sparse vector, its dense rows and their model.
+
+    `born` orders memories by their first write, `written` identifies the last write.
+    """
+
+    memory: Memory
+    born: int
+    written: int
+    words: q.SparseVector | None
+    rows: Rows | None
+    model: Model | None
+
+    @classmethod
+    def of(cls, memory: Memory, born: int, written: int, rows: Rows | None, model: Model | None) -> NewPoint:
+        """Encode what is the same in every collection. The memory is copied, with its times in UTC."""
+        times = {name: time.astimezone(UTC) for name in _TIMES if (time := getattr(memory, name)) is not None}
+        memory = memory._replace(metadata=json.loads(json.dumps(dict(memory.metadata))), **times)
+        return cls(memory, born, written, weights(memory.indexed_text), rows, model)
+
+    @property
+    def id(self) -> str:
+        """The id of the point."""
+        return new_point_of(self.memory.id)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the point takes in a request."""
+        numbers = sum(len(row) for row in self.rows or ())
+        terms = len(self.words.indices) if self.words else 0
+        return 1000 + 3 * len(self.memory.text) + 22 * numbers + 32 * terms
+
+    def encode(self, collection: ModelCollection) -> q.PointStruct:
+        """Return the point for a collection, without vectors of another model than the collection's."""
+        vectors: dict[str, Any] = {} if self.words is None else {WORDS: self.words}
+        rows = self.rows if self.model is not None and collection.is_of(self.model) else None
+        if rows is not None and collection.vector is not None:
+            vectors[collection.vector] = rows
+        payload = _payload(self.memory, born=self.born, written=self.written, parts=len(rows or ()))
+        return q.PointStruct(id=self.id, vector=vectors, payload=payload)

@@ -1,0 +1,312 @@
+"""Write and read memories.
+
+Qdrant has no transactions. The requests of a write are in such an order that a process which ends in the midst leaves
+nothing half written in sight, or something that a later write completes. The store's lock serialises the writes of one
+process.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from qdrant_client import models as q
+
+from retentive.errors import Conflict, Invalid, NotFound, RetentiveError
+from retentive.models import Memory, Model, Page, Scope
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, is_within, next_cursor
+from retentive.stores.qdrant.connection import PAGE, Connection, first_by, matching, payload_of, with_ids
+from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
+from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
+from retentive.stores.qdrant.points import (
+    NewPoint,
+    following_point,
+    memory_of,
+    new_point_of,
+    point_of,
+    points_of,
+    to_rows,
+)
+from retentive.stores.qdrant.sessions import NameRegistry, Placement, SessionName
+
+MAX_POINTS = 500
+"""How many memories one request writes at most."""
+
+MAX_BYTES = 8_000_000
+"""How large a request that writes memories becomes, roughly; the server accepts 32 MB."""
+
+
+class QdrantMemories:
+    """See `retentive.stores.base.Memories` and `Scan`."""
+
+    _connection: Connection
+    _collections: ModelCollections
+    _names: NameRegistry
+    _lock: threading.RLock
+
+    # Adding
+
+    def add(
+        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+    ) -> list[Memory]:
+        if not records:
+            return []
+        with self._lock:
+            return self._add(records, model, idempotency_key)
+
+    def _add(self, records: Sequence[Record], model: Model | None, key: IdempotencyKey | None) -> list[Memory]:
+        given = [record.memory for record in records]
+        ids = [memory.id for memory in given]
+        rows = [to_rows(record.vectors, model) for record in records]
+        if len(set(ids)) < len(ids):
+            raise Conflict("two of these memories have the same id; nothing was stored")
+        notes = self._names.load(given, notes=request_notes(key))
+        earlier = find_earlier(self._connection, key, notes)
+        if earlier is not None:
+            found = self.get(earlier.ids)
+            if earlier.done or len(found) == len(earlier.ids):
+                return found
+            self._remove_points([memory.id for memory in found])
+        placement = self._names.place(given)
+        memories = self._with_positions(placement.memories)
+        with record_request(self._connection, key, ids, earlier, operations=placement.operations):
+            if model is not None and any(one is not None for one in rows):
+                self._collections.prepare(model)
+            stamp = self._connection.clock.take(len(records))
+            points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
+            projects = self._insert(points, given, placement)
+        self._collections.change_count(len(records))
+        return [_moved(point.memory, projects) for point in points]
+
+    def _with_positions(self, memories: Sequence[Memory]) -> builtins.list[Memory]:
+        """Give memories without a position the next one of their session. `Conflict` if an id exists already."""
+        points = [new_point_of(memory.id) for memory in memories]
+        sessions = list(dict.fromkeys((one.profile, one.session) for one in memories if one.session is not None))
+        known = [with_ids(points[at : at + PAGE]) for at in range(0, len(points), PAGE)]
+        last = q.OrderBy(key="position", direction=q.Direction.DESC)
+        requests = [q.QueryRequest(filter=some, limit=PAGE, with_payload=False) for some in known]
+        for profile, session in sessions:
+            requests.append(first_by(last, matching(profile=profile, session=session), fields=["position"]))
+        answers = self._connection.query(requests)
+        existing = {str(point.id) for answer in answers[: len(known)] for point in answer.points}
+        for memory, point in zip(memories, points, strict=True):
+            if point in existing:
+                raise Conflict(f"there is a memory with the id {memory.id} already; nothing was stored")
+        following: dict[tuple[str, str | None], int] = {
+            session: max((payload_of(point)["position"] + 1 for point in answer.points), default=0)
+            for session, answer in zip(sessions, answers[len(known) :], strict=True)
+        }
+        positions: list[int | None] = []
+        for memory in memories:
+            place = (memory.profile, memory.session)
+            position = memory.position if memory.position is not None else following.get(place)
+            if position is not None:
+                following[place] = max(following[place], position + 1)
+            positions.append(position)
+        return [memory._replace(position=at) for memory, at in zip(memories, positions, strict=True)]
+
+    def _insert(
+        self, points: Sequence[NewPoint], given: Sequence[Memory], placement: Placement
+    ) -> dict[SessionName, str | None]:
+        """Write new points to every collection, all or none. Return sessions that were moved meanwhile.
+
+        An id that another process stores at the same moment is not overwritten: reading the points back shows which
+        process was first.
+        """
+        by_id = {point.id: point for point in points}
+
+        def write(collection: ModelCollection) -> None:
+            for portion in _portions(points):
+                encoded = [point.encode(collection) for point in portion]
+                self._connection.upsert(collection.name, encoded, mode=q.UpdateMode.INSERT_ONLY)
+
+        try:
+            notes = self._collections.for_each_collection(write, then_read=placement.session_notes)
+            stored = self._connection.retrieve(self._connection.memories, by_id, fields=["born"])
+            for id, record in stored.items():
+                if payload_of(record)["born"] != by_id[id].born:
+                    raise Conflict(f"there is a memory with the id {by_id[id].memory.id} already; nothing was stored")
+            moved = self._names.check_sessions(given, placement, notes)
+            self._names.relabel(moved)
+        except RetentiveError:
+            written = q.FieldCondition(key="written", match=q.MatchValue(value=points[0].written))
+            ours = q.Filter(must=[q.HasIdCondition(has_id=list(by_id)), written])
+            self._collections.for_each_collection(
+                lambda collection: self._connection.delete_where(collection.name, ours)
+            )
+            raise
+        return moved
+
+    # Changing
+
+    def update(
+        self,
+        record: Record,
+        *,
+        model: Model | None,
+        keep_vectors: bool = False,
+        within: Scope | None = None,
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Memory:
+        memory = record.memory
+        rows = None if keep_vectors else to_rows(record.vectors, model)
+        with self._lock:
+            point = point_of(memory.id)
+            found = self._connection.retrieve(self._connection.memories, [point] if point else [])
+            payload = payload_of(found[point]) if point in found else None
+            if payload is None or not is_within(memory_of(payload), within):
+                raise NotFound(f"there is no memory {memory.id}")
+            notes = self._names.load([memory], notes=request_notes(idempotency_key), fresh=True)
+            earlier = find_earlier(self._connection, idempotency_key, notes)
+            if earlier is not None and earlier.done:
+                return memory_of(payload)
+            placement = self._names.place([memory])
+            with record_request(
+                self._connection, idempotency_key, [memory.id], earlier, operations=placement.operations
+            ):
+                if model is not None and rows is not None:
+                    self._collections.prepare(model)
+                written = self._connection.clock.take()
+                new = NewPoint.of(placement.memories[0], payload["born"], written, rows, model)
+                found_notes = self._collections.for_each_collection(
+                    lambda collection: self._overwrite(collection, new, keep_vectors=keep_vectors),
+                    then_read=placement.session_notes,
+                )
+                projects = self._names.check_sessions([], placement, found_notes)
+                self._names.relabel(projects)
+        return _moved(new.memory, projects)
+
+    def _overwrite(self, collection: ModelCollection, new: NewPoint, *, keep_vectors: bool) -> None:
+        """Replace a point in one write, so that new terms are never visible beside old vectors."""
+        point = new.encode(collection)
+        if keep_vectors and collection.vector is not None:
+            old = self._connection.retrieve(collection.name, [new.id], fields=False, vectors=[collection.vector])
+            stored: Any = (old[new.id].vector if new.id in old else None) or {}
+            if collection.vector in stored:
+                vectors: Any = point.vector
+                vectors[collection.vector] = stored[collection.vector]
+                point.payload = {**(point.payload or {}), "parts": len(stored[collection.vector])}
+        self._connection.upsert(collection.name, [point])
+
+    def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        used = at.astimezone(UTC)
+        points = points_of(ids).values()
+        with self._lock:
+            found = self._connection.retrieve(self._connection.memories, points, fields=["access_count", "accessed"])
+            operations = []
+            for id, record in found.items():
+                payload = payload_of(record)
+                before = payload.get("accessed")
+                latest = used if before is None else max(used, datetime.fromisoformat(before))
+                counted = {"access_count": payload.get("access_count", 0) + 1, "accessed": latest.isoformat()}
+                # Unlike an upsert this does not bring back a memory that was deleted meanwhile.
+                operations.append(q.SetPayloadOperation(set_payload=q.SetPayload(payload=counted, points=[id])))
+            if operations:
+                self._collections.for_each_collection(
+                    lambda collection: self._connection.update(collection.name, operations)
+                )
+
+    # Removing
+
+    def remove(
+        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+    ) -> builtins.list[str]:
+        with self._lock:
+            notes = self._names.load([], notes=request_notes(idempotency_key))
+            earlier = find_earlier(self._connection, idempotency_key, notes)
+            if earlier is not None and earlier.done:
+                return earlier.ids
+            points = points_of(ids)
+            found = self._connection.retrieve(self._connection.memories, points.values(), fields=within is not None)
+            existing = [
+                id
+                for id, point in points.items()
+                if point in found and (within is None or is_within(memory_of(payload_of(found[point])), within))
+            ]
+            if earlier is not None:
+                existing = earlier.ids  # the earlier request has deleted some of them
+            key = idempotency_key if existing else None
+            with record_request(self._connection, key, existing, earlier):
+                self._remove_points(existing)
+        return existing
+
+    def remove_scope(self, scope: Scope) -> int:
+        with self._lock:
+            where = self._names.scope_filter(scope)
+            if where is None:
+                return 0
+            records = self._connection.scroll(self._connection.memories, where, fields=["id"])
+            existing = [payload_of(record)["id"] for record in records]
+            self._remove_points(existing)
+        return len(existing)
+
+    def _remove_points(self, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        remove_judgements(self._connection, ids)
+        points = list(points_of(ids).values())
+        self._collections.for_each_collection(lambda collection: self._connection.delete(collection.name, points))
+        self._collections.change_count(-len(ids))
+
+    # Reading
+
+    def get(self, ids: Sequence[str], *, within: Scope | None = None) -> builtins.list[Memory]:
+        points = points_of(ids)
+        found = self._connection.retrieve(self._connection.memories, points.values())
+        memories = [memory_of(payload_of(found[points[id]])) for id in ids if points.get(id) in found]
+        return [memory for memory in memories if is_within(memory, within)]
+
+    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        where = self._names.scope_filter(scope)
+        if where is None:
+            return Page(())
+        memories = [memory_of(payload_of(record)) for record in self._page(where, cursor, limit)]
+        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+
+    def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
+        vector = self._collections.read().active.vector
+        records = []
+        for point in self._page(None, cursor, limit, vectors=[vector] if vector else False):
+            vectors: Any = point.vector or {}
+            stored = vectors.get(vector)
+            rows = np.asarray(stored, np.float32) if stored else None
+            records.append(Record(memory_of(payload_of(point)), rows))
+        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
+
+    def _page(
+        self, where: q.Filter | None, cursor: str | None, limit: int, *, vectors: Any = False
+    ) -> Iterator[q.Record]:
+        """Yield the points after a cursor, which is a memory's id, and the one after the page."""
+        start = None
+        if cursor is not None:
+            point = point_of(cursor)
+            if point is None:
+                raise Invalid("cursor: not a cursor of this store")
+            start = following_point(point)
+            if start is None:
+                return iter(())
+        return self._connection.scroll(self._connection.memories, where, start=start, limit=limit + 1, vectors=vectors)
+
+
+def _moved(memory: Memory, projects: Mapping[SessionName, str | None]) -> Memory:
+    """Return a memory with the project that its session has now, if the session was moved meanwhile."""
+    if memory.session is None:
+        return memory
+    return memory._replace(project=projects.get((memory.profile, memory.session), memory.project))
+
+
+def _portions(points: Sequence[NewPoint]) -> Iterator[list[NewPoint]]:
+    """Split points into requests that the server accepts."""
+    portion: list[NewPoint] = []
+    size = 0
+    for point in points:
+        if portion and (len(portion) == MAX_POINTS or size + point.size > MAX_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(point)
+        size += point.size
+    yield portion

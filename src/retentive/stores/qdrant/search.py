@@ -1,0 +1,311 @@
+"""The reads of one recall. The search keeps everything that a request returned, so that later calls need none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from qdrant_client import models as q
+from qdrant_client.http.models import QueryResponse
+
+from retentive.errors import Invalid
+from retentive.models import Candidate, Memory, Model, Query
+from retentive.stores.base import Retrieved, Scores, Vector
+from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
+from retentive.stores.qdrant.model_collections import ModelCollections
+from retentive.stores.qdrant.points import id_of_point, memory_of, points_of
+from retentive.stores.qdrant.sessions import NameRegistry
+from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
+from retentive.text.analysis import query_terms
+
+SPARE = 16
+"""How many more results than the limit are requested, so that ties at the end are resolved by the order of writing."""
+
+REACH = 3
+"""How many positions away a neighbour usually is at most; more only if several memories in a row were deleted."""
+
+Requests = dict[str, q.QueryRequest]
+
+
+class QdrantSearch:
+    """See `retentive.stores.base.Search`.
+
+    `keyword` takes two requests: for the document frequencies of the terms, and for the candidates. `nearest` and
+    `neighbours` take one each, which also returns the scores that the other retriever gives to what they find.
+    `scores` takes one only for memories that no call has returned so far. A scope with sessions takes one more.
+    """
+
+    def __init__(
+        self, connection: Connection, collections: ModelCollections, names: NameRegistry, query: Query
+    ) -> None:
+        self._connection = connection
+        self._collections = collections
+        self._names = names
+        self._query = query
+        self._vector: Vector | None = None
+        self._keyword_used = query.tuning.keyword_weight > 0
+        self._memories: dict[str, Memory] = {}
+        self._keyword_scores: dict[str, float] = {}
+        self._semantic_scores: dict[str, float | None] = {}
+
+    @property
+    def model(self) -> Model | None:
+        return self._collections.recent().active.model
+
+    @cached_property
+    def _vector_name(self) -> str | None:
+        return self._collections.recent().active.vector
+
+    @cached_property
+    def _scope(self) -> q.Filter | None:
+        """The scope as a filter; None if it matches nothing."""
+        return self._names.scope_filter(self._query.scope)
+
+    @cached_property
+    def _weights(self) -> QueryWeights | None:
+        """The weights of the query's terms; None if none of them occurs in the scope."""
+        text = self._query.text
+        if self._scope is None or not query_terms(text):
+            return None
+        lookups = self._connection.query(term_lookups(text, self._scope))
+        memories = self._collections.memory_count()
+        return query_weights(text, lookups, memories=memories, common=self._query.tuning.common_words)
+
+    # Retrievers
+
+    def keyword(self, limit: int) -> Retrieved:
+        self._keyword_used = True
+        scope, weights = self._scope, self._weights
+        if scope is None or limit < 1 or weights is None or not weights.retrieving.indices:
+            return Retrieved()
+        where = self._without_excluded(scope)
+        if len(weights.retrieving.indices) == len(weights.scoring.indices):
+            request = _nearest_query(weights.scoring, WORDS, limit, where=where, payload=True)
+        else:  # terms that do not retrieve score what the others have found
+            found = _prefetch(_nearest_query(weights.retrieving, WORDS, limit + limit // 2, where=where))
+            request = _nearest_query(weights.scoring, WORDS, limit, among=found, payload=True)
+        ranked = self._candidates(self._run({"keyword": request})["keyword"])
+        self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
+        return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:limit]])
+
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+        self._vector, self._semantic_scores = vector, {}
+        name = self._vector_name
+        if self._scope is None or name is None or limit < 1:
+            return Retrieved()
+        numbers, scope, params = [vector.tolist()], self._without_excluded(self._scope), _ann_params(self._connection)
+        size = max(limit, depth)
+        nearest = _nearest_query(numbers, name, size, where=scope, params=params, payload=True)
+        requests = {"nearest": nearest}
+        if self._keyword_used and self._weights is not None:
+            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, size, among=_prefetch(nearest))
+        found_by_keyword = points_of(self._keyword_scores)
+        if found_by_keyword:
+            where = with_ids(found_by_keyword.values())
+            requests["semantic"] = _nearest_query(numbers, name, len(found_by_keyword), where=where)
+        answers = self._run(requests)
+        if "nearest" not in answers:
+            return Retrieved()
+        ranked = self._candidates(answers["nearest"])
+        self._keep_scores(answers, keyword=[one.memory.id for one in ranked], semantic=found_by_keyword)
+        self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
+        return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
+
+    def _without_excluded(self, scope: q.Filter) -> q.Filter:
+        excluded = list(points_of(self._query.exclude).values())
+        return q.Filter(must=[scope], must_not=[q.HasIdCondition(has_id=excluded)]) if excluded else scope
+
+    def _candidates(self, answer: QueryResponse) -> list[Candidate]:
+        """Decode the points of a response, best first; equal scores in the order of writing."""
+        points = sorted(answer.points, key=lambda point: (-point.score, payload_of(point)["born"]))
+        return [Candidate(self._keep(point), point.score) for point in points]
+
+    # Other reads
+
+    def neighbours(self, ids: Sequence[str]) -> dict[str, tuple[Memory | None, Memory | None]]:
+        self._fetch([id for id in ids if id not in self._memories])
+        found = [self._memories[id] for id in dict.fromkeys(ids) if id in self._memories]
+        memories = [memory for memory in found if memory.session is not None]
+        known = {(one.profile, one.session, one.position): one for one in self._memories.values()}
+        pairs: dict[str, dict[int, Memory | None]] = {memory.id: {-1: None, 1: None} for memory in memories}
+        missing: list[tuple[Memory, int, int]] = []
+        for memory in memories:
+            for side in (-1, 1):
+                if memory.position is not None and memory.position + side >= 0:
+                    # A memory that was found already and is next by position needs no query.
+                    next_one = known.get((memory.profile, memory.session, memory.position + side))
+                    pairs[memory.id][side] = next_one
+                    missing += [] if next_one else [(memory, memory.position, side)]
+        if missing:
+            requests = {str(at): _neighbour_query(*place) for at, place in enumerate(missing)}
+            # Nearly all neighbours are within REACH, so that their scores need not wait for their ids.
+            answers = self._run(requests | self._scoring(_around(missing), REACH * len(missing)))
+            scored = []
+            for at, (memory, position, side) in enumerate(missing):
+                for point in answers[str(at)].points:
+                    neighbour = pairs[memory.id][side] = self._keep(point)
+                    scored += [neighbour.id] if abs((neighbour.position or 0) - position) <= REACH else []
+            self._keep_scores(answers, keyword=scored, semantic=scored)
+        return {id: (pair[-1], pair[1]) for id, pair in pairs.items()}
+
+    def scores(self, ids: Sequence[str]) -> Scores:
+        self._fetch(ids)
+        known = [id for id in dict.fromkeys(ids) if id in self._memories]
+        semantic = {id: self._semantic_scores.get(id) for id in known}
+        return Scores(
+            {id: self._keyword_scores.get(id, 0.0) for id in known},
+            {id: score for id, score in semantic.items() if score is not None},
+        )
+
+    def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
+        points, name, connection = points_of(ids), self._vector_name, self._connection
+        if name is None:
+            return {}
+        try:
+            found = connection.retrieve(connection.memories, points.values(), fields=False, vectors=[name])
+        except (Invalid, ValueError):
+            if self._collections.read().active.vector == name:
+                raise
+            return {}
+        rows: dict[str, Vector] = {}
+        for id, point in points.items():
+            vectors: Any = (found[point].vector if point in found else None) or {}
+            if vectors.get(name):
+                rows[id] = np.asarray(vectors[name][0], np.float32)
+        return rows
+
+    def close(self) -> None:
+        """Do nothing: a search holds no connection of its own."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Requests
+
+    def _fetch(self, ids: Sequence[str]) -> None:
+        """Fetch what is not known of these memories: themselves and their scores."""
+        new = points_of(id for id in ids if id not in self._memories)
+        unscored = points_of(
+            id
+            for id in ids
+            if (self._keyword_used and id not in self._keyword_scores)
+            or (self._vector is not None and id not in self._semantic_scores)
+        )
+        requests = self._scoring(with_ids(unscored.values()), len(unscored)) if unscored else {}
+        if new:
+            requests["new"] = q.QueryRequest(filter=with_ids(new.values()), limit=len(new), with_payload=True)
+        answers = self._run(requests)
+        for point in answers["new"].points if new else ():
+            self._keep(point)
+        self._keep_scores(answers, keyword=unscored, semantic=unscored)
+
+    def _scoring(self, where: q.Filter, count: int) -> Requests:
+        """Return the queries for the scores that the retrievers of this recall give to some memories."""
+        requests = {}
+        if self._keyword_used and self._weights is not None:
+            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, count, where=where)
+        if self._vector is not None and self._vector_name is not None:
+            requests["semantic"] = _nearest_query([self._vector.tolist()], self._vector_name, count, where=where)
+        return requests
+
+    def _run(self, requests: Requests) -> Mapping[str, QueryResponse]:
+        """Run queries in one request; if the model has just changed, without those that use its vectors."""
+        try:
+            answers = self._connection.query(list(requests.values()))
+        except (Invalid, ValueError):
+            # The name of the vector contains its model, so vectors of another model are never compared.
+            name = self._vector_name
+            if name is None or self._collections.read().active.vector == name:
+                raise
+            self._vector = None
+            requests = {key: one for key, one in requests.items() if name not in (one.using, _prefetched(one))}
+            answers = self._connection.query(list(requests.values()))
+        return dict(zip(requests, answers, strict=True))
+
+    def _keep(self, point: q.ScoredPoint) -> Memory:
+        memory = memory_of(payload_of(point))
+        return self._memories.setdefault(memory.id, memory)
+
+    def _keep_scores(
+        self, answers: Mapping[str, QueryResponse], *, keyword: Iterable[str], semantic: Iterable[str]
+    ) -> None:
+        """Keep the scores of these memories. One that a response lacks has the score 0, or no vector."""
+        if self._keyword_used:
+            found = answers["keyword"].points if "keyword" in answers else ()
+            scores = {id_of_point(point.id): point.score for point in found}
+            self._keyword_scores = {**dict.fromkeys(keyword, 0.0), **self._keyword_scores, **scores}
+        if self._vector is not None:
+            found = answers["semantic"].points if "semantic" in answers else ()
+            scores = {id_of_point(point.id): point.score for point in found}
+            self._semantic_scores = {**dict.fromkeys(semantic), **self._semantic_scores, **scores}
+
+
+def _nearest_query(
+    vector: Any,
+    using: str,
+    limit: int,
+    *,
+    where: q.Filter | None = None,
+    among: q.Prefetch | None = None,
+    params: q.SearchParams | None = None,
+    payload: bool = False,
+) -> q.QueryRequest:
+    """Find the points with the largest scores; for a multivector the score of a point is that of its nearest part."""
+    return q.QueryRequest(
+        query=q.NearestQuery(nearest=vector),
+        using=using,
+        filter=where,
+        limit=limit + SPARE,
+        with_payload=payload,
+        prefetch=among,
+        params=params,
+    )
+
+
+def _prefetch(request: q.QueryRequest) -> q.Prefetch:
+    """Return a query as the first stage of another one."""
+    return q.Prefetch(
+        query=request.query, using=request.using, filter=request.filter, params=request.params, limit=request.limit
+    )
+
+
+def _prefetched(request: q.QueryRequest) -> str | None:
+    return request.prefetch.using if isinstance(request.prefetch, q.Prefetch) else None
+
+
+def _ann_params(connection: Connection) -> q.SearchParams:
+    """Return the parameters of a search in the HNSW graph; quantized scores are computed again from the vectors."""
+    quantized = connection.settings.quantization != "none"
+    rescoring = q.QuantizationSearchParams(rescore=True, oversampling=2.0) if quantized else None
+    return q.SearchParams(hnsw_ef=connection.settings.ef, quantization=rescoring)
+
+
+def _neighbour_query(memory: Memory, position: int, side: int) -> q.QueryRequest:
+    """Find the memory before (-1) or after (1) a position in the session of a memory."""
+    before = side < 0
+    beyond = q.Range(lt=position) if before else q.Range(gt=position)
+    order = q.OrderBy(key="position", direction=q.Direction.DESC if before else q.Direction.ASC)
+    session = matching(profile=memory.profile, session=memory.session or "")
+    return first_by(order, q.Filter(must=[session, q.FieldCondition(key="position", range=beyond)]))
+
+
+def _around(places: Iterable[tuple[Memory, int, int]]) -> q.Filter:
+    """Return a filter for the memories up to `REACH` positions before or after others in their sessions."""
+    sessions: dict[tuple[str, str], set[int]] = {}
+    for memory, position, side in places:
+        positions = sessions.setdefault((memory.profile, memory.session or ""), set())
+        positions.update(position + side * step for step in range(1, REACH + 1))
+    return q.Filter(
+        should=[
+            q.Filter(must=[matching(profile=profile, session=session), any_of("position", sorted(positions))])
+            for (profile, session), positions in sessions.items()
+        ]
+    )

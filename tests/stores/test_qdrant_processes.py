@@ -1,0 +1,462 @@
+"""Several processes on one Qdrant store: changes of the model, interrupted writes, and writes at the same time.
+
+A second `QdrantStore` on the same client stands for another process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from qdrant_client import models as q
+
+from retentive.errors import Conflict, Unavailable
+from retentive.models import Scope
+from retentive.pipeline.recall import recall
+from retentive.stores.base import IdempotencyKey, Record
+from retentive.stores.qdrant import QdrantStore, layout, notes
+from retentive.stores.qdrant.points import point_of
+from tests.stores.build import (
+    HERE,
+    MODEL,
+    NOW,
+    OTHER,
+    axis,
+    embedded,
+    find_nearest,
+    id_of,
+    keyword_ids,
+    listed,
+    make_query,
+    memory,
+    nearest_ids,
+    record,
+    rows,
+    vector,
+)
+from tests.stores.qdrant_recording import Interrupted, RecordingQdrant
+
+KEY = IdempotencyKey("key", "print", NOW)
+
+
+@pytest.fixture
+def client() -> RecordingQdrant:
+    return RecordingQdrant()
+
+
+@pytest.fixture
+def store(client: RecordingQdrant) -> QdrantStore:
+    return QdrantStore(client)
+
+
+def attach_all(store: QdrantStore, *, to: int = 0, limit: int = 9) -> None:
+    """Give some memories without a vector of the other model one."""
+    store.attach({one.id: rows(axis(to)) for one in store.unembedded(OTHER, limit=limit)}, model=OTHER)
+
+
+# Changes of the model
+
+
+def test_a_change_of_the_model_moves_the_alias_when_every_memory_is_there_and_deletes_the_old_collection(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([record(n, vectors=rows(axis(0)), session="a") for n in range(4)], model=MODEL)
+    old = client.alias_target
+    attach_all(store, to=1, limit=3)
+    assert client.alias_target == old
+    assert len(client.collection_names) == 3
+
+    # Writes go to both collections.
+    store.add([record(9, "a later note", vectors=rows(axis(2)))], model=OTHER)
+    store.update(Record(memory(1, "changed note", session="a"), rows(axis(3))), model=MODEL)
+    store.move_session("default", "a", project="p")
+    store.remove([id_of(2)])
+    assert store.switch_model(OTHER) is False
+    assert keyword_ids(store, "later") == [id_of(9)]
+    assert nearest_ids(store, axis(3), limit=1) == [id_of(1)]
+    attach_all(store, to=1)
+    assert store.switch_model(OTHER) is True
+
+    assert client.alias_target != old
+    assert client.collection_names == {"retentive_notes", client.alias_target}
+    assert sorted(listed(store, Scope(project="p"))) == [id_of(0), id_of(1), id_of(3)]
+    assert keyword_ids(store, "changed") == [id_of(1)]
+    assert nearest_ids(store, axis(2), limit=1) == [id_of(9)]
+    assert store.check() == []
+
+
+def test_a_process_that_does_not_know_the_new_model_compares_nothing_with_its_vectors(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([record(1, "green tea", vectors=rows(axis(0)))], model=MODEL)
+    elsewhere = QdrantStore(client)
+    assert nearest_ids(elsewhere, axis(0)) == [id_of(1)]
+
+    attach_all(store)
+    assert store.switch_model(OTHER)
+
+    assert elsewhere.model() == MODEL
+    with ThreadPoolExecutor(1) as threads:
+        found = recall(make_query("green tea", limit=5, vector=vector(3)), elsewhere, lambda: None, threads)
+    assert [retriever.found for retriever in found.retrievers] == [0, 1]
+    assert elsewhere.model() == OTHER
+    assert nearest_ids(elsewhere, axis(0)) == [id_of(1)]
+
+
+def test_a_search_during_which_the_model_changes_goes_on_without_vectors(client: RecordingQdrant, store: QdrantStore):
+    store.add([record(n, "green tea", vectors=rows(axis(0)), session="s") for n in (1, 2)], model=MODEL)
+    elsewhere = QdrantStore(client)
+    with elsewhere.open_search(make_query("tea")) as search:
+        assert search.model == MODEL
+        assert len(search.nearest(axis(0), 1).candidates) == 1
+
+        attach_all(store)
+        assert store.switch_model(OTHER)
+
+        assert [one.memory.id for one in search.keyword(5).candidates] == [id_of(1), id_of(2)]
+        assert search.neighbours([id_of(1)])[id_of(1)][1] == store.get([id_of(2)])[0]
+        assert search.vectors([id_of(1)]) == {}
+        assert set(search.scores([id_of(1), id_of(2)]).keyword) == {id_of(1), id_of(2)}
+
+
+def test_a_process_that_embeds_for_the_old_model_stores_its_memory_to_be_embedded_later(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(1)], model=MODEL)
+    elsewhere = QdrantStore(client)
+    attach_all(store)
+    assert store.switch_model(OTHER)
+
+    elsewhere.add([embedded(2)], model=MODEL)
+
+    assert [one.id for one in store.unembedded(OTHER, limit=9)] == [id_of(2)]
+    assert len(client.collection_names) == 2
+
+
+def test_a_memory_written_by_a_process_that_did_not_know_the_new_collection_is_not_lost(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(n) for n in range(3)], model=MODEL)
+    attach_all(store)
+    [copy] = store.get([id_of(0)])
+    # As if another process had been interrupted between the two collections.
+    old = client.alias_target
+    [point] = client.retrieve(old, [point_of(copy.id)], with_vectors=True)
+    payload = {**point.payload, "id": id_of(7), "written": 1}
+    client.upsert(old, [q.PointStruct(id=point_of(id_of(7)), vector=point.vector, payload=payload)])
+    client.delete(old, q.PointIdsList(points=[point_of(id_of(1))]))
+
+    assert store.switch_model(OTHER) is False
+    attach_all(store)
+    assert store.switch_model(OTHER) is True
+
+    assert sorted(listed(store)) == [id_of(0), id_of(2), id_of(7)]
+    assert store.check() == []
+
+
+def test_every_write_of_a_process_with_old_knowledge_reaches_a_collection_that_was_created_since(
+    client: RecordingQdrant, store: QdrantStore
+):
+    elsewhere = QdrantStore(client)
+    store.add([embedded(n, session="s") for n in (1, 2, 3)], model=MODEL)
+
+    elsewhere.add([record(4, session="s")], model=None)
+    attach_all(store)
+    elsewhere.add([embedded(5, session="s")], model=MODEL)
+    elsewhere.update(Record(memory(1, "changed", session="s")), model=None)
+    elsewhere.remove([id_of(2)])
+    elsewhere.touch([id_of(3)], at=NOW)
+    elsewhere.move_session("default", "s", project="p")
+
+    state = store._collections.read()
+    assert len(state.all) == 2
+    contents = []
+    for collection in state.all:
+        found, _ = client.scroll(collection.name, limit=99, with_payload=["id", "text", "project", "access_count"])
+        contents.append({one.payload["id"]: one.payload for one in found})
+    assert contents[0] == contents[1]
+    assert set(contents[0]) == {id_of(n) for n in (1, 3, 4, 5)}
+    assert contents[0][id_of(1)]["text"] == "changed"
+
+
+def test_a_change_of_the_model_waits_until_the_new_collection_is_indexed(
+    client: RecordingQdrant,
+    store: QdrantStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    monkeypatch.setattr(layout, "POLL_SECONDS", 0.001)
+    store.add([embedded(1)], model=MODEL)
+    attach_all(store)
+    statuses = [q.CollectionStatus.YELLOW, q.CollectionStatus.YELLOW, q.CollectionStatus.GREEN]
+    seen: list[q.CollectionStatus] = []
+
+    def next_status(**_: Any) -> Any:
+        seen.append(statuses[len(seen)])
+        return q.CollectionInfo.model_construct(status=seen[-1])
+
+    def always(status: q.CollectionStatus) -> Callable[..., Any]:
+        return lambda **_: q.CollectionInfo.model_construct(status=status)
+
+    monkeypatch.setattr(client._client, "get_collection", next_status)
+    assert store.switch_model(OTHER)
+    assert seen == statuses
+
+    monkeypatch.setattr(client._client, "get_collection", always(q.CollectionStatus.YELLOW))
+    with caplog.at_level(logging.WARNING):
+        layout.wait_until_indexed(store._connection, client.alias_target, 0.01)
+    assert "still being indexed" in caplog.text
+
+    monkeypatch.setattr(client._client, "get_collection", always(q.CollectionStatus.RED))
+    with pytest.raises(Unavailable, match="damaged"):
+        layout.wait_until_indexed(store._connection, client.alias_target, 0.01)
+
+
+# Interruptions
+
+
+def interruptions(client: RecordingQdrant, act: Callable[[], Any]) -> Iterator[int]:
+    """Repeat an action, interrupted one write later each time, until it completes."""
+    for writes in range(100):
+        client.writes_left = writes
+        try:
+            act()
+        except Interrupted:
+            client.writes_left = None
+            yield writes
+        else:
+            client.writes_left = None
+            return
+    raise AssertionError("it never completes")
+
+
+def test_an_add_that_is_interrupted_anywhere_and_sent_again_is_stored_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
+    interrupted = 0
+    done = False
+    while not done:
+        client = RecordingQdrant()
+        store = QdrantStore(client)
+        client.writes_left = interrupted
+        try:
+            store.add([embedded(1, session="s"), embedded(2, session="s")], model=MODEL, idempotency_key=KEY)
+            done = True
+        except Interrupted:
+            interrupted += 1
+        client.writes_left = None
+
+        again = QdrantStore(client)
+        written = again.add([embedded(3, session="s"), embedded(4, session="s")], model=MODEL, idempotency_key=KEY)
+
+        assert len(written) == 2
+        assert sorted(listed(again)) == sorted(one.id for one in written)
+        assert [one.position for one in written] == [0, 1]
+        assert len(keyword_ids(again, "note")) == len(nearest_ids(again, vector(1))) == 2
+        assert [line for line in again.check() if "not in use" not in line] == []
+    assert interrupted > 10
+
+
+def test_a_removal_that_is_interrupted_anywhere_and_sent_again_returns_what_it_removed(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
+    interrupted = 0
+    done = False
+    while not done:
+        client = RecordingQdrant()
+        store = QdrantStore(client)
+        store.add([embedded(n) for n in (1, 2, 3)], model=MODEL)
+        client.writes_left = interrupted
+        try:
+            store.remove([id_of(1), id_of(2)], idempotency_key=KEY)
+            done = True
+        except Interrupted:
+            interrupted += 1
+        client.writes_left = None
+
+        again = QdrantStore(client)
+        assert again.remove([id_of(1), id_of(2)], idempotency_key=KEY) == [id_of(1), id_of(2)]
+        assert listed(again) == [id_of(3)]
+    assert interrupted >= 3
+
+
+def test_a_move_that_is_interrupted_anywhere_is_completed_by_the_next_write(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(n, session="a", project="p") for n in (1, 2)], model=MODEL)
+    number = 10
+
+    for _ in interruptions(client, lambda: store.move_session("default", "a", project="q")):
+        again = QdrantStore(client)
+        # In between each memory is in the one project or in the other.
+        for scope in (Scope(sessions=("a",)), Scope(sessions=("a",), only_sessions=True)):
+            assert set(keyword_ids(again, "note", scope)) <= set(listed(again))
+        number += 1
+        [one] = again.add([embedded(number, session="a")], model=MODEL)
+        assert again.check() == []
+        assert sorted(listed(again, Scope(project=one.project))) == sorted(listed(again))
+        again.move_session("default", "a", project="p")
+
+    assert {one.project for one in store.list(HERE).memories} == {"q"}
+    assert store.check() == []
+
+
+def test_a_change_of_the_model_that_is_interrupted_anywhere_searches_the_old_or_the_new_one_and_can_continue():
+    def reembed(store: QdrantStore) -> None:
+        while not store.switch_model(OTHER):
+            attach_all(store, to=1, limit=2)
+
+    interrupted = 0
+    done = False
+    while not done:
+        client = RecordingQdrant()
+        store = QdrantStore(client)
+        store.add([record(n, vectors=rows(axis(0))) for n in range(3)], model=MODEL)
+        client.writes_left = interrupted
+        try:
+            reembed(store)
+            done = True
+        except Interrupted:
+            interrupted += 1
+        client.writes_left = None
+
+        again = QdrantStore(client)
+        model = again.model()
+        assert model in (MODEL, OTHER)
+        best = find_nearest(again, axis(0 if model == MODEL else 1), limit=9)
+        assert [candidate.score for candidate in best] == [pytest.approx(1.0)] * 3
+        reembed(again)
+        assert (again.model(), again.stats().vectors, len(listed(again))) == (OTHER, 3, 3)
+        assert [line for line in again.check() if "not in use" not in line] == []
+    assert interrupted > 10
+
+
+# Writes at the same time
+
+
+def test_of_two_processes_that_expect_the_same_value_only_one_writes(client: RecordingQdrant, store: QdrantStore):
+    elsewhere = QdrantStore(client)
+    for number in range(10):
+
+        def write(one: QdrantStore, name: str = f"n{number}") -> bool:
+            return one.compare_and_set({name: str(id(one))}, expected={name: None})
+
+        with ThreadPoolExecutor(2) as pool:
+            written = list(pool.map(write, (store, elsewhere)))
+        assert written.count(True) == 1
+        assert store.get_value(f"n{number}") == str(id((store, elsewhere)[written.index(True)]))
+
+
+def test_of_two_processes_that_store_the_same_id_only_one_does(client: RecordingQdrant, store: QdrantStore):
+    elsewhere = QdrantStore(client)
+    for number in range(10):
+
+        def add(one: QdrantStore, number: int = number) -> bool:
+            try:
+                one.add([record(number, f"said by{id(one)}")], model=None)
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            outcomes = list(pool.map(add, (store, elsewhere)))
+
+        assert outcomes.count(True) == 1
+        [stored] = store.get([id_of(number)])
+        assert stored.text == f"said by{id((store, elsewhere)[outcomes.index(True)])}"
+
+
+def test_a_batch_with_an_id_that_another_process_has_just_stored_is_taken_back_whole(
+    client: RecordingQdrant, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+):
+    elsewhere = QdrantStore(client)
+    upsert = store._connection.upsert
+
+    def upsert_second(collection: str, points: Any, **options: Any) -> None:
+        if "memories" in collection and not listed(elsewhere):
+            elsewhere.add([record(2, "first")], model=None)
+        upsert(collection, points, **options)
+
+    monkeypatch.setattr(store._connection, "upsert", upsert_second)
+    with pytest.raises(Conflict, match=id_of(2)):
+        store.add([record(n, "second", session="s") for n in (1, 2, 3)], model=None)
+
+    assert [one.text for one in store.list(HERE).memories] == ["first"]
+    assert keyword_ids(store, "second") == []
+
+
+def test_of_two_processes_that_create_a_session_in_two_projects_one_is_refused(
+    client: RecordingQdrant, store: QdrantStore
+):
+    elsewhere = QdrantStore(client)
+
+    def add(given: tuple[QdrantStore, int, str]) -> bool:
+        one, number, project = given
+        try:
+            one.add([record(number, session="s", project=project)], model=None)
+        except Conflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(add, [(store, 1, "p"), (elsewhere, 2, "q")]))
+
+    assert outcomes.count(True) == 1
+    [session] = store.sessions("default")
+    assert (session.project, session.memories) == ("pq"[outcomes.index(True)], 1)
+    assert store.check() == []
+
+
+def test_a_memory_follows_a_session_that_another_process_has_moved(client: RecordingQdrant, store: QdrantStore):
+    store.add([embedded(1, session="s", project="p")], model=MODEL)
+    QdrantStore(client).move_session("default", "s", project="q")
+
+    [added] = store.add([embedded(2, session="s")], model=MODEL)
+    updated = store.update(Record(memory(1, "changed", session="s", position=0)), model=None)
+
+    assert (added.project, updated.project) == ("q", "q")
+    assert [one.project for one in store.get([id_of(1), id_of(2)])] == ["q", "q"]
+    assert store.check() == []
+
+
+def test_a_memory_that_names_the_former_project_of_a_moved_session_is_refused_and_not_stored(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(1, session="s", project="p")], model=MODEL)
+    QdrantStore(client).move_session("default", "s", project="q")
+
+    with pytest.raises(Conflict, match="session 's' does not belong to project 'p'"):
+        store.add([embedded(2), embedded(3, session="s", project="p")], model=MODEL, idempotency_key=KEY)
+
+    assert listed(store) == [id_of(1)]
+    assert store.check() == []
+    [added] = store.add([embedded(4, session="s", project="q")], model=MODEL, idempotency_key=KEY)
+    assert (added.project, added.position) == ("q", 1)
+
+
+def test_processes_that_open_a_new_store_at_the_same_time_share_it():
+    client = RecordingQdrant()
+
+    with ThreadPoolExecutor(4) as pool:
+        stores = list(pool.map(lambda _: QdrantStore(client), range(4)))
+    for number, one in enumerate(stores):
+        one.add([record(number)], model=None)
+
+    assert [len(listed(one)) for one in stores] == [4] * 4
+    assert len(client.collection_names) == 2
+
+
+def test_processes_that_store_the_first_vectors_at_the_same_time_share_their_collection():
+    for _ in range(5):
+        client = RecordingQdrant()
+        stores = [QdrantStore(client) for _ in range(3)]
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda one: one[1].add([embedded(one[0])], model=MODEL), enumerate(stores)))
+
+        assert [sorted(nearest_ids(one, vector(1))) for one in stores] == [[id_of(0), id_of(1), id_of(2)]] * 3
+        assert client.collection_names == {"retentive_notes", client.alias_target}
+        assert stores[0].check() == []
