@@ -18,8 +18,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet, document_id
 from retentive.evaluation.metrics import Values, load_library, measure
-from retentive.inference.embedders import Embedder, open_embedder
-from retentive.inference.embedders.cache import CachedEmbedder
+from retentive.inference.embedders import CachedEmbedder, Embedder, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.models import DEFAULT_PROFILE, Memory, Recall
 from retentive.ranking import PRESETS, Tuning

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import Embedder, Matrix, reading_of, tokenizer_of
-from retentive.inference.embedders.cache import CachedEmbedder
+from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix, reading_of, tokenizer_of
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.models import Model
 
