@@ -111,7 +111,7 @@ class OnPostgres:
 def _tended(store: Store) -> float:
     """How long making the index takes, which the store would do by itself when it has been quiet for a while."""
     started = perf_counter()
-    while not cast("PostgresStore", store).tend():
+    while not cast("PostgresStore", store).run_maintenance():
         sleep(0.1)  # it has begun by itself
     return perf_counter() - started
 

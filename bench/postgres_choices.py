@@ -1,7 +1,7 @@
-"""What two choices of the PostgreSQL store rest on, measured: `python -m bench.postgres_choices ADDRESS`.
+"""Measures what two choices of the PostgreSQL store are based on: `python -m bench.postgres_choices ADDRESS`.
 
-Which memories are looked at closely where many match a query's words, against `ts_rank_cd`; and both searches of a
-recall in one statement, against one by one, on a line with and without delay. The database is filled if it is empty.
+How many of the best memories by BM25 are among those that are scored, with our selection and with `ts_rank_cd`; and how
+long a recall takes in how many round trips, on a connection with and without delay. An empty database is filled first.
 """
 
 from __future__ import annotations
@@ -12,106 +12,96 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from statistics import mean, median
 from time import perf_counter
-from typing import Any
 
 from tests.stores.postgres_proxy import proxied
 
-from bench.corpus import Corpus, Query
+from bench import corpus as bench_corpus
+from bench.corpus import Corpus
 from bench.peers import ReadyEmbedder
 from bench.progress import Progress
 from bench.vectors import make_corpus
 from retentive.engine import Engine
 from retentive.inference.embedders import open_embedder
-from retentive.models import Scope
-from retentive.pipeline.recall import Query, recall
+from retentive.models import Query, Scope
+from retentive.pipeline.recall import recall
 from retentive.pipeline.remember import Draft
 from retentive.ranking import Tuning
 from retentive.settings import EmbedderSettings, Settings
-from retentive.stores.at_once import Asked
 from retentive.stores.postgres import PostgresStore
+from retentive.stores.postgres.connections import execute_on
+from retentive.stores.postgres.search_stats import read_search_stats
 
 BEST = 30
-LOOKED_AT = 64
+SCORED = 64
 EVERYTHING = 20_000
+COMMON_WORDS = 0.05
 
-_PLAIN = """
+_CREATE_PLAIN_TABLE = """
     DROP TABLE IF EXISTS bench_plain;
-    CREATE TABLE bench_plain AS SELECT key, to_tsvector('simple', terms) AS words FROM memories;
+    CREATE TABLE bench_plain AS SELECT key, id, to_tsvector('simple', terms) AS words FROM memories;
     CREATE INDEX ON bench_plain USING gin (words);
     ANALYZE bench_plain;
 """
-_RANKED = """
-    SELECT key FROM bench_plain WHERE words @@ %s::tsquery ORDER BY ts_rank_cd(words, %s::tsquery) DESC LIMIT %s
+_RANKED = b"""
+    SELECT id FROM bench_plain WHERE words @@ %s::tsquery ORDER BY ts_rank_cd(words, %s::tsquery) DESC LIMIT %s
 """
 
 
-class OneByOne:
-    """A store that is asked for one thing at a time."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("search_both", "look"):
-            raise AttributeError(name)
-        return getattr(self._store, name)
-
-
 def fill(store: PostgresStore, corpus: Corpus, embedder: ReadyEmbedder, progress: Progress) -> None:
-    """The corpus in the store, with its index."""
+    """Store the corpus and create the indexes."""
     engine = Engine(store, embedder, settings=Settings(store=""))
     with progress.task("remember everything", total=len(corpus.texts)) as advance:
-        for at in range(0, len(corpus.texts), 1000):
-            part = zip(corpus.texts[at : at + 1000], corpus.sessions[at : at + 1000], strict=True)
+        for start in range(0, len(corpus.texts), 1000):
+            part = zip(corpus.texts[start : start + 1000], corpus.sessions[start : start + 1000], strict=True)
             advance(len(engine.remember_many([Draft(text, session=session) for text, session in part])))
-    store.tend()
+    store.run_maintenance()
 
 
-def kept(store: PostgresStore, queries: Sequence[Query]) -> Iterator[tuple[float, float]]:
-    """The share of the true best by words that is found: our way, and by `ts_rank_cd`."""
-    store._connections.write(lambda one: one.execute(_PLAIN.encode(), prepare=False) and None)  # noqa: SLF001
+def shares_of_best(store: PostgresStore, queries: Sequence[bench_corpus.Query]) -> Iterator[tuple[float, float]]:
+    """Yield, for each query, the share of the best by BM25 that is scored: with our selection, with `ts_rank_cd`."""
+    connections = store._connections  # noqa: SLF001
+    connections.write(lambda one: one.execute(_CREATE_PLAIN_TABLE.encode(), prepare=False) and None)
     for query in queries:
-        asked = Asked(query.text, None, Scope(), BEST, BEST, (), 0.05)
-        footing = store._connections.read(lambda one: store._ground(one, asked)).footing  # noqa: SLF001, B023
+        stats = connections.read(lambda one: read_search_stats(execute_on(one), Scope(), query.text))  # noqa: B023
         searched, scored = (
-            " | ".join(f"'{term}'" for term in terms) for terms in (footing.searched(0.05), footing.everywhere)
+            " | ".join(f"'{term}'" for term in terms)
+            for terms in (stats.retrieving_terms(COMMON_WORDS), stats.frequencies)
         )
-        every = store.search_words(query.text, Scope(), limit=EVERYTHING, common=0.05)
-        best = every[:BEST]
-        scores = {found.key: found.score for found in every}
-        ours = store.search_words(query.text, Scope(), limit=BEST, common=0.05)
-        ranked = store._connections.read(  # noqa: SLF001
-            lambda one: one.execute(_RANKED, (searched, scored, LOOKED_AT)).fetchall()  # noqa: B023
-        )
-        least = best[-1].score - 1e-9
-        theirs = sorted((scores.get(key, 0.0) for (key,) in ranked), reverse=True)[:BEST]
-        yield (
-            sum(found.score >= least for found in ours) / len(best),
-            sum(score >= least for score in theirs) / len(best),
-        )
+        ours, every = (keyword(store, query.text, limit) for limit in (BEST, EVERYTHING))
+        best = list(every.values())[:BEST]
+        ranked = connections.fetch(_RANKED, (searched, scored, SCORED))
+        theirs = sorted((every.get(id, 0.0) for (id,) in ranked), reverse=True)[:BEST]
+        least = best[-1] - 1e-9
+        yield tuple(sum(score >= least for score in scores) / len(best) for scores in (ours.values(), theirs))
 
 
-def travelled(address: str, queries: Sequence[Query], *, delay: float) -> Iterator[tuple[str, float, int]]:
-    """How long a recall in a session takes, and in how many round trips: at once, and one by one."""
+def keyword(store: PostgresStore, text: str, limit: int) -> dict[str, float]:
+    """Return the scores of the best keyword candidates by id, best first."""
+    query = Query(text, Scope(), Tuning(common_words=COMMON_WORDS), datetime.now(UTC))
+    with store.open_search(query) as search:
+        return {candidate.memory.id: candidate.score for candidate in search.keyword(limit).candidates}
+
+
+def time_recalls(address: str, queries: Sequence[bench_corpus.Query], *, delay: float) -> tuple[float, int]:
+    """Return the median milliseconds of a recall in a session, and its round trips."""
     with proxied(address, delay=delay) as proxy, ThreadPoolExecutor(4) as threads:
         store = PostgresStore(proxy.address)
-        for name, source in (("at once", store), ("one by one", OneByOne(store))):
-            times, trips = [], 0
-            for query in queries:
-                scope = Scope(sessions=(query.session,), only_sessions=True)
-                asked = Query(query.text, scope, Tuning(), 10, datetime.now(UTC), (), query.vector)
-                before, started = proxy.trips, perf_counter()
-                recall(asked, source, lambda: None, threads)  # type: ignore[arg-type]
-                times.append((perf_counter() - started) * 1000)
-                trips = proxy.trips - before
-            yield name, median(times[5:]), trips
+        times, trips = [], 0
+        for one in queries:
+            scope = Scope(sessions=(one.session,), only_sessions=True)
+            query = Query(one.text, scope, Tuning(), datetime.now(UTC), vector=one.vector)
+            before, started = proxy.trips, perf_counter()
+            recall(query, store, lambda: None, threads)
+            times.append((perf_counter() - started) * 1000)
+            trips = proxy.trips - before
         store.close()
+    return median(times[5:]), trips
 
 
 def main() -> None:
-    """Measure, and say what came out."""
+    """Measure and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("address", help="a database for this alone: postgresql://…")
+    parser.add_argument("address", help="a database that is used for nothing else: postgresql://…")
     parser.add_argument("--size", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=60)
     options = parser.parse_args()
@@ -122,11 +112,11 @@ def main() -> None:
     store = PostgresStore(options.address)
     if store.stats().memories == 0:
         fill(store, corpus, ReadyEmbedder(embedder.model, corpus.texts, corpus.vectors), progress)
-    ours, theirs = zip(*kept(store, corpus.queries), strict=True)
-    print(f"of the true {BEST} best by words: ours {mean(ours):.3f}, ts_rank_cd {mean(theirs):.3f}")
+    ours, theirs = zip(*shares_of_best(store, corpus.queries), strict=True)
+    print(f"of the best {BEST} by BM25 are scored: ours {mean(ours):.3f}, ts_rank_cd {mean(theirs):.3f}")
     for delay in (0.0, 0.002):
-        for name, milliseconds, trips in travelled(options.address, corpus.queries, delay=delay):
-            print(f"delay {delay * 1000:.0f} ms, {name}: {milliseconds:.1f} ms, {trips} round trips")
+        milliseconds, trips = time_recalls(options.address, corpus.queries, delay=delay)
+        print(f"delay {delay * 1000:.0f} ms: {milliseconds:.1f} ms, {trips} round trips")
     store.close()
     embedder.close()
 

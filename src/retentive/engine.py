@@ -235,6 +235,7 @@ class Engine:
             valid = ", ".join(QueryOptions.__annotations__)
             raise TypeError(f"recall() got an unexpected option '{unknown[0]}'; valid options: {valid}")
         vector = options.get("vector")
+        now = options.get("now")
         return Query(
             # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
             text=text if text.isascii() else text.encode(errors="replace").decode(),
@@ -246,7 +247,7 @@ class Engine:
                 profile=options.get("profile"),
             ),
             tuning=self.tuning.current(options.get("tuning")),
-            now=to_time(options.get("now"), "now") or self.now(),
+            now=(to_time(now, "now") if now is not None else None) or self.now(),
             limit=options.get("limit", 10),
             exclude=tuple(options.get("exclude", ())),
             vector=None if vector is None else self._unit_vector(vector),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
+MAX_POOL = 1000
 
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
@@ -125,13 +126,16 @@ class Query:
 
     @property
     def pool(self) -> int:
-        """How many candidates each retriever returns."""
-        return self.tuning.pool(self.limit)
+        """How many candidates each retriever returns; for a limit of 0 or less, as many as allowed."""
+        tuning = self.tuning
+        wanted = tuning.pool_factor * self.limit if self.limit > 0 else MAX_POOL
+        return max(wanted, tuning.pool_floor, tuning.rerank)
 
     @property
     def depth(self) -> int:
-        """How far down the semantic retriever reports scores."""
-        return self.tuning.depth(self.limit)
+        """How far down the semantic retriever reports scores: beyond the pool if scores are scaled."""
+        scaled = self.tuning.fusion in ("full", "relative")
+        return max(self.pool, self.tuning.spread_depth) if scaled else self.pool
 
 
 class Candidate(NamedTuple):

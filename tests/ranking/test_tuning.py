@@ -7,7 +7,13 @@ import pytest
 from pydantic import ValidationError
 
 from retentive.errors import Invalid
+from retentive.models import Query, Scope
 from retentive.ranking import PRESETS, Tuning, parse_tuning
+from tests.conftest import NOW
+
+
+def asked(tuning: Tuning, limit: int) -> Query:
+    return Query("", Scope(), tuning, NOW, limit)
 
 
 @pytest.mark.parametrize("parameter", ["semantic_weight", "keyword_weight"])
@@ -122,21 +128,21 @@ def test_every_parameter_tells_what_it_does():
 
 @pytest.mark.parametrize(("limit", "pool"), [(1, 30), (10, 30), (20, 60), (100, 300)])
 def test_each_retriever_fetches_three_times_the_limit_and_at_least_thirty(limit: int, pool: int):
-    assert Tuning().pool(limit) == pool == max(3 * limit, 30)
+    assert asked(Tuning(), limit).pool == pool == max(3 * limit, 30)
 
 
 @pytest.mark.parametrize(("limit", "pool"), [(1, 50), (10, 50), (20, 100), (100, 500)])
 def test_where_absence_from_a_retriever_counts_each_retriever_fetches_five_times_the_limit(limit: int, pool: int):
-    assert PRESETS["classic-rrf"].pool(limit) == PRESETS["relative-score"].pool(limit) == pool
+    assert asked(PRESETS["classic-rrf"], limit).pool == asked(PRESETS["relative-score"], limit).pool == pool
 
 
 def test_a_retriever_never_fetches_less_than_three_times_the_limit():
-    assert parse_tuning({"pool_factor": 3, "pool_floor": 1}).pool(20) == 3 * 20
+    assert asked(parse_tuning({"pool_factor": 3, "pool_floor": 1}), 20).pool == 3 * 20
 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_without_a_limit_each_retriever_fetches_as_many_as_allowed(limit: int):
-    assert Tuning().pool(limit) == 1000
+    assert asked(Tuning(), limit).pool == 1000
 
 
 def test_off_by_default_are_decay_diversity_and_the_score_floor():
@@ -154,5 +160,5 @@ def test_the_classic_shares_and_half_lives_are_the_defaults():
 
 @pytest.mark.parametrize(("fusion", "depth"), [("full", 100), ("relative", 100), ("rrf", 30), ("weighted", 30)])
 def test_only_where_scores_are_scaled_the_crowd_behind_the_pool_is_looked_at(fusion, depth):
-    assert Tuning(fusion=fusion).depth(10) == depth
-    assert Tuning(fusion=fusion).depth(60) == max(depth, Tuning().pool(60))
+    assert asked(Tuning(fusion=fusion), 10).depth == depth
+    assert asked(Tuning(fusion=fusion), 60).depth == max(depth, asked(Tuning(), 60).pool)

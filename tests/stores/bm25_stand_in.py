@@ -1,16 +1,16 @@
-"""A stand-in for pg_textsearch, which no package brings: its documented names with their documented meaning, in SQL.
+"""A stand-in for pg_textsearch, which no package contains: its documented names and their meaning, in SQL.
 
-`to_bm25query` and `<@>` are in a schema of their own and give negative BM25 by the parser of text_config 'simple', with
-the statistics of the memories that were there when the stand-in was made. The access method `bm25` is a b-tree by that
-name: it takes no `text_config`, so PostgreSQL refuses our own statement for the index and a test that wants an index
-says another one (`INDEX`). The row in `pg_extension` is put there by hand.
+`to_bm25query` and `<@>` are in their own schema and return negative BM25 for the parser of text_config 'simple', with
+the statistics of the memories that existed when the stand-in was created. The access method `bm25` is a b-tree: it has
+no `text_config`, so that PostgreSQL refuses our statement for the index, and a test that needs an index uses another
+one (`INDEX`). The row in `pg_extension` is inserted directly.
 """
 
 from __future__ import annotations
 
 import psycopg
 
-from retentive.text.analysis import K1, B
+from retentive.text.bm25 import K1, B
 
 INDEX = "CREATE INDEX CONCURRENTLY memories_by_bm25 ON memories USING bm25 (length)"
 
@@ -47,13 +47,13 @@ _OBJECTS = f"""
 
 
 def make(address: str) -> None:
-    """Put the stand-in into a database, for the memories that are there."""
+    """Create the stand-in in a database, for the memories that exist."""
     with psycopg.connect(address) as connection:
         connection.execute(_OBJECTS.encode())
 
 
 def replace_score(address: str, body: str) -> None:
-    """Let `<@>` give something else: an SQL expression of `document` and `query`."""
+    """Replace the result of `<@>` by an SQL expression of `document` and `query`."""
     with psycopg.connect(address) as connection:
         connection.execute('SET LOCAL search_path = "text search %"')
         connection.execute(

@@ -1,4 +1,4 @@
-"""A way to a PostgreSQL server on which round trips are counted, may take time, and may end at a chosen word."""
+"""A proxy for a PostgreSQL server that counts round trips, delays them, and breaks connections at a chosen text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 
 class Proxy:
-    """Passes everything on. `trips` counts how often a client spoke after it had been answered."""
+    """Forwards everything. `trips` counts how often a client sent something after an answer."""
 
     def __init__(self, address: str, *, delay: float = 0.0) -> None:
         self._server = conninfo_to_dict(address)
@@ -33,12 +33,12 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut_once(self, word: bytes, *, behind: bool) -> None:
-        """End the next connection on which this word is said: when the server has had time for it, or before."""
+        """Break the next connection that sends this text: after the server has got it if `behind`, else before."""
         self._cut = (word, behind)
 
     @property
     def has_cut(self) -> bool:
-        """Whether that has happened."""
+        """Whether a connection was broken."""
         return self._cut is None
 
     def close(self) -> None:
@@ -49,7 +49,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                threading.Thread(target=self._pass_on, args=(client, self._connect()), daemon=True).start()
+                threading.Thread(target=self._forward, args=(client, self._connect()), daemon=True).start()
 
     def _connect(self) -> socket.socket:
         host, port = str(self._server.get("host") or "localhost"), int(self._server.get("port") or 5432)
@@ -59,7 +59,7 @@ class Proxy:
         server.connect(f"{host}/.s.PGSQL.{port}")
         return server
 
-    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
         answered = True
         with client, server, suppress(OSError):
             while True:
@@ -80,7 +80,7 @@ class Proxy:
                         if behind:
                             server.sendall(data)
                             server.settimeout(0.2)
-                            server.recv(1 << 20)  # whatever it has answered, nobody will hear
+                            server.recv(1 << 20)  # the answer is not forwarded
                         return
                     server.sendall(data)
 

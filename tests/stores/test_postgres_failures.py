@@ -1,4 +1,4 @@
-"""A PostgreSQL server that is lost, restarted or behind: nothing acknowledged is lost, nothing happens twice."""
+"""A PostgreSQL server that is lost, restarted or behind: no acknowledged write is lost, and none takes effect twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from urllib.parse import quote
 
 import psycopg
@@ -14,37 +13,40 @@ import pytest
 
 from retentive.errors import Unavailable
 from retentive.models import Scope
-from retentive.stores.postgres import PostgresStore
+from retentive.stores.postgres import PostgresStore, connections
 from tests.stores import postgres_server
-from tests.stores.build import HERE, MODEL, by_words, embedded, id_of, listed, record, vector
+from tests.stores.build import (
+    MODEL,
+    embedded,
+    fill,
+    id_of,
+    ids_of,
+    keyword_ids,
+    listed,
+    make_query,
+    nearest_ids,
+    record,
+    vector,
+)
 from tests.stores.postgres_proxy import proxied
 from tests.stores.postgres_server import Server
+from tests.stores.postgres_store import fetch, open_transactions, opened
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server of our own, to be killed."""
+    """A server that tests may kill."""
     started = Server()
     yield started
     started.close()
 
 
-@contextmanager
-def opened(address: str) -> Iterator[PostgresStore]:
-    store = PostgresStore(address)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
 def count_hits(store: PostgresStore) -> list[int]:
-    found = store._connections.read(lambda one: one.execute("SELECT number FROM hits ORDER BY number").fetchall())
-    return [number for (number,) in found]
+    return [number for (number,) in fetch(store, "SELECT number FROM hits ORDER BY number")]
 
 
 def hit(store: PostgresStore, number: int) -> None:
-    """A write that would show if it happened twice."""
+    """A write of which one can see whether it took effect twice."""
     store._connections.write(lambda one: one.execute("INSERT INTO hits VALUES (%s)", (number,)) and None)
 
 
@@ -52,12 +54,12 @@ def make_hits(store: PostgresStore) -> None:
     store._connections.write(lambda one: one.execute("CREATE TABLE hits (number bigint)") and None)
 
 
-# The moment of the commit
+# During a commit
 
 
-@pytest.mark.parametrize("behind", [True, False], ids=["carried out and not heard of", "not carried out"])
+@pytest.mark.parametrize("behind", [True, False], ids=["committed without an answer", "not committed"])
 @pytest.mark.parametrize("word", [b"COMMIT", b"INSERT INTO writes", b"INSERT INTO hits"])
-def test_a_write_whose_connection_ends_at_any_moment_happens_once(word: bytes, behind: bool):
+def test_a_write_whose_connection_breaks_at_any_moment_takes_effect_once(word: bytes, behind: bool):
     address = postgres_server.address(empty=True)
     with opened(address) as store, proxied(address) as proxy, opened(proxy.address) as ours:
         make_hits(store)
@@ -69,7 +71,7 @@ def test_a_write_whose_connection_ends_at_any_moment_happens_once(word: bytes, b
         assert count_hits(store) == [1]
 
 
-def test_memories_whose_commit_was_not_heard_of_are_stored_once_and_given_back():
+def test_memories_whose_commit_got_no_answer_are_stored_once_and_returned():
     with proxied(postgres_server.address()) as proxy, opened(proxy.address) as store:
         store.add([record(1, session="a")], model=None)
 
@@ -82,15 +84,61 @@ def test_memories_whose_commit_was_not_heard_of_are_stored_once_and_given_back()
         assert store.check() == []
 
 
-@pytest.mark.parametrize("word", [b"WITH", b"by_words"])
-def test_a_read_whose_connection_ends_is_made_again(word: bytes):
+# During a read
+
+READS = {
+    "statistics": b"named_sessions",
+    "keyword": b"selected AS",
+    "nearest": b"near AS",
+    "neighbours": b"is_after",
+    "scores": b"m.id = ANY",
+}
+"""A part of the statement of each step of a search."""
+
+
+@pytest.mark.parametrize("part", READS.values(), ids=READS)
+@pytest.mark.parametrize("behind", [True, False], ids=["while it is answered", "while it is sent"])
+def test_a_search_whose_connection_breaks_at_any_step_gives_the_same_result(part: bytes, behind: bool):
+    address = postgres_server.address()
+    with opened(address) as store:
+        fill(store)
+        expected = search_all(store)
+    with proxied(address) as proxy, opened(proxy.address) as store:
+        proxy.cut_once(part, behind=behind)
+
+        assert search_all(store) == expected
+        assert proxy.has_cut
+        assert open_transactions(address) == 0
+
+
+def search_all(store: PostgresStore) -> list[object]:
+    """Every read of a search."""
+    with store.open_search(make_query("green tea", exclude=[id_of(6)])) as search:
+        found = [search.keyword(10), search.nearest(vector(3), 10, depth=20)]
+        ids = [id for one in found for id in ids_of(one.candidates)]
+        neighbours = search.neighbours(ids)
+        return [*found, neighbours, search.scores([*ids, id_of(6), id_of(500)]), search.model]
+
+
+def test_a_connection_that_breaks_when_a_search_is_closed_is_replaced():
+    address = postgres_server.address()
+    with proxied(address) as proxy, opened(proxy.address) as store:
+        fill(store)
+        proxy.cut_once(b"COMMIT", behind=False)
+
+        assert len(keyword_ids(store, "green tea")) > 0
+        assert proxy.has_cut
+        assert len(keyword_ids(store, "green tea")) > 0
+
+
+def test_a_read_whose_connection_breaks_is_repeated():
     address = postgres_server.address()
     with opened(address) as store:
         store.add([embedded(1, "green tea")], model=MODEL)
     with proxied(address) as proxy, opened(proxy.address) as store:
-        proxy.cut_once(word, behind=False)
+        proxy.cut_once(b"m.id = ANY", behind=False)
 
-        assert by_words(store, "tea") == [id_of(1)]
+        assert [one.text for one in store.get([id_of(1)])] == ["green tea"]
         assert proxy.has_cut
 
 
@@ -98,7 +146,7 @@ def test_a_read_whose_connection_ends_is_made_again(word: bytes):
 
 
 class Load:
-    """Threads that write and read without a pause, and what they were told."""
+    """Threads that write and read without a pause, and the answers they got."""
 
     def __init__(self, store: PostgresStore) -> None:
         self.store = store
@@ -108,7 +156,7 @@ class Load:
         self.problems: list[str] = []
         self._ended = threading.Event()
         self._threads = [
-            threading.Thread(target=self._keep_on, args=(work, n))
+            threading.Thread(target=self._repeat, args=(work, n))
             for n, work in enumerate((self._add, self._add, self._hit, self._hit, self._read, self._read))
         ]
 
@@ -122,23 +170,22 @@ class Load:
         for thread in self._threads:
             thread.join(60)
 
-    def go_on(self, seconds: float = 0.3) -> None:
-        """Wait until everybody has got on."""
+    def wait_for_progress(self, seconds: float = 0.3) -> None:
+        """Wait until every kind of thread has made progress."""
         before = len(self.stored), len(self.hits), self.reads
-        deadline = time.monotonic() + 30
         time.sleep(seconds)
-        while not all(
-            now > then for now, then in zip((len(self.stored), len(self.hits), self.reads), before, strict=True)
-        ):
-            assert time.monotonic() < deadline, self.problems
-            time.sleep(0.02)
+        until(
+            lambda: all(
+                now > then for now, then in zip((len(self.stored), len(self.hits), self.reads), before, strict=True)
+            )
+        )
 
-    def _keep_on(self, work: Callable[[int, int], None], thread: int) -> None:
+    def _repeat(self, work: Callable[[int, int], None], thread: int) -> None:
         number = 0
         while not self._ended.is_set():
             try:
                 work(thread, number)
-            except Exception as error:  # every one is a failure of the test
+            except Exception as error:  # the test fails if there is one
                 self.problems.append(repr(error))
             number += 1
 
@@ -152,8 +199,10 @@ class Load:
         self.hits.append(1_000_000 * thread + number)
 
     def _read(self, thread: int, number: int) -> None:
-        self.store.search_words("note", HERE, limit=5)
-        self.store.search_vectors(vector(number), HERE, limit=5)
+        with self.store.open_search(make_query("note")) as search:
+            found = [search.keyword(5), search.nearest(vector(number), 5, depth=20)]
+            ids = [id for one in found for id in ids_of(one.candidates)]
+            search.scores([*ids, *search.neighbours(ids)])
         self.reads += 1
 
 
@@ -168,7 +217,7 @@ def kill(server: Server) -> None:
 
 
 def terminate(server: Server) -> None:
-    """End every connection, again and again."""
+    """End every connection, repeatedly."""
     with psycopg.connect(server.address(), autocommit=True) as connection:
         for _ in range(20):
             connection.execute(
@@ -178,7 +227,7 @@ def terminate(server: Server) -> None:
 
 
 @pytest.mark.parametrize("harm", [kill, restart_at_once, terminate])
-def test_under_load_nothing_acknowledged_is_lost_nothing_happens_twice_and_reads_go_on(
+def test_under_load_no_acknowledged_write_is_lost_or_repeated_and_reads_succeed(
     server: Server, harm: Callable[[Server], None]
 ):
     with psycopg.connect(server.address(), autocommit=True) as connection:
@@ -186,15 +235,15 @@ def test_under_load_nothing_acknowledged_is_lost_nothing_happens_twice_and_reads
     with opened(f"{server.address(harm.__name__)}&deadline=30") as store:
         make_hits(store)
         with Load(store) as load:
-            load.go_on()
+            load.wait_for_progress()
             harm(server)
-            load.go_on()
+            load.wait_for_progress()
 
-        look_at(store, load)
+        check_acknowledged(store, load)
 
 
-def look_at(store: PostgresStore, load: Load) -> None:
-    """Everything that was acknowledged is there, once, and nothing else."""
+def check_acknowledged(store: PostgresStore, load: Load) -> None:
+    """Assert that exactly the acknowledged writes are there, each once."""
     assert load.problems == []
     assert count_hits(store) == sorted(load.hits)
     assert sorted(listed(store)) == sorted(load.stored)
@@ -206,7 +255,7 @@ def look_at(store: PostgresStore, load: Load) -> None:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Server, Server]]:
-    """A server, and a standby without which it acknowledges nothing."""
+    """A server, and a synchronous standby."""
     first = Server()
     second = Server(copy_of=first)
     with psycopg.connect(first.address(), autocommit=True) as connection:
@@ -218,30 +267,51 @@ def pair() -> Iterator[tuple[Server, Server]]:
     second.close()
 
 
-def test_when_a_standby_takes_over_nothing_is_lost_or_happens_twice(pair: tuple[Server, Server]):
+def test_when_a_standby_takes_over_no_write_is_lost_or_repeated(pair: tuple[Server, Server]):
     first, second = pair
     with opened(f"postgresql://postgres@/postgres?host={first.folder},{second.folder}&deadline=30") as store:
         make_hits(store)
         with Load(store) as load:
-            load.go_on()
+            load.wait_for_progress()
             first.kill()
             with psycopg.connect(second.address(), autocommit=True) as connection:
                 connection.execute("SELECT pg_promote()")
-            load.go_on()
+            load.wait_for_progress()
 
-        look_at(store, load)
+        check_acknowledged(store, load)
 
 
-def test_a_server_that_stays_away_is_waited_for_until_the_deadline(server: Server):
-    with opened(f"{server.address()}&schema=away&deadline=0.3") as store:
+class Clock:
+    """A clock that runs while somebody sleeps, and not otherwise."""
+
+    def __init__(self) -> None:
+        self.slept = 0.0
+        self._start = time.monotonic()
+
+    def monotonic(self) -> float:
+        return self._start + self.slept
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+
+
+def test_attempts_to_reach_a_lost_server_end_at_the_deadline(server: Server, monkeypatch: pytest.MonkeyPatch):
+    with opened(f"{server.address()}&schema=away&deadline=3") as store:
         store.add([record(1)], model=None)
         server.stop(signal.SIGINT)
         try:
-            started = time.monotonic()
-            for work in (lambda: store.get([id_of(1)]), lambda: store.add([record(2)], model=None)):
-                with pytest.raises(Unavailable, match=r"cannot be reached .*see that the server runs"):
-                    work()
-            assert 0.6 <= time.monotonic() - started < 10
+            for work in (
+                lambda: store.get([id_of(1)]),
+                lambda: store.add([record(2)], model=None),
+                lambda: nearest_ids(store, vector(1)),
+            ):
+                clock = Clock()
+                with monkeypatch.context() as patch:
+                    patch.setattr(connections, "monotonic", clock.monotonic)
+                    patch.setattr(connections, "sleep", clock.sleep)
+                    with pytest.raises(Unavailable, match=r"cannot be reached .*check that the server is running"):
+                        work()
+                assert 3 < clock.slept < 3 + 0.5  # the longest pause between two attempts
         finally:
             server.start()
         assert listed(store) == [id_of(1)]
@@ -257,7 +327,7 @@ def replica(server: Server) -> Iterator[Server]:
     started.close()
 
 
-def test_recalls_read_from_the_replica_and_still_see_what_this_process_wrote(server: Server, replica: Server):
+def test_searches_read_from_the_replica_and_still_see_the_writes_of_this_process(server: Server, replica: Server):
     plain = server.address() + "&schema=copied"
     with opened(plain) as setup:
         setup.add([record(1, "tea")], model=None)
@@ -275,29 +345,51 @@ def test_recalls_read_from_the_replica_and_still_see_what_this_process_wrote(ser
 
         ours.add([record(2, "tea")], model=None)
 
-        assert by_words(ours, "tea") == [id_of(1), id_of(2)]
-        assert by_words(theirs, "tea") == [id_of(1)]  # others' writes may come later on a replica
-        with opened(address.replace("schema=copied", "schema=late")) as late:  # of which the replica knows nothing
+        assert keyword_ids(ours, "tea") == [id_of(1), id_of(2)]
+        assert keyword_ids(theirs, "tea") == [id_of(1)]  # on a replica the writes of other processes may appear later
+        with opened(
+            address.replace("schema=copied", "schema=late")
+        ) as late:  # the replica does not have this schema yet
             late.add([record(3, "tea")], model=None)
-            assert by_words(late, "tea") == [id_of(3)]
+            assert keyword_ids(late, "tea") == [id_of(3)]
 
         there.execute("SELECT pg_wal_replay_resume()")
-        until(lambda: by_words(theirs, "tea") == [id_of(1), id_of(2)])
+        until(lambda: keyword_ids(theirs, "tea") == [id_of(1), id_of(2)])
         busy = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'retentive'"
-        assert by_words(ours, "tea") == [id_of(1), id_of(2)]
+        assert keyword_ids(ours, "tea") == [id_of(1), id_of(2)]
         assert there.execute(busy).fetchone() == (2,)
 
 
-def test_without_its_replica_a_store_reads_from_the_server(server: Server):
+def test_a_search_goes_on_on_the_server_when_its_replica_fails(server: Server, replica: Server):
+    plain = server.address() + "&schema=failing"
+    with opened(plain) as setup:
+        fill(setup)
+        expected = search_all(setup)
+    with (
+        opened(f"{plain}&replica={quote(replica.address(), safe='')}") as store,
+        psycopg.connect(replica.address(), autocommit=True) as there,
+    ):
+        until(lambda: there.execute("SELECT to_regclass('failing.memories') IS NOT NULL").fetchone() == (True,))
+        until(lambda: there.execute("SELECT count(*) FROM failing.memories").fetchone() == (121,))
+        with store.open_search(make_query("green tea", exclude=[id_of(6)])) as search:
+            keyword = search.keyword(10)
+            assert search._reader._pool is store._connections.replicas
+            there.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'retentive'")
+            nearest = search.nearest(vector(3), 10, depth=20)
+            assert search._reader._pool is store._connections.readers
+
+        assert [keyword, nearest] == expected[:2]
+
+
+def test_a_store_whose_replica_is_unreachable_reads_from_the_server(server: Server):
     gone = quote("postgresql://postgres@/postgres?host=/nowhere", safe="")
     with opened(f"{server.address()}&schema=alone&replica={gone}") as store:
         store.add([record(1, "tea")], model=None)
 
-        assert by_words(store, "tea") == [id_of(1)]
+        assert keyword_ids(store, "tea") == [id_of(1)]
 
 
-def until(come: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not come():
-        assert time.monotonic() < deadline
+def until(condition: Callable[[], bool]) -> None:
+    """Wait; the time limit of the test ends a wait that is in vain."""
+    while not condition():
         time.sleep(0.02)

@@ -95,10 +95,12 @@ def rank_outcome(
     timer = StageTimer(outcome.stages)
     ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, period=query_period(query))
     timer.lap("rank")
-    ranking, not_reranked = rerank_best(
-        ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
-    )
-    timer.lap("rerank" if query.tuning.rerank else "rank")
+    not_reranked = None
+    if query.tuning.rerank:
+        ranking, not_reranked = rerank_best(
+            ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
+        )
+        timer.lap("rerank")
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
     timer.lap("rank")
     missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}

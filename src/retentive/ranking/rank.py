@@ -64,7 +64,10 @@ def order(
 def pick(ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | None = None) -> Ranking:
     """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason."""
     hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking may have lowered some
-    picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
+    last = len(hits) if limit <= 0 else limit
+    picked, late = hits[:last], hits[last:]
+    if tuning.diversity > 0:
+        picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
     picked, lowered = _drop_low(picked, tuning.score_floor)
     if lowered:  # MMR's scores never increase, so all later choices are below the floor too
         lowered += [

@@ -112,16 +112,6 @@ class Tuning(BaseModel):
         """Return this tuning with some parameters changed, checked against their ranges."""
         return parse_tuning(self.model_dump() | _by_name(parameters))
 
-    def pool(self, limit: int) -> int:
-        """How many candidates each retriever returns for this limit; 0 or less means as many as allowed."""
-        wanted = self.pool_factor * limit if limit > 0 else 1000
-        return max(wanted, self.pool_floor, self.rerank)
-
-    def depth(self, limit: int) -> int:
-        """How far down the semantic retriever reports scores: beyond its pool if scores are scaled."""
-        scaled = self.fusion in ("full", "relative")
-        return max(self.pool(limit), self.spread_depth) if scaled else self.pool(limit)
-
 
 class Hybrid(BaseModel):
     """The `hybrid` block of older configurations. Values that it leaves out have the defaults given here."""

@@ -1,4 +1,4 @@
-"""The address of a PostgreSQL store: libpq's own, with a few parameters of ours."""
+"""The address of a PostgreSQL store: a libpq URL with a few parameters of our own."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from retentive.errors import Invalid
 
 DEADLINE = 10.0
-"""Seconds for which a lost server is waited for."""
+"""Seconds for which reads and writes are retried when the server is lost."""
 
+_OWN_PARAMETERS = ("schema", "replica", "deadline", "readers", "writers", "bm25")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the store is: what libpq is told, and what we keep to ourselves."""
+    """The URL for libpq, and the parameters that it does not get. `schema` is None if the address names none."""
 
     server: str
-    schema: str = "retentive"
+    schema: str | None = None
     replica: str | None = None
     deadline: float = DEADLINE
     readers: int = 16
@@ -28,36 +29,32 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """The address without its password."""
+        """The URL of the server without its password."""
         return without_password(self.server)
 
 
 def parse_address(text: str) -> Address:
-    """The parts of `postgresql://user:password@host:port/database?schema=…&replica=…&deadline=…&readers=…&writers=…&bm25=…`."""
+    """Parse `postgresql://user:password@host:port/database?schema=…&replica=…&deadline=…&readers=…&writers=…&bm25=…`."""
     parts = urlsplit(text)
-    ours: dict[str, str] = {}
-    theirs = []
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name in ("schema", "replica", "deadline", "readers", "writers", "bm25"):
-            ours[name] = value
-        else:
-            theirs.append((name, value))
-    schema = ours.get("schema", "retentive")
-    if not _SCHEMA.match(schema):
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    own = {name: value for name, value in parameters if name in _OWN_PARAMETERS}
+    for_libpq = [(name, value) for name, value in parameters if name not in _OWN_PARAMETERS]
+    schema = own.get("schema")
+    if schema is not None and not _SCHEMA.match(schema):
         raise Invalid(f"schema: lower-case letters, digits and _, at most 51, not {schema!r:.80}")
-    replica = ours.get("replica") or None
+    replica = own.get("replica") or None
     if replica is not None and not replica.startswith(("postgresql://", "postgres://")):
-        raise Invalid("replica: an address that begins with postgresql://, with its special characters as %XX")
-    if ours.get("bm25", "on") not in ("on", "off"):
-        raise Invalid(f"bm25: on or off, not {ours['bm25']!r:.40}")
+        raise Invalid("replica: an address that starts with postgresql://, with its special characters as %XX")
+    if own.get("bm25", "on") not in ("on", "off"):
+        raise Invalid(f"bm25: on or off, not {own['bm25']!r:.40}")
     return Address(
-        urlunsplit(parts._replace(query=urlencode(theirs, quote_via=quote))),
+        urlunsplit(parts._replace(query=urlencode(for_libpq, quote_via=quote))),
         schema,
         replica,
-        _number("deadline", ours.get("deadline"), DEADLINE, 0.1, 3600),
-        int(_number("readers", ours.get("readers"), 16, 1, 1000)),
-        int(_number("writers", ours.get("writers"), 8, 1, 1000)),
-        ours.get("bm25", "on") == "on",
+        _number("deadline", own.get("deadline"), DEADLINE, 0.1, 3600),
+        int(_number("readers", own.get("readers"), 16, 1, 1000)),
+        int(_number("writers", own.get("writers"), 8, 1, 1000)),
+        own.get("bm25", "on") == "on",
     )
 
 
@@ -72,11 +69,11 @@ def _number(name: str, text: str | None, default: float, least: float, most: flo
 
 
 def without_password(address: str) -> str:
-    """An address as it may be shown: user, host and database, and no secret."""
+    """Return an address with every password in it replaced by ***."""
     parts = urlsplit(address)
     if parts.password:
-        who, _, where = parts.netloc.rpartition("@")
-        parts = parts._replace(netloc=f"{who.partition(':')[0]}:***@{where}")
+        user, _, host = parts.netloc.rpartition("@")
+        parts = parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}")
     shown = [
         (name, "***" if "password" in name else without_password(value) if name == "replica" else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)

@@ -1,4 +1,7 @@
-"""A server's own BM25 where it has one, pg_textsearch: it chooses which memories are looked at; ours scores them."""
+"""Preselection of keyword candidates by the BM25 extension pg_textsearch, where the server has it.
+
+It selects which memories are scored. Our own BM25 scores them, so that a memory has the same score without it.
+"""
 
 from __future__ import annotations
 
@@ -8,101 +11,72 @@ import threading
 from contextlib import suppress
 
 import psycopg
-from psycopg import errors
 
-from retentive.stores.at_once import Both
-from retentive.stores.postgres import hybrid_query
-from retentive.stores.postgres.error_mapping import is_lost, is_undone
-from retentive.stores.postgres.hybrid_query import PreparedSearch
-from retentive.stores.postgres.pools import Connection
-from retentive.stores.postgres.search_stats import Extension
-from retentive.text.analysis import K1, B
+from retentive.stores.postgres.error_mapping import first_line, is_lost
+from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.search_stats import Bm25Extension, SearchStats
+from retentive.text.bm25 import K1, B
 
 log = logging.getLogger(__name__)
 
-LARGE = 10_000
-"""Up to so many memories the GIN index alone is as fast."""
+MIN_MEMORIES = 10_000
+"""In stores of up to this many memories the GIN index alone is as fast."""
 
-LEAST = (1, 5)
-"""Some before it failed on replicas, or refused a memory of a megabyte of different words."""
+MIN_VERSION = (1, 5)
+"""Earlier versions failed on replicas, or refused a memory with a megabyte of different words."""
 
 INDEX = "memories_by_bm25"
 
-_DUE = f"""
+_VERSION_WITHOUT_INDEX = f"""
     SELECT extversion FROM pg_extension
     WHERE extname = 'pg_textsearch' AND to_regclass('{INDEX}') IS NULL
-      AND (SELECT count(*) FROM (SELECT 1 FROM memories LIMIT %s) AS a_few) > %s
+      AND (SELECT count(*) FROM (SELECT 1 FROM memories LIMIT %s) AS limited) > %s
 """  # noqa: S608 - a name of our own
 
-# Its parser cuts some of our terms in pieces, on both sides alike.
-MAKE = f"""
+# The extension's parser splits some of our terms, in queries as in memories.
+CREATE_INDEX = f"""
     CREATE INDEX CONCURRENTLY {INDEX} ON memories USING bm25 (terms) WITH (text_config = 'simple', k1 = {K1}, b = {B})
 """
 
 
 class Bm25Preselector:
-    """The extension as one process uses it: until it fails the first time, and not at all if it is not wanted."""
+    """Whether this process uses the extension: until it fails once, and not at all if it is turned off."""
 
-    def __init__(self, *, wanted: bool) -> None:
+    def __init__(self, *, enabled: bool) -> None:
         self._guard = threading.Lock()
-        self._usable = wanted
+        self._enabled = enabled
 
-    def lacks_index(self, ground: PreparedSearch) -> bool:
-        """Whether the extension could choose for this query if it had its index."""
-        extension = self._extension(ground)
-        return extension is not None and extension.index is None
+    def applicable(self, stats: SearchStats) -> Bm25Extension | None:
+        """Return the extension if it can help: in a large store, for all of it, with terms that it can parse."""
+        scope, terms = stats.scope, stats.frequencies
+        if not self._enabled or not terms or scope is None or scope.query is not None or scope.memories <= MIN_MEMORIES:
+            return None
+        # Its parser drops terms that have neither a letter nor a digit, such as emoji.
+        return stats.extension if all(any(map(str.isalnum, term)) for term in terms) else None
 
-    def search_both(self, connection: Connection, ground: PreparedSearch) -> Both:
-        """What both searches find, by way of the extension where it can help; without it if that fails."""
-        extension = self._extension(ground)
-        if extension is None or extension.index is None:
-            return hybrid_query.search_both(connection, ground)
-        try:
-            return hybrid_query.search_both(connection, ground, extension)
-        except psycopg.Error as error:
-            if is_undone(error) or isinstance(error, errors.QueryCanceled):
-                raise
-            if is_lost(error):
-                # Perhaps it has brought the server down. It shall not do so again when this is tried again.
-                self._give_up(error)
-                raise
-            found = hybrid_query.search_both(connection, ground)  # should this fail too, it was not the extension
-            self._give_up(error)
-            return found
-
-    def make_index(self, connection: Connection) -> None:
-        """Make the extension's index if it is due, while others read and write."""
-        if not self._usable:
+    def create_index(self, connection: Connection) -> None:
+        """Create the extension's index if it is missing and the store is large; readers and writers do not wait."""
+        if not self._enabled:
             return
-        for (version,) in connection.execute(_DUE, (LARGE + 1, LARGE)).fetchall():
-            if _numbers(version) < LEAST:
-                self._give_up(f"version {version} is older than {'.'.join(map(str, LEAST))}")
+        for (version,) in connection.execute(_VERSION_WITHOUT_INDEX, (MIN_MEMORIES + 1, MIN_MEMORIES)).fetchall():
+            if tuple(map(int, re.findall(r"\d+", version)[:2])) < MIN_VERSION:
+                self.disable(f"version {version} is older than {'.'.join(map(str, MIN_VERSION))}")
                 return
-            log.info("making the index of pg_textsearch")
+            log.info("creating the index of pg_textsearch")
             try:
-                connection.execute(MAKE.encode(), prepare=False)
+                connection.execute(CREATE_INDEX.encode(), prepare=False)
             except psycopg.Error as error:
-                self._give_up(error)
+                self.disable(error)
                 if is_lost(error):
                     raise
-                with suppress(psycopg.Error):  # what is left of it is swept out the next time at the latest
+                with suppress(psycopg.Error):  # otherwise the next maintenance drops it
                     connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {INDEX}".encode(), prepare=False)
 
-    def _extension(self, ground: PreparedSearch) -> Extension | None:
-        """The extension if it is worth asking: a scope that leaves nothing out of a large store, in words it knows."""
-        reach, terms = ground.footing.reach, ground.footing.everywhere
-        if not self._usable or not terms or reach is None or reach.query is not None or reach.memories <= LARGE:
-            return None
-        # Its parser drops what has neither letter nor digit: an emoji would not be found.
-        return ground.footing.extension if all(any(map(str.isalnum, term)) for term in terms) else None
-
-    def _give_up(self, why: object) -> None:
+    def disable(self, reason: object) -> None:
+        """Do not use the extension in this process any more."""
         with self._guard:
-            first, self._usable = self._usable, False
-        if first:
-            said = (str(why).strip() or type(why).__name__).splitlines()[0]
-            log.warning("pg_textsearch is left alone from now on, searches go by the GIN index: %.300s", said)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, re.findall(r"\d+", version)[:2]))
+            was_enabled, self._enabled = self._enabled, False
+        if was_enabled:
+            log.warning(
+                "pg_textsearch is not used any more, searches use the GIN index alone: %.300s", first_line(reason)
+            )

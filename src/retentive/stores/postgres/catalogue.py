@@ -1,129 +1,192 @@
-"""Sessions, projects and totals of a PostgreSQL store."""
+"""Profiles, projects and sessions: their ids, their memories, and the placement of new memories in them."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
-from retentive.errors import NotFound
-from retentive.models import KINDS, Day, Kind, Profile, Project, Session, Stats
-from retentive.stores.postgres import counts, models
-from retentive.stores.postgres.names import known_projects
-from retentive.stores.postgres.pools import Connection
-from retentive.stores.sql_codec import from_micros
+from retentive.errors import Conflict, NotFound
+from retentive.models import KINDS, Day, Kind, Memory, Profile, Project, Session, Stats
+from retentive.stores.postgres.connections import Connections
+from retentive.stores.postgres.memories import active_model
+from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.search_stats import append_changes
+from retentive.stores.postgres.sql import Statements
+from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, from_micros
 
-_SESSIONS = """
-    SELECT s.name, p.name, r.name, count(m.key),
-           min(coalesce(m.occurred, m.created)), max(coalesce(m.occurred, m.created))
-    FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
-    LEFT JOIN projects AS r ON r.id = s.project LEFT JOIN memories AS m ON m.session = s.id
-    WHERE p.name = %(profile)s AND (%(project)s::text IS NULL OR r.name = %(project)s)
-      AND (%(session)s::text IS NULL OR s.name = %(session)s)
-    GROUP BY s.id, p.name, r.name ORDER BY s.name
-"""
+Name = tuple[int, str]
+"""The id of a profile, and the name of a project or session in it."""
 
-# Days since 1970, rounded down also before it.
-_DAYS = """
-    SELECT (floor(coalesce(m.occurred, m.created) / 86400000000.0))::bigint AS day, m.kind, count(*)
-    FROM memories AS m JOIN profiles AS p ON p.id = m.profile LEFT JOIN projects AS r ON r.id = m.project
-    WHERE p.name = %(profile)s AND (%(project)s::text IS NULL OR r.name = %(project)s)
-    GROUP BY 1, 2 ORDER BY 1, 2
-"""
-
-_PROJECTS = """
-    SELECT r.name, p.name, (SELECT count(*) FROM sessions AS s WHERE s.project = r.id),
-           (SELECT count(*) FROM memories AS m WHERE m.profile = p.id AND m.project = r.id)
-    FROM projects AS r JOIN profiles AS p ON p.id = r.profile WHERE p.name = %s ORDER BY r.name
-"""
-
-_PROFILES = """
-    SELECT p.name, (SELECT count(*) FROM projects AS r WHERE r.profile = p.id),
-           (SELECT count(*) FROM sessions AS s WHERE s.profile = p.id), m.memories
-    FROM profiles AS p JOIN (SELECT profile, count(*) AS memories FROM memories GROUP BY profile) AS m
-      ON m.profile = p.id
-    ORDER BY p.name
-"""
-
-_TOTALS = """
-    SELECT
-      (SELECT count(*) FROM profiles), (SELECT count(*) FROM projects), (SELECT count(*) FROM sessions),
-      (SELECT count(*) FROM vectors, state WHERE model = active_model),
-      (SELECT count(DISTINCT memory) FROM vectors, state WHERE model = active_model),
-      (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c
-       WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')
-"""
-
+_SQL = Statements("catalogue")
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
-def sessions(
+class CatalogueTables:
+    """The part `retentive.stores.base.Catalogue` of a PostgreSQL store, and its statistics."""
+
+    _connections: Connections
+
+    def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
+        return self._connections.read(lambda connection: _sessions(connection, profile, project))
+
+    def projects(self, profile: str) -> list[Project]:
+        return [Project(*row) for row in self._connections.fetch(_SQL("projects"), (profile,))]
+
+    def profiles(self) -> list[Profile]:
+        return [Profile(*row) for row in self._connections.fetch(_SQL("profiles"))]
+
+    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
+        found: dict[date, dict[Kind, int]] = {}
+        for day, kind, count in self._connections.fetch(_SQL("days"), {"profile": profile, "project": project}):
+            found.setdefault(date.fromordinal(_FIRST_DAY + day), {})[KINDS[kind - 1]] = count
+        return [Day(day, by_kind) for day, by_kind in found.items()]
+
+    def stats(self) -> Stats:
+        def work(connection: Connection) -> Stats:
+            kinds = dict(connection.execute("SELECT kind, count(*) FROM memories GROUP BY kind").fetchall())
+            [(profiles, projects, sessions, vectors, embedded, size)] = connection.execute(_SQL("totals")).fetchall()
+            memories = sum(kinds.values())
+            return Stats(
+                memories=memories,
+                by_kind={kind: kinds.get(number, 0) for kind, number in KIND_NUMBERS.items()},
+                profiles=profiles,
+                projects=projects,
+                sessions=sessions,
+                vectors=vectors,
+                unembedded=memories - embedded,
+                model=active_model(connection),
+                bytes=size,
+            )
+
+        return self._connections.read(work)
+
+    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+        def work(connection: Connection) -> Session:
+            row = connection.execute(_SQL("lock_session"), (profile, session)).fetchone()
+            if row is None:
+                raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
+            number, owner, old = row
+            new = 0 if project is None else project_ids(connection, [(owner, project)])[owner, project]
+            if new != old:
+                _move(connection, number, old, new)
+            return _sessions(connection, profile, session=session)[0]
+
+        return self._connections.write(work)
+
+
+def _sessions(
     connection: Connection, profile: str, project: str | None = None, session: str | None = None
 ) -> list[Session]:
-    """The sessions of a profile, of a project, or the one of that name."""
-    rows = connection.execute(_SESSIONS, {"profile": profile, "project": project, "session": session}, binary=True)
+    rows = connection.execute(
+        _SQL("sessions"), {"profile": profile, "project": project, "session": session}, binary=True
+    )
     return [
         Session(name, owner, home, memories, from_micros(first), from_micros(last))
         for name, owner, home, memories, first, last in rows
     ]
 
 
-def projects(connection: Connection, profile: str) -> list[Project]:
-    """The projects of a profile."""
-    return [Project(*row) for row in connection.execute(_PROJECTS, (profile,), binary=True)]
+def _move(connection: Connection, session: int, old: int, new: int) -> None:
+    """Set the project of a session, of its memories and of their vectors."""
+    connection.execute("UPDATE sessions SET project = nullif(%s, 0) WHERE id = %s", (new, session))
+    moved = connection.execute(
+        "UPDATE memories SET project = nullif(%s, 0) WHERE session = %s RETURNING kind", (new, session)
+    ).fetchall()
+    connection.execute("UPDATE vectors SET project = nullif(%s, 0) WHERE session = %s", (new, session))
+    changes: Counter[str] = Counter()
+    for kind, count in Counter(kind for (kind,) in moved).items():
+        for project, sign in ((old, -1), (new, +1)):
+            if project:
+                changes[f"=r{project}k{kind}"] += sign * count
+    append_changes(connection, changes)
 
 
-def profiles(connection: Connection) -> list[Profile]:
-    """Everybody who has memories here."""
-    return [Profile(*row) for row in connection.execute(_PROFILES, binary=True)]
+# Placement of memories
 
 
-def days(connection: Connection, profile: str, project: str | None) -> list[Day]:
-    """How much a profile or one of its projects has of each day."""
-    found: dict[date, dict[Kind, int]] = {}
-    for day, kind, count in connection.execute(_DAYS, {"profile": profile, "project": project}, binary=True):
-        found.setdefault(date.fromordinal(_FIRST_DAY + day), {})[KINDS[kind - 1]] = count
-    return [Day(day, by_kind) for day, by_kind in found.items()]
+def place(connection: Connection, memories: Sequence[Memory]) -> list[ScopeIds]:
+    """Return the ids of each memory's scope, created where they are new.
+
+    The sessions are locked until the end of the transaction, so that no other writer takes a position in them.
+    """
+    profiles = _profile_ids(connection, {memory.profile for memory in memories})
+    named = {(profiles[one.profile], one.project) for one in memories if one.project is not None}
+    projects = project_ids(connection, named)
+    given = [0 if one.project is None else projects[profiles[one.profile], one.project] for one in memories]
+    homes: dict[Name, int] = {}
+    for one, project in zip(memories, given, strict=True):
+        if one.session is not None:  # a new session belongs to the project of its first memory
+            homes.setdefault((profiles[one.profile], one.session), project)
+    sessions = _session_ids(connection, homes)
+    placed = []
+    for one, project in zip(memories, given, strict=True):
+        profile, session, home = profiles[one.profile], 0, project
+        if one.session is not None:
+            session, home = sessions[profile, one.session]
+        if project and home != project:
+            raise Conflict(
+                f"session '{one.session}' does not belong to project '{one.project}'; leave the project out, "
+                f"or move it: retentive sessions move '{one.session}' --project '{one.project}'"
+            )
+        placed.append(ScopeIds(profile, home, session, KIND_NUMBERS[one.kind]))
+    return placed
 
 
-def move_session(connection: Connection, profile: str, session: str, project: str | None) -> Session:
-    """Put a session and all its memories into another project, in every index."""
-    row = connection.execute(
-        "SELECT s.id, p.id, coalesce(s.project, 0) FROM sessions AS s JOIN profiles AS p ON p.id = s.profile "
-        "WHERE p.name = %s AND s.name = %s FOR NO KEY UPDATE OF s",
-        (profile, session),
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
-    number, owner, old = row
-    home = known_projects(connection, [(owner, project)])[owner, project] if project is not None else 0
-    if home != old:
-        connection.execute("UPDATE sessions SET project = nullif(%s, 0) WHERE id = %s", (home, number))
-        moved = connection.execute(
-            "UPDATE memories SET project = nullif(%s, 0) WHERE session = %s RETURNING kind", (home, number)
-        ).fetchall()
-        connection.execute("UPDATE vectors SET project = nullif(%s, 0) WHERE session = %s", (home, number))
-        changes: Counter[str] = Counter()
-        for kind, count in Counter(kind for (kind,) in moved).items():
-            for place, sign in ((old, -1), (home, +1)):
-                if place:
-                    changes[f"=r{place}k{kind}"] += sign * count
-        counts.write(connection, changes)
-    return sessions(connection, profile, session=session)[0]
+def positions(connection: Connection, memories: Sequence[Memory], placed: Sequence[ScopeIds]) -> list[int | None]:
+    """Return the position of each memory in its session: its own, or the next one; None without a session."""
+    sessions = sorted({ids.session for ids in placed if ids.session})
+    last = dict(connection.execute(_SQL("last_positions"), (sessions,), binary=True).fetchall()) if sessions else {}
+    found: list[int | None] = []
+    for memory, ids in zip(memories, placed, strict=True):
+        position = None
+        if ids.session:
+            position = last[ids.session] + 1 if memory.position is None else memory.position
+            last[ids.session] = max(last[ids.session], position)
+        found.append(position)
+    return found
 
 
-def stats(connection: Connection) -> Stats:
-    """What the store holds."""
-    kinds = dict(connection.execute("SELECT kind, count(*) FROM memories GROUP BY kind").fetchall())
-    [(owners, homes, conversations, vectors, embedded, size)] = connection.execute(_TOTALS).fetchall()
-    memories = sum(kinds.values())
-    return Stats(
-        memories=memories,
-        by_kind={kind: kinds.get(number, 0) for number, kind in enumerate(KINDS, 1)},
-        profiles=owners,
-        projects=homes,
-        sessions=conversations,
-        vectors=vectors,
-        unembedded=memories - embedded,
-        model=models.active_model(connection),
-        bytes=size,
-    )
+def _profile_ids(connection: Connection, names: set[str]) -> dict[str, int]:
+    def find() -> dict[str, int]:
+        return dict(connection.execute(_SQL("find_profiles"), (sorted(names),), binary=True).fetchall())
+
+    found = find()
+    if len(found) < len(names):
+        connection.execute(_SQL("create_profiles"), (sorted(names - found.keys()),))
+        found = find()
+    return found
+
+
+def project_ids(connection: Connection, names: Collection[Name]) -> dict[Name, int]:
+    """Return the ids of these projects, created where they are new."""
+
+    def find() -> dict[Name, int]:
+        rows = connection.execute(_SQL("find_projects"), _columns(names), binary=True)
+        return {(profile, name): id for profile, name, id in rows}
+
+    found = find() if names else {}
+    if len(found) < len(names):
+        connection.execute(_SQL("create_projects"), _columns(name for name in names if name not in found))
+        found = find()
+    return found
+
+
+def _session_ids(connection: Connection, homes: Mapping[Name, int]) -> dict[Name, tuple[int, int]]:
+    """Return the id of each session and of its project; a new one is created in the project given."""
+
+    def find() -> dict[Name, tuple[int, int]]:
+        rows = connection.execute(_SQL("lock_sessions"), _columns(homes), binary=True)
+        return {(profile, name): (id, project) for profile, name, id, project in rows}
+
+    found = find() if homes else {}
+    if len(found) < len(homes):
+        new = sorted(name for name in homes if name not in found)
+        connection.execute(_SQL("create_sessions"), (*_columns(new), [homes[name] for name in new]))
+        found = find()
+    return found
+
+
+def _columns(names: Iterable[Name]) -> tuple[list[int], list[str]]:
+    ordered = sorted(names)
+    return [profile for profile, _ in ordered], [name for _, name in ordered]

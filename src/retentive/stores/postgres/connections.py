@@ -1,171 +1,276 @@
-"""Reading and writing on a server: reads outlive its loss, writes happen once, errors are in our words."""
+"""Reads and writes on a server: reads are retried if it is lost, writes take effect once, errors are ours."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from retentive.errors import RetentiveError, Unavailable
 from retentive.stores.postgres.address import Address
-from retentive.stores.postgres.error_mapping import in_our_words, is_lost, is_undone
-from retentive.stores.postgres.pools import Connection, Pool
+from retentive.stores.postgres.error_mapping import is_lost, is_rolled_back, to_store_error
+from retentive.stores.postgres.pool import Connection, Pool
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+Execute = Callable[[bytes, Mapping[str, Any]], Rows]
+"""Runs a statement with its parameters and returns its rows."""
 
-_AVOID_SECONDS = 5.0
-"""How long a replica that could not be reached is left alone."""
+_REPLICA_PAUSE = 5.0
+"""Seconds for which a replica is not used after it has failed."""
 
-_NOTE = "INSERT INTO writes (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING true"
+_REPLICA_WAIT = 1.0
+"""Seconds to wait for a connection to the replica, before the primary server is used instead."""
+
+_BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_RECORD_TOKEN = "INSERT INTO writes (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING true"  # noqa: S105
 
 
 class Connections:
-    """Reading and writing on one server, and perhaps reading on a replica, for any number of threads."""
+    """Reads and writes on a primary server, and reads on a replica if there is one, for any number of threads."""
 
     def __init__(self, address: Address, *, wait_seconds: float) -> None:
         self.address = address
         writing = {"lock_timeout": f"{int(wait_seconds * 1000)}ms"}
         reading = {
             "default_transaction_read_only": "on",
-            # Planned once: planning takes as long as a search. It may be when the tables are still empty, and then only
-            # what is forbidden keeps a plan from reading all of them when they no longer are.
+            # Statements are planned once, as planning takes as long as a search. That may happen while the tables are
+            # still empty; sequential scans are disabled, or such a plan would read whole tables later.
             "plan_cache_mode": "force_generic_plan",
             "enable_seqscan": "off",
         }
-        self._writers = Pool(address.server, address.schema, size=address.writers, settings=writing)
-        self._readers = Pool(address.server, address.schema, size=address.readers, settings=reading)
-        self._replicas = (
-            Pool(address.replica, address.schema, size=address.readers, settings=reading) if address.replica else None
-        )
-        self._avoided_until = 0.0
+        self._writers = Pool(address.server, size=address.writers, settings=writing)
+        self.readers = Pool(address.server, size=address.readers, settings=reading)
+        self.replicas = Pool(address.replica, size=address.readers, settings=reading) if address.replica else None
+        self.after_write: Callable[[], None] | None = None
+        self._replica_paused_until = 0.0
         self._written, self._replayed = 0, 0
 
+    def use_schema(self, schema: str) -> None:
+        """Set the schema of the store, before the first connection is taken."""
+        for pool in (self._writers, self.readers, self.replicas):
+            if pool is not None:
+                pool.schema = schema
+
     def close(self) -> None:
-        """Close everything; a connection in use is closed when it comes back."""
-        for pool in (self._writers, self._readers, self._replicas):
+        """Close all connections; one in use is closed when it is returned."""
+        for pool in (self._writers, self.readers, self.replicas):
             if pool is not None:
                 pool.close()
 
-    # Reading
-
-    def read(self, work: Callable[[Connection], T], *, here: bool = False) -> T:
-        """What a piece of reading gives, on the replica if there is one that has seen our last write.
-
-        It is done again if the server is lost meanwhile, until the deadline. `here` asks the server itself.
-        """
-        if self._replicas is not None and not here and monotonic() >= self._avoided_until:
-            try:
-                with self._replicas.connection(monotonic() + 1) as connection:
-                    if self._has_seen_our_writes(connection):
-                        return work(connection)
-            except (psycopg.Error, RetentiveError) as error:
-                # Away, too far behind to have our tables, or replaying what the statement looked at. What is wrong with
-                # the statement itself, the server will say too.
-                log.warning("the replica is left alone for a while: %s", error)
-                self._avoided_until = monotonic() + _AVOID_SECONDS
-        for deadline in self._tries():
-            try:
-                with self._readers.connection(deadline) as connection:
-                    return work(connection)
-            except psycopg.Error as error:
-                if not is_lost(error) or monotonic() > deadline:
-                    raise in_our_words(error, self.address) from error
-        raise AssertionError  # pragma: no cover - the last try returns or raises
-
-    def _has_seen_our_writes(self, connection: Connection) -> bool:
-        if self._written > self._replayed:
-            [row] = connection.execute("SELECT pg_last_wal_replay_lsn()::text").fetchall()
-            self._replayed = _place(row[0])
-        return self._written <= self._replayed
-
-    def _tries(self) -> Iterator[float]:
-        """The deadline, as often as there is time for another try; each waits a little longer than the last."""
-        deadline, wait = monotonic() + self.address.deadline, 0.02
+    def attempts(self) -> Iterator[float]:
+        """Yield the deadline once for each attempt, after a pause that grows. The caller stops when it has passed."""
+        deadline, pause = monotonic() + self.address.deadline, 0.02
         while True:
             yield deadline
-            sleep(wait * (0.5 + random.random() / 2))  # noqa: S311 - so that not everybody comes back at once
-            wait = min(2 * wait, 0.5)
+            sleep(pause * (0.5 + random.random() / 2))  # noqa: S311 - so that clients do not all return at once
+            pause = min(2 * pause, 0.5)
+
+    # Reading
+
+    def read(self, work: Callable[[Connection], T], *, primary: bool = False) -> T:
+        """Return the result of `work`. It may run several times and must only read. See `Reader`."""
+        with closing(Reader(self, primary=primary)) as reader:
+            return reader.read(work)
+
+    def fetch(
+        self, statement: bytes, parameters: Sequence[Any] | Mapping[str, Any] | None = None, *, primary: bool = False
+    ) -> Rows:
+        """Return the rows of one statement that only reads."""
+        return self.read(lambda one: one.execute(statement, parameters, binary=True).fetchall(), primary=primary)
+
+    def take_from_replica(self) -> Connection | None:
+        """Return a connection to a replica that has replayed all our writes; None if there is no such replica."""
+        if self.replicas is None or monotonic() < self._replica_paused_until:
+            return None
+        connection = None
+        try:
+            connection = self.replicas.take(monotonic() + _REPLICA_WAIT)
+            if self._written > self._replayed:
+                [row] = connection.execute("SELECT pg_last_wal_replay_lsn()::text").fetchall()
+                self._replayed = _log_position(row[0])
+            if self._written <= self._replayed:
+                return connection
+            self.replicas.give_back(connection)
+        except (psycopg.Error, RetentiveError) as error:
+            if connection is not None:
+                self.replicas.give_back(connection, error)
+            self.pause_replica(error)
+        return None
+
+    def pause_replica(self, error: Exception) -> None:
+        """Use the primary server alone for a while."""
+        log.warning("the replica is not used for %g seconds: %s", _REPLICA_PAUSE, error)
+        self._replica_paused_until = monotonic() + _REPLICA_PAUSE
 
     # Writing
 
     def write(self, work: Callable[[Connection], T], *, durable: bool = True) -> T:
-        """What a piece of writing gives, carried out once in a transaction that is durable when this returns.
+        """Return the result of `work`, run in a transaction that takes effect once and is durable on return.
 
-        If the server is lost, nobody knows whether the transaction was committed. So it leaves a token behind and is
-        tried again with the same one, until the deadline: whoever finds the token there knows that it was.
+        If the server is lost during a commit, nobody knows whether the commit succeeded. Therefore the transaction
+        stores a token. The next attempt uses the same token, until the deadline: if the token exists, it had.
         """
         token = uuid4()
         done: list[T] = []
-        for deadline in self._tries():
+        for deadline in self.attempts():
             try:
                 with self._writers.connection(deadline) as connection:
-                    return self._carry_out(connection, work, token, done, durable=durable)
+                    result = self._run_once(connection, work, token, done, durable=durable)
+                if self.after_write is not None:
+                    self.after_write()
+                return result
             except psycopg.Error as error:
-                if not (is_lost(error) or is_undone(error)) or monotonic() > deadline:
-                    raise in_our_words(error, self.address, maybe_done=bool(done) and is_lost(error)) from error
-        raise AssertionError  # pragma: no cover - the last try returns or raises
+                if not (is_lost(error) or is_rolled_back(error)) or monotonic() > deadline:
+                    committed = bool(done) and is_lost(error)
+                    raise to_store_error(error, self.address.shown, may_be_committed=committed) from error
+        raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
-    def _carry_out(
+    def _run_once(
         self, connection: Connection, work: Callable[[Connection], T], token: UUID, done: list[T], *, durable: bool
     ) -> T:
         with connection.pipeline():
             connection.execute("BEGIN", prepare=False)
             if not durable:
                 connection.execute("SET LOCAL synchronous_commit = off", prepare=False)
-            # Waits for the earlier try, should it still be under way.
-            noted = connection.execute(_NOTE, (token,))
-        try:
-            if noted.fetchone() is None:
-                connection.execute("ROLLBACK", prepare=False)
-                return done[-1]
-            outcome = work(connection)
-            done.append(outcome)
-            connection.execute("COMMIT", prepare=False)
-        except BaseException:
-            if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                connection.rollback()
-            raise
-        self.note_written(connection)
-        return outcome
+            # Waits for the end of an earlier attempt that is still running on the server.
+            recorded = connection.execute(_RECORD_TOKEN, (token,))
+        if recorded.fetchone() is None:
+            connection.execute("ROLLBACK", prepare=False)
+            return done[-1]
+        result = work(connection)
+        done.append(result)
+        connection.execute("COMMIT", prepare=False)
+        self.record_log_position(connection)
+        return result
 
-    def note_written(self, connection: psycopg.Connection[Any]) -> None:
-        """Remember how far the server's log has come: a replica that is not as far does not know what we wrote."""
-        if self._replicas is not None:
+    def record_log_position(self, connection: Connection) -> None:
+        """Store the current end of the server's log. A replica that has not replayed it lacks our last write."""
+        if self.replicas is not None:
             [row] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
-            self._written = max(self._written, _place(row[0]))
+            self._written = max(self._written, _log_position(row[0]))
+
+    # Other connections
 
     @contextmanager
-    def upkeep(self) -> Iterator[Connection]:
-        """A connection outside of any transaction, for what takes long and may be broken off."""
-        try:
-            with self._writers.connection(monotonic() + self.address.deadline) as connection:
-                yield connection
-        except psycopg.Error as error:
-            raise in_our_words(error, self.address) from error
+    def maintenance(self) -> Iterator[Connection]:
+        """Take a connection without a transaction, for statements that take long and may be interrupted."""
+        with self._errors_mapped(), self._writers.connection(monotonic() + self.address.deadline) as connection:
+            yield connection
 
     @contextmanager
-    def first(self) -> Iterator[psycopg.Connection[Any]]:
-        """A plain connection to a server of which nothing is known yet."""
+    def plain(self) -> Iterator[Connection]:
+        """Open a connection that needs neither our schema nor pgvector."""
+        with self._errors_mapped(), psycopg.connect(self._writers.conninfo, autocommit=True) as connection:
+            yield connection
+
+    @contextmanager
+    def _errors_mapped(self) -> Iterator[None]:
         try:
-            with self._writers.plain() as connection:
-                yield connection
+            yield
         except psycopg.Error as error:
-            raise in_our_words(error, self.address) from error
-        except RetentiveError:
-            raise
+            raise to_store_error(error, self.address.shown) from error
         except OSError as error:
             raise Unavailable(f"{self.address.shown}: {error}") from error
 
 
-def _place(lsn: str | None) -> int:
-    """A place in the server's log as a number; they grow."""
+class Reader:
+    """Reads on one connection, which is taken when the first one starts and returned by `close`.
+
+    They run on the replica if there is one that has replayed our last write, unless `primary` is set. If the connection
+    breaks, the current read runs again on a new one, until the deadline; if the replica fails, on the primary server.
+    """
+
+    def __init__(self, connections: Connections, *, primary: bool = False) -> None:
+        self._connections = connections
+        self._connection: Connection | None = None
+        self._pool: Pool | None = None
+        self._replica_allowed = not primary
+        self._closed = False
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of `work`."""
+        if self._closed:
+            raise Unavailable("this search is closed; open another one")
+        connection = self._connection_of_replica()
+        if connection is not None:
+            try:
+                return work(connection)
+            except (psycopg.Error, RetentiveError) as error:
+                # It is unreachable, has not replayed the creation of our tables, or cancelled the statement to go on
+                # replaying. An error of the statement itself occurs on the primary server too.
+                self._release(error)
+                self._connections.pause_replica(error)
+        for deadline in self._connections.attempts():
+            try:
+                if self._connection is None:
+                    self._pool = self._connections.readers
+                    self._connection = self._pool.take(deadline)
+                return work(self._connection)
+            except psycopg.Error as error:
+                self._release(error)
+                if not is_lost(error) or monotonic() > deadline:
+                    raise to_store_error(error, self._connections.address.shown) from error
+        raise AssertionError  # pragma: no cover - the last attempt returns or raises
+
+    def execute(self, statement: bytes, parameters: Mapping[str, Any]) -> Rows:
+        """Return the rows of a statement. All statements run in one snapshot, unless the connection breaks."""
+        return self.read(lambda connection: _execute_in_snapshot(connection, statement, parameters))
+
+    def try_execute(self, statement: bytes, parameters: Mapping[str, Any]) -> Rows | psycopg.Error:
+        """Like `execute`, but return an error of the statement, which ends the snapshot, instead of retrying."""
+
+        def work(connection: Connection) -> Rows | psycopg.Error:
+            try:
+                return _execute_in_snapshot(connection, statement, parameters)
+            except psycopg.Error as error:
+                return error
+
+        result = self.read(work)
+        if isinstance(result, psycopg.Error):
+            self._release(result)
+        return result
+
+    def close(self) -> None:
+        """End the transaction and return the connection."""
+        self._closed = True
+        self._release()
+
+    def _connection_of_replica(self) -> Connection | None:
+        if self._connection is None and self._replica_allowed:
+            self._connection, self._pool = self._connections.take_from_replica(), self._connections.replicas
+        return self._connection if self._pool is self._connections.replicas else None
+
+    def _release(self, error: BaseException | None = None) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._pool is not None:
+            self._pool.give_back(connection, error)
+
+
+def _execute_in_snapshot(connection: Connection, statement: bytes, parameters: Mapping[str, Any]) -> Rows:
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        return connection.execute(statement, parameters, binary=True).fetchall()
+    with connection.pipeline():  # one round trip for both
+        connection.execute(_BEGIN_SNAPSHOT, prepare=False)
+        cursor = connection.execute(statement, parameters, binary=True)
+    return cursor.fetchall()
+
+
+def execute_on(connection: Connection) -> Execute:
+    """Return a function that runs statements on this connection."""
+    return lambda statement, parameters: connection.execute(statement, parameters, binary=True).fetchall()
+
+
+def _log_position(lsn: str | None) -> int:
+    """Return a position in the server's log as a number; later positions are larger."""
     high, _, low = (lsn or "0/0").partition("/")
     return (int(high, 16) << 32) + int(low, 16)

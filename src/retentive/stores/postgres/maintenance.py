@@ -1,141 +1,193 @@
-"""What is done for a store's speed beside its use: indexes that are made late, adding up counts, sweeping out."""
+"""Maintenance in the background: late indexes, compaction of counts, deletion of what is unused; integrity checks."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
+from collections.abc import Sequence
 from time import monotonic
 
 from psycopg import sql
 
 from retentive.errors import RetentiveError
-from retentive.stores.postgres import counts
 from retentive.stores.postgres.bm25_extension import INDEX, Bm25Preselector
 from retentive.stores.postgres.connections import Connections
-from retentive.stores.postgres.pools import Connection
-from retentive.stores.postgres.vector_index import EXACT
+from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.search_stats import scope_names
+from retentive.stores.postgres.sql import Statements
+from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 
 log = logging.getLogger(__name__)
 
+EXACT_SEARCH_LIMIT = 10_000
+"""Scopes of up to this many memories are searched exactly. A model with more vectors gets an HNSW index."""
+
+COMPACT_EVERY_KEYS = 1024
+"""The writer of every memory whose key is a multiple of this compacts the counts: many processes write only one."""
+
+COMPACT_EVERY_WRITES = 256
+"""Each process compacts the counts after this many writes, whatever they write."""
+
 QUIET_SECONDS = 5.0
-"""So long after the last write the index is made: keeping it up while much is stored would take most of the time."""
+"""Maintenance starts this long after the last write: updating an index during many writes takes most of their time."""
 
-PATIENCE = 60.0
-"""Where somebody writes without a pause, it is made after this many seconds all the same."""
+MAX_DELAY = 60.0
+"""Maintenance starts after this many seconds although writes go on."""
 
-_LARGE = """
-    SELECT m.id, m.dimension FROM models AS m
-    WHERE NOT m.retired AND to_regclass('vectors_near_' || m.id::text) IS NULL
-      AND (SELECT count(*) FROM (SELECT 1 FROM vectors AS v WHERE v.model = m.id LIMIT %s) AS a_few) > %s
-"""
+_SQL = Statements("maintenance")
 
-_BROKEN = """
-    SELECT c.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-    WHERE c.relnamespace = current_schema()::regnamespace AND (
-      c.relname LIKE 'vectors\\_near\\_%%'
-        AND (NOT i.indisvalid OR c.relname NOT IN (SELECT 'vectors_near_' || id::text FROM models WHERE NOT retired))
-      OR c.relname = %s AND NOT i.indisvalid
-    )
-"""
-
-# Building is many times slower once it no longer fits; more than 2 GB are not taken, nor less than is set.
-_ENOUGH_MEMORY = """
-    SELECT set_config('maintenance_work_mem', kilobytes::text, false) FROM (
-      SELECT least(2000000, count(*) * %(bytes)s / 1000)::bigint AS kilobytes FROM vectors WHERE model = %(model)s
-    ) AS needed
-    WHERE kilobytes > (SELECT setting::bigint FROM pg_settings WHERE name = 'maintenance_work_mem')
-"""
+_PROBLEMS = {
+    "memories_without_container": "{} memories are in a profile, project or session that does not exist",
+    "vectors_without_memory": "{} vectors belong to no memory",
+    "vectors_in_other_scope": "{} vectors are in another scope than their memory",
+    "vectors_of_other_dimension": "{} vectors do not have the dimension of their model",
+    "memories_without_terms": "{} memories lack some of their terms",
+}
 
 
-class Tending:
-    """Tends a store when it has been quiet for a while, on a thread of its own that ends with the store."""
+class Maintenance:
+    """Maintains a store on a timer thread of its own, once nothing has been written for a while."""
 
-    def __init__(self, connections: Connections, chooser: Bm25Preselector) -> None:
+    def __init__(self, connections: Connections, preselector: Bm25Preselector) -> None:
         self._connections = connections
-        self._chooser = chooser
+        self._preselector = preselector
         self._guard = threading.Lock()
         self._timer: threading.Timer | None = None
-        self._since = 0.0
+        self._first_scheduled = 0.0
+        self._writes = 0
         self._closed = False
 
-    def soon(self, *, quietly: bool = True) -> None:
-        """Tend the store in some seconds; `quietly` counts them anew, but not for ever."""
+    def schedule(self, *, postpone: bool = False) -> None:
+        """Run maintenance in some seconds. If it is scheduled already, `postpone` restarts the delay, up to a limit."""
         with self._guard:
-            if self._closed or (self._timer is not None and not (quietly and monotonic() < self._since + PATIENCE)):
+            may_restart = postpone and monotonic() < self._first_scheduled + MAX_DELAY
+            if self._closed or (self._timer is not None and not may_restart):
                 return
             if self._timer is None:
-                self._since = monotonic()
+                self._first_scheduled = monotonic()
             else:
                 self._timer.cancel()
-            self._timer = threading.Timer(QUIET_SECONDS, self._try)
+            self._timer = threading.Timer(QUIET_SECONDS, self._run_on_timer)
             self._timer.daemon = True
             self._timer.start()
 
     def close(self) -> None:
-        """Tend no more."""
+        """Cancel scheduled maintenance."""
         with self._guard:
             self._closed = True
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _try(self) -> None:
+    def after_write(self) -> None:
+        """Compact the counts after every `COMPACT_EVERY_WRITES` calls."""
+        self._writes += 1
+        if self._writes % COMPACT_EVERY_WRITES == 0:
+            self._compact()
+
+    def after_add(self, keys: Sequence[int], *, embedded: bool) -> None:
+        """Schedule or do what new memories with these keys make necessary."""
+        if keys and embedded and keys[-1] > EXACT_SEARCH_LIMIT:
+            self.schedule(postpone=True)
+        if keys and keys[0] // COMPACT_EVERY_KEYS != (keys[-1] + 1) // COMPACT_EVERY_KEYS:
+            self._compact()
+
+    def run(self) -> bool:
+        """Do all maintenance now; return False if another process is doing it. Readers and writers do not wait."""
+        with self._connections.maintenance() as connection:
+            [(acquired,)] = connection.execute(_SQL("try_lock")).fetchall()
+            if not acquired:
+                return False
+            try:
+                compact(connection)
+                connection.execute("DELETE FROM counts WHERE memories = 0 AND length = 0")
+                for (name,) in connection.execute(_SQL("unusable_indexes"), (INDEX,)).fetchall():
+                    connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
+                _delete_retired_vectors(connection)
+                _create_hnsw_indexes(connection)
+                self._preselector.create_index(connection)
+            finally:
+                if not connection.closed:
+                    connection.execute(_SQL("unlock"))
+        return True
+
+    def delete_retired_vectors(self) -> None:
+        """Delete the vectors of models that are no longer used."""
+        with self._connections.maintenance() as connection:
+            _delete_retired_vectors(connection)
+
+    def _compact(self) -> None:
         try:
-            tend(self._connections, self._chooser)
+            with self._connections.maintenance() as connection:
+                compact(connection)
+        except RetentiveError as error:  # the write before it has succeeded
+            log.warning("counts were not compacted: %s", error)
+
+    def _run_on_timer(self) -> None:
+        try:
+            self.run()
         except RetentiveError as error:
             if not self._closed:
-                log.warning("the index of vectors was not made: %s", error)
-                return  # and is not tried again by this process: the timer stays
+                log.warning("maintenance failed, this process does not try again: %s", error)
+                return  # a timer that stays set prevents another one
         with self._guard:
             self._timer = None
 
 
-def tend(connections: Connections, chooser: Bm25Preselector) -> bool:
-    """Do now what there is to do; False if somebody else is at it. Nobody who reads or writes waits for it."""
-    with connections.upkeep() as connection:
-        lock = "hashtextextended('retentive.tend.' || current_schema(), 0)"
-        [(ours,)] = connection.execute(f"SELECT pg_try_advisory_lock({lock})".encode()).fetchall()
-        if not ours:
-            return False
-        try:
-            counts.fold(connection)
-            counts.sweep(connection)
-            _sweep(connection)
-            _index(connection)
-            chooser.make_index(connection)
-        finally:
-            if not connection.closed:
-                connection.execute(f"SELECT pg_advisory_unlock({lock})".encode())
-    return True
+def compact(connection: Connection) -> None:
+    """Add all changes to the counts, so that searches read fewer rows; do nothing if another process is doing it."""
+    with connection.transaction():
+        [(acquired,)] = connection.execute(_SQL("try_lock_counts")).fetchall()
+        if acquired:
+            connection.execute(_SQL("compact"))
+            connection.execute("DELETE FROM writes WHERE made < now() - interval '1 hour'")
 
 
-def _sweep(connection: Connection) -> None:
-    """Take out what a broken-off build and retired models have left."""
-    for (name,) in connection.execute(_BROKEN, (INDEX,)).fetchall():
-        connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
-    sweep_retired(connection)
-
-
-def sweep_retired(connection: Connection) -> None:
-    """Take out the vectors of retired models, some at a time."""
-    while connection.execute(
-        "DELETE FROM vectors WHERE ctid = ANY (ARRAY("
-        "SELECT v.ctid FROM vectors AS v JOIN models AS m ON m.id = v.model WHERE m.retired LIMIT 5000))"
-    ).rowcount:
+def _delete_retired_vectors(connection: Connection) -> None:
+    while connection.execute(_SQL("delete_retired_vectors")).rowcount:
         pass
 
 
-def _index(connection: Connection) -> None:
-    for model, dimension in connection.execute(_LARGE, (EXACT + 1, EXACT)).fetchall():
-        log.info("making the index of vectors of model %s", model)
-        connection.execute(_ENOUGH_MEMORY, {"model": model, "bytes": 3 * dimension + 600}, prepare=False)
+def _create_hnsw_indexes(connection: Connection) -> None:
+    for model, dimension in connection.execute(_SQL("models_without_index"), {"limit": EXACT_SEARCH_LIMIT}).fetchall():
+        log.info("creating the HNSW index of model %s", model)
+        connection.execute(_SQL("raise_memory"), {"model": model, "bytes": 3 * dimension + 600}, prepare=False)
         connection.execute(
-            sql.SQL(
-                "CREATE INDEX CONCURRENTLY {name} ON vectors "
-                "USING hnsw ((embedding::halfvec({dimension})) halfvec_ip_ops) WHERE model = {model}"
-            ).format(
-                name=sql.Identifier(f"vectors_near_{model}"), dimension=sql.Literal(dimension), model=sql.Literal(model)
-            )
+            _SQL("create_hnsw_index", name=f"vectors_near_{int(model)}", dimension=int(dimension), model=int(model))
         )
         connection.execute("RESET maintenance_work_mem", prepare=False)
         connection.execute("ANALYZE memories", prepare=False)
         connection.execute("ANALYZE vectors", prepare=False)
+
+
+def find_problems(connection: Connection) -> list[str]:
+    """Return a sentence for each disagreement of memories, terms, counts and vectors, and for each unusable index."""
+    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")  # one snapshot for all checks
+    try:
+        problems = []
+        for name, sentence in _PROBLEMS.items():
+            [(count,)] = connection.execute(_SQL(name)).fetchall()
+            if count:
+                problems.append(sentence.format(count))
+        invalid = [name for (name,) in connection.execute(_SQL("invalid_indexes"))]
+        problems += [f"the index {name} is not complete; REINDEX it, or wait for a large write" for name in invalid]
+        if not _counts_agree(connection):
+            problems.append("the counts of terms and memories differ from the memories")
+        return problems
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _counts_agree(connection: Connection) -> bool:
+    """Whether the stored counts are those of the memories, counted again."""
+    expected: Counter[str] = Counter()
+    expected_length = 0
+    with connection.cursor("every_memory", binary=True) as cursor:
+        cursor.itersize = 5000
+        for *scope, terms in cursor.execute(_SQL("every_memory")):
+            document = terms.split()
+            expected.update({"=", *document, *scope_names(ScopeIds(*scope))})
+            expected_length += len(document) + SCOPE_TOKENS
+    stored = connection.execute(_SQL("stored_counts"), binary=True).fetchall()
+    counts = {name: memories for name, memories, _ in stored}
+    return counts == expected and sum(length for _, _, length in stored) == expected_length

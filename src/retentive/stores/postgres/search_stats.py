@@ -1,26 +1,39 @@
-"""What a search stands on, asked for in one request: the scope in numbers, how common words are, the model in use."""
+"""Statistics of the store: what a search reads first, in one statement, and how writers keep the counts.
+
+Memories are counted by term and by scope. A writer appends its changes to the table `count_changes`, so that no writer
+waits for another; compaction adds them to the table `counts` from time to time; readers add up both.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 from retentive.models import Model, Scope
-from retentive.stores.postgres.pools import Connection
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
-from retentive.text.analysis import BM25, MAX_QUERY_TERMS, query_terms, searching_terms
+from retentive.stores.postgres.connections import Execute
+from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.sql import Statements
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds
+from retentive.text.analysis import MAX_QUERY_TERMS, query_terms
+from retentive.text.bm25 import BM25, searching_terms
 
-COUNTED = 2_000
-"""A term is counted in a scope if it cannot occur there more often than this."""
+MAX_COUNTED = 2_000
+"""The frequency of a term in a scope is counted if it cannot be higher than this, and estimated otherwise."""
 
-FOOTING = resources.files("retentive.stores.postgres").joinpath("sql", "footing.sql").read_bytes()
+_SEARCH_STATS = Statements("search_stats")("search_stats")
+
+Entry = tuple[ScopeIds, Sequence[str]]
+"""The scope of a memory, and its terms."""
+
+_COPY = b"COPY count_changes (name, memories, length) FROM STDIN (FORMAT BINARY)"
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedScope:
-    """A scope in numbers; None means any. `query` is the scope as part of a search for words."""
+    """A scope as ids; None means any. `memories` is how many it has, `query` the scope as a part of a tsquery."""
 
     profile: int
     projects: Sequence[int] | None
@@ -31,23 +44,23 @@ class ResolvedScope:
 
     @property
     def condition(self) -> str:
-        """What is true of rows in reach, in terms of their columns and of our parameters.
+        """The scope as an SQL condition on the columns of a memory or a vector, with `parameters`.
 
-        One text for each shape of a scope: a general one could not use an index.
+        Each form of a scope has its own text, because a general one could not use an index.
         """
         in_projects = "profile = %(profile)s AND project = ANY (%(projects)s)"
         in_sessions = "session = ANY (%(sessions)s)"
         if self.projects is None:
-            there = "profile = %(profile)s"
+            condition = "profile = %(profile)s"
         elif self.projects and self.sessions:
-            there = f"({in_sessions} OR ({in_projects}))"
+            condition = f"({in_sessions} OR ({in_projects}))"
         else:
-            there = in_projects if self.projects else in_sessions
-        return there if self.kinds is None else f"{there} AND kind = ANY (%(kinds)s)"
+            condition = in_projects if self.projects else in_sessions
+        return condition if self.kinds is None else f"{condition} AND kind = ANY (%(kinds)s)"
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The values that the condition is about."""
+        """The parameters of `condition`."""
         return {
             "profile": self.profile,
             "projects": list(self.projects or ()),
@@ -58,17 +71,17 @@ class ResolvedScope:
 
 @dataclass(frozen=True, slots=True)
 class ActiveModel:
-    """The model whose vectors are searched, by its number here; whether there is an index; vectors to a memory."""
+    """The model whose vectors are searched: its id, whether it has an HNSW index, and its mean vectors per memory."""
 
-    number: int
+    id: int
     model: Model
     indexed: bool
-    parts: float
+    vectors_per_memory: float
 
 
 @dataclass(frozen=True, slots=True)
-class Extension:
-    """A server's own BM25: the schema it is in, as SQL, and the name of its index here, if that is there."""
+class Bm25Extension:
+    """The schema of the extension pg_textsearch, quoted, and the name of our index of it, if that exists."""
 
     schema: str
     index: str | None
@@ -76,98 +89,92 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class SearchStats:
-    """The terms of a query, rarest first, with how many memories hold each: everywhere, and in reach."""
+    """The scope, None if it cannot contain a memory, and the statistics of the store and of the query's terms.
 
-    reach: ResolvedScope | None
+    `mean_length` is the mean number of terms of a memory. `frequencies` has the number of memories that contain each
+    term, rarest first. `scorer` is BM25 with the frequencies in the scope.
+    """
+
+    scope: ResolvedScope | None
     memories: int
-    length: int
-    serving: ActiveModel | None
-    extension: Extension | None
-    everywhere: Mapping[str, int]
-    inside: Mapping[str, int]
+    mean_length: float
+    active: ActiveModel | None
+    extension: Bm25Extension | None
+    frequencies: Mapping[str, int]
+    scorer: BM25
 
-    @property
-    def mean_length(self) -> float:
-        """How long a memory is in the mean."""
-        return self.length / max(self.memories, 1)
-
-    def searched(self, common: float) -> list[str]:
-        """The terms that search; the others only score. Common ones cost most of the time and find little."""
-        return searching_terms(self.everywhere, self.everywhere, memories=self.memories, common=common)
-
-    def scorer(self) -> BM25:
-        """BM25 by how common each term is in reach."""
-        memories = self.reach.memories if self.reach else 0
-        return BM25(self.everywhere, self.inside, memories=memories, mean_length=self.mean_length)
+    def retrieving_terms(self, max_share: float) -> list[str]:
+        """Return the terms that retrieve candidates; the more common ones only affect scoring."""
+        return searching_terms(self.frequencies, self.frequencies, memories=self.memories, common=max_share)
 
 
-def score(scorer: BM25, terms: str) -> float:
-    """The score of a memory's terms, joined by blanks as they are stored."""
-    return scorer(terms.split(), extra_length=SCOPE_TOKENS)
-
-
-class _Found(NamedTuple):
-    """What `footing.sql` answers, column by column."""
-
-    profile: int | None
-    projects: Sequence[int] | None
-    sessions: Sequence[int] | None
-    inside: int
-    query: str | None
-    memories: int
-    length: int
-    number: int | None
-    name: str
-    revision: str
-    dimension: int
-    fingerprint: str
-    indexed: bool
-    parts: float
-    extension: str | None
-    extension_index: str | None
-    terms: Sequence[str]
-    everywhere: Sequence[int]
-    here: Sequence[int | None]
-
-
-def read_search_stats(connection: Connection, scope: Scope, query: str | None = None) -> SearchStats:
-    """What there is to know before searching a scope."""
+def read_search_stats(execute: Execute, scope: Scope, text: str = "") -> SearchStats:
+    """Return the statistics for a search of a scope for a text."""
     kinds = None if scope.kinds is None else [KIND_NUMBERS[kind] for kind in scope.kinds]
-    row = connection.execute(
-        FOOTING,
-        {
-            "profile": scope.profile,
-            "project": scope.project,
-            "sessions": None if scope.sessions is None else list(scope.sessions),
-            "only_sessions": scope.only_sessions,
-            "kinds": kinds,
-            "any_kinds": list(KIND_NUMBERS.values()) if kinds is None else kinds,
-            "terms": list(query_terms(query)) if query is not None else [],
-            "most_terms": MAX_QUERY_TERMS,
-            "counted": COUNTED,
-        },
-        binary=True,
-    ).fetchall()[0]
-    found = _Found(*row)
-    reach = None
-    nowhere = found.projects is not None and not found.projects and not found.sessions
-    if found.profile is not None and kinds != [] and not nowhere:
-        reach = ResolvedScope(found.profile, found.projects, found.sessions, kinds, found.inside, found.query)
-    share = found.inside / max(found.memories, 1)
-    serving = None
-    if found.number is not None:
-        model = Model(found.name, found.revision, found.dimension, found.fingerprint)
-        serving = ActiveModel(found.number, model, found.indexed, found.parts)
+    parameters = {
+        "profile": scope.profile,
+        "project": scope.project,
+        "sessions": None if scope.sessions is None else list(scope.sessions),
+        "only_sessions": scope.only_sessions,
+        "kinds": kinds,
+        "any_kinds": list(KIND_NUMBERS.values()) if kinds is None else kinds,
+        "terms": list(query_terms(text)),
+        "max_terms": MAX_QUERY_TERMS,
+        "max_counted": MAX_COUNTED,
+    }
+    [row] = execute(_SEARCH_STATS, parameters)
+    profile, projects, sessions, scope_memories, scope_query, memories, length = row[:7]
+    model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[7:14]
+    extension, extension_index, terms, in_store, in_scope = row[14:]
+    resolved = active = None
+    if profile is not None and kinds != [] and (projects is None or projects or sessions):
+        resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query)
+    if model_id is not None:
+        model = Model(name, revision, dimension, fingerprint)
+        active = ActiveModel(model_id, model, indexed, vectors_per_memory)
+    share, mean_length = scope_memories / max(memories, 1), length / max(memories, 1)
+    frequencies: dict[str, int] = dict(zip(terms, in_store, strict=True))
+    scope_frequencies = {
+        # Where it was not counted, a term is taken to be as common in the scope as in the store.
+        term: round(frequencies[term] * share) if counted is None else counted
+        for term, counted in zip(terms, in_scope, strict=True)
+    }
     return SearchStats(
-        reach,
-        found.memories,
-        found.length,
-        serving,
-        None if found.extension is None else Extension(found.extension, found.extension_index),
-        dict(zip(found.terms, found.everywhere, strict=True)),
-        {
-            # Where it was not counted it is as common inside as outside, or nearly.
-            term: round(everywhere * share) if here is None else here
-            for term, everywhere, here in zip(found.terms, found.everywhere, found.here, strict=True)
-        },
+        resolved,
+        memories,
+        mean_length,
+        active,
+        None if extension is None else Bm25Extension(extension, extension_index),
+        frequencies,
+        BM25(frequencies, scope_frequencies, memories=scope_memories, mean_length=mean_length),
     )
+
+
+def scope_names(ids: ScopeIds) -> list[str]:
+    """Return the names under which a memory is counted in its profile, project and session."""
+    containers = (("p", ids.profile), ("r", ids.project), ("s", ids.session))
+    return [f"={letter}{id}k{ids.kind}" for letter, id in containers if id]
+
+
+def record_changes(connection: Connection, added: Iterable[Entry] = (), removed: Iterable[Entry] = ()) -> None:
+    """Count memories that were added or removed."""
+    changes: Counter[str] = Counter()
+    length = 0
+    for sign, entries in ((+1, list(added)), (-1, list(removed))):
+        counted = Counter(chain.from_iterable({*terms, *scope_names(ids)} for ids, terms in entries))
+        for name, count in counted.items():
+            changes[name] += sign * count
+        changes["="] += sign * len(entries)
+        length += sign * sum(len(terms) + SCOPE_TOKENS for _, terms in entries)
+    append_changes(connection, changes, length)
+
+
+def append_changes(connection: Connection, changes: Counter[str], length: int = 0) -> None:
+    """Append changes by name. `length` is the change of the total length of all memories."""
+    rows = [(name, count, length if name == "=" else 0) for name, count in sorted(changes.items())]
+    rows = [row for row in rows if row[1] or row[2]]
+    if rows:
+        with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            copy.set_types(("text", "int8", "int8"))
+            for row in rows:
+                copy.write_row(row)

@@ -1,18 +1,18 @@
-"""Python's values as PostgreSQL's, and back: any text at all, whole numbers of one size, half-precision vectors.
+"""How Python values are sent to PostgreSQL and read back: any text, integers of one size, vectors as numpy arrays.
 
-PostgreSQL's text can hold neither NUL nor half of a surrogate pair, Python's can. U+FDD0, which is no character, leads
-in a stand-in for each of them and for itself; all other text is stored as it is.
+PostgreSQL's text cannot contain NUL or half of a surrogate pair; Python's can. Each of these characters, and U+FDD0
+itself, is stored as U+FDD0 (not a character in Unicode) followed by a private-use character. All other text is stored
+unchanged.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import psycopg
-from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
@@ -21,107 +21,91 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
 from retentive.errors import Invalid
-from retentive.stores import Vector
+from retentive.stores.base import Vector
 
-_LEAD = "\ufdd0"
+_ESCAPE = "\ufdd0"
+_ESCAPED = {"\0": "\ufdd0\ue000", _ESCAPE: "\ufdd0\ue001"} | {
+    chr(0xD800 + number): _ESCAPE + chr(0xE100 + number) for number in range(0x800)
+}
+_UNESCAPED = {escaped: character for character, escaped in _ESCAPED.items()}
 _UNSTORABLE = re.compile("[\0\ud800-\udfff\ufdd0]")
-_STAND_IN = re.compile("\ufdd0(.)", re.DOTALL)
-_LOW, _SURROGATES, _FIRST_SURROGATE = 0xE000, 0xE100, 0xD800
+_ESCAPE_SEQUENCE = re.compile("\ufdd0.", re.DOTALL)
+
+_VECTOR_TYPES = """
+    SELECT t.typname, t.oid, t.typarray, n.nspname
+    FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+    JOIN pg_type AS t ON t.typnamespace = n.oid AND t.typname IN ('vector', 'halfvec')
+    WHERE e.extname = 'vector'
+"""
 
 
-def escaped(text: str) -> str:
-    """Text as PostgreSQL can store it."""
-    return _UNSTORABLE.sub(_stand_in, text)
+def escape(text: str) -> str:
+    """Return text in a form that PostgreSQL can store."""
+    return _UNSTORABLE.sub(lambda match: _ESCAPED[match[0]], text)
 
 
-def _stand_in(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x80:
-        return _LEAD + chr(_LOW)
-    return _LEAD + (chr(_LOW + 1) if found[0] == _LEAD else chr(_SURROGATES + code - _FIRST_SURROGATE))
-
-
-def unescaped(text: str) -> str:
-    """Text as it was given."""
-    return _STAND_IN.sub(_stood_for, text) if _LEAD in text else text
-
-
-def _stood_for(found: re.Match[str]) -> str:
-    code = ord(found[1])
-    if code == _LOW:
-        return "\0"
-    return _LEAD if code == _LOW + 1 else chr(_FIRST_SURROGATE + code - _SURROGATES)
+def unescape(text: str) -> str:
+    """Return the text that `escape` was given."""
+    return _ESCAPE_SEQUENCE.sub(lambda match: _UNESCAPED.get(match[0], match[0]), text) if _ESCAPE in text else text
 
 
 class _TextDumper(StrDumper):
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
+        return super().dump(obj if obj.isascii() and "\0" not in obj else escape(obj))
 
 
 class _TextBinaryDumper(StrBinaryDumper):
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(obj if obj.isascii() and "\0" not in obj else escaped(obj))
+        return super().dump(obj if obj.isascii() and "\0" not in obj else escape(obj))
 
 
 class _TextLoader(TextLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(cast("str", super().load(data)))
+        return unescape(str(super().load(data)))
 
 
 class _TextBinaryLoader(TextBinaryLoader):
     def load(self, data: Buffer) -> Any:
-        return unescaped(cast("str", super().load(data)))
+        return unescape(str(super().load(data)))
 
 
-class Half:
-    """A vector to be sent in half precision."""
-
-    def __init__(self, vector: Vector) -> None:
-        self.vector = vector
-
-
-class Single:
-    """A vector to be sent as it is."""
-
-    def __init__(self, vector: Vector) -> None:
-        self.vector = vector
-
-
-class _HalfDumper(Dumper):
+class _VectorDumper(Dumper):
     format = Format.BINARY
+    number_type = ">f4"
 
-    def dump(self, obj: Half) -> Buffer | None:
-        return struct.pack(">HH", len(obj.vector), 0) + obj.vector.astype(">f2").tobytes()
-
-
-class _SingleDumper(Dumper):
-    format = Format.BINARY
-
-    def dump(self, obj: Single) -> Buffer | None:
-        return struct.pack(">HH", len(obj.vector), 0) + obj.vector.astype(">f4").tobytes()
+    def dump(self, obj: Vector) -> Buffer | None:
+        return struct.pack(">HH", len(obj), 0) + obj.astype(self.number_type).tobytes()
 
 
-class _HalfLoader(Loader):
+class _HalfVectorDumper(_VectorDumper):
+    number_type = ">f2"
+
+
+class _HalfVectorLoader(Loader):
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Vector:
         return np.frombuffer(bytes(data), ">f2", offset=4).astype(np.float32)
 
 
-def adapt(connection: psycopg.Connection[Any]) -> None:
-    """Teach a connection our values. The extension is there already."""
+def register_adapters(connection: psycopg.Connection[Any]) -> str:
+    """Teach a connection these conversions, and return the schema in which pgvector is installed."""
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
     adapters.register_dumper(str, _TextBinaryDumper)
-    adapters.register_dumper(int, Int8BinaryDumper)  # one size: else a statement is prepared for each mixture of sizes
+    # Integers of one size: otherwise a statement is prepared once for each mixture of sizes.
+    adapters.register_dumper(int, Int8BinaryDumper)
     for name in ("text", "varchar"):
         adapters.register_loader(name, _TextLoader)
         adapters.register_loader(name, _TextBinaryLoader)
-    for name, cls, dumper in (("halfvec", Half, _HalfDumper), ("vector", Single, _SingleDumper)):
-        info = TypeInfo.fetch(connection, sql.Identifier(name))
-        if info is None:
-            raise Invalid("pgvector's types are not to be found; run: CREATE EXTENSION vector")
+    found = connection.execute(_VECTOR_TYPES).fetchall()
+    if len(found) < 2:
+        raise Invalid("the types of pgvector were not found; run: CREATE EXTENSION vector")
+    types = {name: TypeInfo(name, oid, array_oid) for name, oid, array_oid, _ in found}
+    for info in types.values():
         info.register(connection)
-        adapters.register_dumper(cls, type(f"{name}_dumper", (dumper,), {"oid": info.oid}))
-        if name == "halfvec":
-            adapters.register_loader(info.oid, _HalfLoader)
+    # A parameter is sent as the type registered last, `vector`; COPY chooses by the type of the column.
+    for name, dumper in (("halfvec", _HalfVectorDumper), ("vector", _VectorDumper)):
+        adapters.register_dumper(np.ndarray, type(dumper.__name__, (dumper,), {"oid": types[name].oid}))
+    adapters.register_loader(types["halfvec"].oid, _HalfVectorLoader)
+    return str(found[0][3])

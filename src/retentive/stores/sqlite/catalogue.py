@@ -11,7 +11,7 @@ from retentive.errors import NotFound
 from retentive.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
 from retentive.stores.sql_codec import from_micros
 from retentive.stores.sqlite import keyword_index, vector_blocks
-from retentive.stores.sqlite.scopes import NameRegistry, resolve
+from retentive.stores.sqlite.memory_table import NameRegistry, resolve
 
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),

@@ -13,8 +13,16 @@ from retentive.models import Candidate, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
-from retentive.stores.sqlite.memory_rows import IndexedRow, fetch_json, indexed_rows, keys_of, neighbour_keys
-from retentive.stores.sqlite.scopes import ResolvedScope, count_memories, resolve
+from retentive.stores.sqlite.memory_table import (
+    IndexedRow,
+    ResolvedScope,
+    count_memories,
+    fetch_json,
+    indexed_rows,
+    keys_of,
+    neighbour_keys,
+    resolve,
+)
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms

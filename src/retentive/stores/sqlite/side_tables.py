@@ -11,16 +11,13 @@ from retentive.errors import NotFound
 from retentive.models import Judgement
 from retentive.stores.base import IdempotencyKey, check_same_request
 from retentive.stores.sql_codec import from_micros, to_micros
-from retentive.stores.sqlite.memory_rows import storable_ids
-from retentive.stores.sqlite.scopes import NameRegistry, is_storable
+from retentive.stores.sqlite.memory_table import NameRegistry, is_storable, storable_ids
 
 # Idempotency keys
 
 
-def written_before(connection: apsw.Connection, key: IdempotencyKey | None) -> list[str] | None:
+def written_before(connection: apsw.Connection, key: IdempotencyKey) -> list[str] | None:
     """The ids that the request with this key wrote; None if it is new. `Conflict` if it was another request."""
-    if key is None:
-        return None
     row = connection.execute("SELECT fingerprint, ids FROM requests WHERE name = ?", (key.name,)).get
     if row is None:
         return None
@@ -30,10 +27,8 @@ def written_before(connection: apsw.Connection, key: IdempotencyKey | None) -> l
     return written
 
 
-def record_write(connection: apsw.Connection, key: IdempotencyKey | None, ids: Sequence[str]) -> None:
+def record_write(connection: apsw.Connection, key: IdempotencyKey, ids: Sequence[str]) -> None:
     """Record what a request wrote, in its own transaction, and delete expired keys."""
-    if key is None:
-        return
     connection.execute("DELETE FROM requests WHERE made < ?", (to_micros(key.expires_before),))
     connection.execute(
         "INSERT INTO requests VALUES (?, ?, ?, ?)", (key.name, key.fingerprint, json.dumps(ids), to_micros(key.at))
@@ -41,12 +36,6 @@ def record_write(connection: apsw.Connection, key: IdempotencyKey | None, ids: S
 
 
 # Key-value entries
-
-
-def get_value(connection: apsw.Connection, name: str) -> str | None:
-    """The value of a name."""
-    value: str | None = connection.execute("SELECT value FROM kept WHERE name = ?", (name,)).get
-    return value
 
 
 def list_values(connection: apsw.Connection, prefix: str) -> dict[str, str]:
@@ -62,8 +51,9 @@ def compare_and_set(
     connection: apsw.Connection, changes: Mapping[str, str | None], expected: Mapping[str, str | None]
 ) -> bool:
     """Write all changes if every expected value still holds."""
-    if any(get_value(connection, name) != value for name, value in expected.items()):
-        return False
+    for name, value in expected.items():
+        if connection.execute("SELECT value FROM kept WHERE name = ?", (name,)).get != value:
+            return False
     for name, value in changes.items():
         if value is None:
             connection.execute("DELETE FROM kept WHERE name = ?", (name,))

@@ -17,14 +17,13 @@ from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
-    memory_rows,
+    memory_table,
     side_tables,
     vector_blocks,
-    vector_models,
 )
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections
+from retentive.stores.sqlite.memory_table import NameRegistry, resolve
 from retentive.stores.sqlite.migrations import migrate
-from retentive.stores.sqlite.scopes import NameRegistry, resolve
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import index_terms
@@ -78,10 +77,10 @@ class SqliteStore:
         terms = [index_terms(record.memory.indexed_text) for record in records]
         ids = [record.memory.id for record in records]
         with self._write() as connection:
-            written = side_tables.written_before(connection, idempotency_key)
+            written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
             if written is not None:
-                return [memory for _, memory in memory_rows.by_ids(connection, written).values()]
-            memory_rows.check_new(connection, ids)
+                return [memory for _, memory in memory_table.by_ids(connection, written).values()]
+            memory_table.check_new(connection, ids)
             names = NameRegistry(connection)
             first: int = connection.execute(
                 "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?", (len(records), len(records))
@@ -89,17 +88,20 @@ class SqliteStore:
             keys = range(first, first + len(records))
             scopes = [names.scope_ids(record.memory) for record in records]
             connection.executemany(
-                memory_rows.INSERT,
+                memory_table.INSERT,
                 [
-                    memory_rows.to_row(key, record.memory, scope, names.position(record.memory, scope.session), of_text)
+                    memory_table.to_row(
+                        key, record.memory, scope, names.position(record.memory, scope.session), of_text
+                    )
                     for key, record, scope, of_text in zip(keys, records, scopes, terms, strict=True)
                 ],
             )
             keyword_index.add(connection, list(zip(keys, terms, scopes, strict=True)))
             vectors = (record.vectors for record in records)
             self._add_vectors(connection, zip(keys, scopes, vectors, strict=True), model)
-            side_tables.record_write(connection, idempotency_key, ids)
-            stored = memory_rows.by_keys(connection, keys)
+            if idempotency_key:
+                side_tables.record_write(connection, idempotency_key, ids)
+            stored = memory_table.by_keys(connection, keys)
         return [stored[key] for key in keys]
 
     def _add_vectors(
@@ -107,12 +109,12 @@ class SqliteStore:
     ) -> None:
         embedded = [(key, scope, vectors) for key, scope, vectors in entries if vectors is not None]
         if embedded and model is not None:
-            id = vector_models.register(connection, model)
+            id = vector_blocks.register(connection, model)
             vector_blocks.add_vectors(connection, embedded, model=id, dimension=model.dimension)
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
-            found = memory_rows.by_ids(connection, ids)
+            found = memory_table.by_ids(connection, ids)
         memories = {id: memory for id, (_, memory) in found.items() if is_within(memory, within)}
         return [memories[id] for id in ids if id in memories]
 
@@ -128,24 +130,25 @@ class SqliteStore:
         memory = record.memory
         terms = index_terms(memory.indexed_text)
         with self._write() as connection:
-            key = memory_rows.keys_within(connection, [memory.id], within).get(memory.id)
+            key = memory_table.keys_within(connection, [memory.id], within).get(memory.id)
             if key is None:
                 raise NotFound(f"there is no memory {memory.id}")
-            if side_tables.written_before(connection, idempotency_key) is not None:
-                return memory_rows.by_keys(connection, [key])[key]
+            if idempotency_key and side_tables.written_before(connection, idempotency_key) is not None:
+                return memory_table.by_keys(connection, [key])[key]
             scope = NameRegistry(connection).scope_ids(memory)
             keyword_index.remove(connection, keyword_index.entries(connection, [key]))
             connection.execute("DELETE FROM memories WHERE key = ?", (key,))
             position = memory.position if scope.session else None
-            connection.execute(memory_rows.INSERT, memory_rows.to_row(key, memory, scope, position, terms))
+            connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
             keyword_index.add(connection, [(key, terms, scope)])
             if keep_vectors:
                 vector_blocks.move_vectors(connection, {key: scope})
             else:
                 vector_blocks.remove_vectors(connection, [key])
                 self._add_vectors(connection, [(key, scope, record.vectors)], model)
-            side_tables.record_write(connection, idempotency_key, [memory.id])
-            updated = memory_rows.by_keys(connection, [key])[key]
+            if idempotency_key:
+                side_tables.record_write(connection, idempotency_key, [memory.id])
+            updated = memory_table.by_keys(connection, [key])[key]
         if not keep_vectors:  # the old text must not remain in the log
             self._connections.truncate_log()
         return updated
@@ -154,11 +157,11 @@ class SqliteStore:
         self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
     ) -> list[str]:
         with self._write() as connection:
-            written = side_tables.written_before(connection, idempotency_key)
+            written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
             if written is not None:
                 return written
-            found = memory_rows.keys_within(connection, ids, within)
-            if found:
+            found = memory_table.keys_within(connection, ids, within)
+            if idempotency_key and found:
                 side_tables.record_write(connection, idempotency_key, list(found))
             _remove(connection, sorted(found.values()))
         self._connections.truncate_log()
@@ -169,7 +172,7 @@ class SqliteStore:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return 0
-            keys = memory_rows.list_keys(connection, resolved)
+            keys = memory_table.list_keys(connection, resolved)
             _remove(connection, keys)
         self._connections.truncate_log()
         return len(keys)
@@ -179,12 +182,12 @@ class SqliteStore:
             connection.executemany(
                 "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
                 "WHERE id = ?",
-                [(to_micros(at), id) for id in memory_rows.storable_ids(ids)],
+                [(to_micros(at), id) for id in memory_table.storable_ids(ids)],
             )
 
     def stats(self) -> Stats:
         with self._connections.read() as connection:
-            return catalogue.stats(connection, vector_models.active_model(connection), size=self._connections.size())
+            return catalogue.stats(connection, vector_blocks.active_model(connection), size=self._connections.size())
 
     # Catalogue
 
@@ -212,7 +215,8 @@ class SqliteStore:
 
     def get_value(self, name: str) -> str | None:
         with self._connections.read() as connection:
-            return side_tables.get_value(connection, name)
+            value: str | None = connection.execute("SELECT value FROM kept WHERE name = ?", (name,)).get
+            return value
 
     def list_values(self, prefix: str) -> dict[str, str]:
         with self._connections.read() as connection:
@@ -228,23 +232,23 @@ class SqliteStore:
 
     def model(self) -> Model | None:
         with self._connections.read() as connection:
-            return vector_models.active_model(connection)
+            return vector_blocks.active_model(connection)
 
     def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
         with self._connections.read() as connection:
-            keys = vector_models.unembedded_keys(connection, model, limit=limit)
-            return list(memory_rows.by_keys(connection, keys).values())
+            keys = vector_blocks.unembedded_keys(connection, model, limit=limit)
+            return list(memory_table.by_keys(connection, keys).values())
 
     def count_unembedded(self, model: Model) -> int:
         with self._connections.read() as connection:
-            return len(vector_models.unembedded_keys(connection, model))
+            return len(vector_blocks.unembedded_keys(connection, model))
 
     def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
         with self._write() as connection:
-            ids = {key: id for id, key in memory_rows.keys_of(connection, list(vectors)).items()}
+            ids = {key: id for id, key in memory_table.keys_of(connection, list(vectors)).items()}
             if not ids:
                 return
-            number = vector_models.register(connection, model)
+            number = vector_blocks.register(connection, model)
             embedded = {
                 key
                 for key, slots in vector_blocks.slots_of(connection, ids).items()
@@ -260,7 +264,7 @@ class SqliteStore:
 
     def switch_model(self, model: Model) -> bool:
         with self._write() as connection:
-            return vector_models.switch(connection, model)
+            return vector_blocks.switch(connection, model)
 
     # Relevance judgements
 
@@ -280,8 +284,8 @@ class SqliteStore:
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         with self._connections.read() as connection:
-            keys = memory_rows.scan_keys(connection, cursor=cursor, limit=limit + 1)
-            found = memory_rows.by_keys(connection, keys)
+            keys = memory_table.scan_keys(connection, cursor=cursor, limit=limit + 1)
+            found = memory_table.by_keys(connection, keys)
             active: int | None = connection.execute("SELECT active_model FROM state").get
             vectors = vector_blocks.stored_vectors(connection, keys, active) if active else {}
         records = [Record(found[key], vectors.get(key)) for key in keys]
@@ -297,8 +301,8 @@ class SqliteStore:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return Page(())
-            keys = memory_rows.list_keys(connection, resolved, cursor=cursor, limit=limit + 1)
-            found = memory_rows.by_keys(connection, keys)
+            keys = memory_table.list_keys(connection, resolved, cursor=cursor, limit=limit + 1)
+            found = memory_table.by_keys(connection, keys)
         memories = [found[key] for key in keys if key in found]
         return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.stores.base import Vector
-from retentive.stores.sqlite.scopes import ResolvedScope
+from retentive.stores.sqlite.memory_table import ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
     MODEL_SHIFT,

@@ -1,0 +1,285 @@
+"""The tables of memories, of their vectors, and of the models that made the vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from retentive.errors import Conflict, Invalid, NotFound
+from retentive.models import Memory, Model, Scope
+from retentive.stores.base import Vector, is_within
+from retentive.stores.postgres.connections import Connections
+from retentive.stores.postgres.maintenance import Maintenance
+from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.search_stats import Entry, ResolvedScope, record_changes
+from retentive.stores.postgres.sql import Statements
+from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memory, to_micros
+
+MAX_DIMENSION = 4_000
+"""The largest vector that fits into a page of PostgreSQL and into the HNSW index."""
+
+# Names are looked up by id for each row: a join could be planned as a scan of all sessions.
+COLUMNS = """
+    m.key, m.id, m.text, m.created, (SELECT name FROM profiles WHERE id = m.profile),
+    (SELECT name FROM projects WHERE id = m.project), (SELECT name FROM sessions WHERE id = m.session),
+    m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
+    m.evergreen, m.content_hash
+"""
+"""The columns that `to_memory` takes, of the table memories AS m."""
+
+_SQL = Statements("memories")
+_BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
+_SCAN, _UNEMBEDDED = _SQL("scan", columns=COLUMNS), _SQL("unembedded", columns=COLUMNS)
+
+_MEMORY_TYPES = (
+    "int8", "text", "int4", "int4", "int4", "int8", "int4", "text", "float8", "text", "text", "int8", "int8",
+    "int8", "int8", "bool", "text", "text", "text", "int4",
+)  # fmt: skip
+_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec")
+
+
+# Reading
+
+
+def by_keys(connection: Connection, keys: Sequence[int]) -> list[Memory]:
+    """Return the memories with these keys that exist, in the order of the keys."""
+    found = {row[0]: to_memory(row) for row in connection.execute(_BY_KEYS, (list(keys),), binary=True)}
+    return [found[key] for key in keys if key in found]
+
+
+def by_ids(connection: Connection, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
+    """Return the memories with these ids that exist in a scope, in the order of the ids."""
+    if not ids:
+        return []
+    rows = connection.execute(_BY_IDS, (list(dict.fromkeys(ids)),), binary=True)
+    found = {row[1]: to_memory(row) for row in rows}
+    return [found[id] for id in ids if id in found and is_within(found[id], within)]
+
+
+def list_newest(connection: Connection, scope: ResolvedScope, *, cursor: str | None, limit: int) -> list[Memory]:
+    """Return memories of a scope by id, newest first, from the one after the cursor on."""
+    condition = scope.condition if cursor is None else f"{scope.condition} AND id < %(cursor)s"
+    statement = _SQL("list", columns=COLUMNS, condition=condition)
+    rows = connection.execute(statement, {**scope.parameters, "cursor": cursor, "limit": limit}, binary=True)
+    return [to_memory(row) for row in rows]
+
+
+def scan(connection: Connection, *, cursor: str | None, limit: int) -> dict[int, Memory]:
+    """Return memories of every profile by key, in the order of their ids, from the one after the cursor on."""
+    return {row[0]: to_memory(row) for row in connection.execute(_SCAN, (cursor or "", limit), binary=True)}
+
+
+def vectors_of(connection: Connection, keys: Sequence[int]) -> dict[int, Vector]:
+    """Return the vectors of memories by key, of the active model, one row for each part."""
+    found: dict[int, list[Vector]] = {}
+    for key, vector in connection.execute(_SQL("active_vectors"), (list(keys),), binary=True):
+        found.setdefault(key, []).append(vector)
+    return {key: np.stack(rows) for key, rows in found.items()}
+
+
+# Writing
+
+
+def refuse_existing(connection: Connection, ids: Sequence[str]) -> None:
+    """Raise `Conflict` if one of these ids exists already, or occurs twice."""
+    if len(set(ids)) < len(ids):
+        raise Conflict("two of these memories have the same id; nothing was stored")
+    statement = "SELECT id FROM memories WHERE id = ANY (%s) ORDER BY id LIMIT 1"
+    existing = connection.execute(statement, (list(ids),)).fetchone()
+    if existing is not None:
+        raise Conflict(f"there is a memory with the id {existing[0]} already; update it instead, nothing was stored")
+
+
+def insert(
+    connection: Connection, memories: Sequence[Memory], positions: Sequence[int | None], entries: Sequence[Entry]
+) -> list[int]:
+    """Insert memories, count them, and return their keys in ascending order. No memory ever gets the key of another."""
+    keys = [key for (key,) in connection.execute(_SQL("new_keys"), (len(memories),), binary=True)]
+    with connection.cursor() as cursor, cursor.copy(_SQL("copy_memories")) as copy:
+        copy.set_types(_MEMORY_TYPES)
+        for key, memory, position, (ids, terms) in zip(keys, memories, positions, entries, strict=True):
+            scope = (ids.profile, ids.project or None, ids.session or None, position, ids.kind)
+            copy.write_row((key, memory.id, *scope, *_own_values(memory), " ".join(terms), len(terms) + SCOPE_TOKENS))
+    record_changes(connection, added=entries)
+    return keys
+
+
+def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, Entry]:
+    """Lock a memory and return its key, scope and terms. `NotFound` if the scope has no such memory."""
+    row = connection.execute(_SQL("lock"), (id,), binary=True).fetchone()
+    if row is None or (within is not None and not by_ids(connection, [id], within=within)):
+        raise NotFound(f"there is no memory {id}")
+    key, *scope, terms = row
+    return key, (ScopeIds(*scope), terms.split())
+
+
+def replace(connection: Connection, key: int, memory: Memory, before: Entry, after: Entry) -> None:
+    """Replace the memory with this key, and its counts."""
+    ids, terms = after
+    scope = (ids.profile, ids.project, ids.session, ids.kind, memory.position if ids.session else None)
+    values = (*scope, *_own_values(memory), " ".join(terms), len(terms) + SCOPE_TOKENS, key)
+    connection.execute(_SQL("update"), values)
+    record_changes(connection, added=[after], removed=[before])
+
+
+def remove(connection: Connection, ids: Sequence[str], *, within: Scope | None) -> list[str]:
+    """Delete the memories with these ids that exist in a scope; return their ids in the order given."""
+    rows = connection.execute(_SQL("lock_all"), (list(ids),), binary=True).fetchall()
+    if within is not None:
+        allowed = {memory.id for memory in by_ids(connection, [row[1] for row in rows], within=within)}
+        rows = [row for row in rows if row[1] in allowed]
+    deleted = set(_delete(connection, [row[0] for row in rows]))
+    return [id for id in dict.fromkeys(ids) if id in deleted]
+
+
+def remove_scope(connection: Connection, scope: ResolvedScope) -> int:
+    """Delete all memories of a scope and return how many there were."""
+    statement = f"SELECT key FROM memories WHERE {scope.condition} ORDER BY key".encode()  # noqa: S608 - columns
+    return len(_delete(connection, [key for (key,) in connection.execute(statement, scope.parameters, binary=True)]))
+
+
+def _delete(connection: Connection, keys: Sequence[int]) -> list[str]:
+    """Delete memories with their terms, vectors, judgements and counts; return the ids of those that existed."""
+    deleted: list[str] = []
+    for start in range(0, len(keys), 1000):
+        rows = connection.execute(_SQL("delete"), (list(keys[start : start + 1000]),), binary=True).fetchall()
+        record_changes(connection, removed=[(ScopeIds(*scope), terms.split()) for _, *scope, terms in rows])
+        deleted += [row[0] for row in rows]
+    return deleted
+
+
+def touch(connection: Connection, ids: Sequence[str], micros: int) -> None:
+    """Count one use for each occurrence of an id."""
+    connection.execute(_SQL("touch"), (micros, sorted(ids)))
+
+
+def _own_values(memory: Memory) -> tuple[Any, ...]:
+    """Return the values of the columns from `speaker` to `text`."""
+    metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
+    return (
+        memory.speaker, float(memory.importance), metadata, memory.source, to_micros(memory.created),
+        to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, bool(memory.evergreen),
+        memory.content_hash, memory.text,
+    )  # fmt: skip
+
+
+# Vectors
+
+
+def check_vectors(vectors: Iterable[Vector | None], model: Model | None) -> None:
+    """Raise `Invalid` if a vector does not have the dimension of the model."""
+    if model is not None and model.dimension > MAX_DIMENSION:
+        raise Invalid(f"PostgreSQL stores vectors of up to {MAX_DIMENSION:,} numbers; {model} has more")
+    for rows in vectors:
+        if rows is not None and model is not None and (rows.ndim != 2 or rows.shape[1] != model.dimension):
+            raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
+
+
+def add_vectors(
+    connection: Connection, entries: Iterable[tuple[int, ScopeIds, Vector | None]], model: Model | None
+) -> None:
+    """Store the vectors of memories, given the key and the scope of each."""
+    embedded = [(key, ids, rows) for key, ids, rows in entries if rows is not None]
+    if not embedded or model is None:
+        return
+    number = _register(connection, model)
+    with connection.cursor() as cursor, cursor.copy(_SQL("copy_vectors")) as copy:
+        copy.set_types(_VECTOR_TYPES)
+        for key, ids, rows in embedded:
+            scope = (ids.profile, ids.project or None, ids.session or None, ids.kind)
+            for part, row in enumerate(np.asarray(rows, np.float32)):
+                copy.write_row((number, key, part, *scope, row))
+
+
+def replace_vectors(
+    connection: Connection, key: int, ids: ScopeIds, rows: Vector | None, model: Model | None, *, keep: bool
+) -> None:
+    """Replace the vectors of a memory, or only set their scope."""
+    if keep:
+        connection.execute(_SQL("move_vectors"), (ids.profile, ids.project, ids.session, ids.kind, key))
+    else:
+        connection.execute("DELETE FROM vectors WHERE memory = %s", (key,))
+        add_vectors(connection, [(key, ids, rows)], model)
+
+
+class VectorTables:
+    """The part `retentive.stores.base.VectorModels` of a PostgreSQL store. `_model` is the last known active model."""
+
+    _connections: Connections
+    _maintenance: Maintenance
+    _model: Model | None
+
+    def model(self) -> Model | None:
+        # Every search reads which model is active, so that here the last known one is good enough.
+        if self._model is None:
+            self._model = self._connections.read(active_model, primary=True)
+        return self._model
+
+    def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
+        rows = self._connections.fetch(_UNEMBEDDED, (model.fingerprint, limit), primary=True)
+        return [to_memory(row) for row in rows]
+
+    def count_unembedded(self, model: Model) -> int:
+        [(count,)] = self._connections.fetch(_SQL("count_unembedded"), (model.fingerprint,), primary=True)
+        return int(count)
+
+    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
+        check_vectors(vectors.values(), model)
+
+        def work(connection: Connection) -> None:
+            rows = connection.execute(_SQL("lock_all"), (list(vectors),), binary=True).fetchall()
+            statement = "SELECT DISTINCT memory FROM vectors WHERE memory = ANY (%s) AND model = %s"
+            # Another process may have attached vectors of this model meanwhile.
+            parameters = ([row[0] for row in rows], _model_id(connection, model))
+            attached = {key for (key,) in connection.execute(statement, parameters, binary=True)}
+            new = [(key, ScopeIds(*scope), vectors[id]) for key, id, *scope in rows if key not in attached]
+            add_vectors(connection, new, model)
+
+        if vectors:
+            self._connections.write(work)
+
+    def switch_model(self, model: Model) -> bool:
+        if self._connections.fetch(_SQL("has_unembedded"), (model.fingerprint,), primary=True):
+            return False
+        self._maintenance.run()  # creates the HNSW index of the new model before it is searched
+
+        def work(connection: Connection) -> bool:
+            connection.execute("SELECT 1 FROM state FOR UPDATE")
+            if connection.execute(_SQL("has_unembedded"), (model.fingerprint,)).fetchone():
+                return False
+            number = _register(connection, model)
+            connection.execute("UPDATE state SET active_model = %s", (number,))
+            connection.execute("UPDATE models SET retired = true WHERE id <> %s AND NOT retired", (number,))
+            return True
+
+        switched = self._connections.write(work)
+        if switched:
+            self._model = model
+            self._maintenance.delete_retired_vectors()
+        return switched
+
+
+def active_model(connection: Connection) -> Model | None:
+    """Return the model whose vectors are searched."""
+    row = connection.execute(_SQL("active_model")).fetchone()
+    return None if row is None else Model(*row)
+
+
+def _model_id(connection: Connection, model: Model) -> int:
+    """Return the id of a model in this store; 0 if the store does not use it."""
+    statement = "SELECT id FROM models WHERE fingerprint = %s AND NOT retired"
+    row = connection.execute(statement, (model.fingerprint,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _register(connection: Connection, model: Model) -> int:
+    """Return the id of a model, created if it is new. The first model of a store becomes the active one."""
+    number = _model_id(connection, model)
+    if not number:
+        connection.execute(_SQL("create_model"), (model.name, model.revision, model.dimension, model.fingerprint))
+        number = _model_id(connection, model)
+    connection.execute("UPDATE state SET active_model = %s WHERE active_model IS NULL", (number,))
+    return number

@@ -1,0 +1,85 @@
+-- name: copy_memories
+COPY memories (
+  key, id, profile, project, session, position, kind, speaker, importance, metadata, source, created, occurred,
+  accessed, access_count, evergreen, content_hash, text, terms, length
+) FROM STDIN (FORMAT BINARY)
+
+-- name: update
+UPDATE memories SET
+  profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s, position = %s,
+  speaker = %s, importance = %s, metadata = %s, source = %s, created = %s, occurred = %s, accessed = %s,
+  access_count = %s, evergreen = %s, content_hash = %s, text = %s, terms = %s, length = %s
+WHERE key = %s
+
+-- name: new_keys
+SELECT nextval(pg_get_serial_sequence('memories', 'key')) FROM generate_series(1, %s)
+
+-- name: lock
+SELECT key, profile, coalesce(project, 0), coalesce(session, 0), kind, terms FROM memories WHERE id = %s FOR UPDATE
+
+-- name: lock_all
+SELECT key, id, profile, coalesce(project, 0), coalesce(session, 0), kind FROM memories
+WHERE id = ANY (%s) ORDER BY key FOR UPDATE
+
+-- name: delete
+DELETE FROM memories WHERE key = ANY (%s)
+RETURNING id, profile, coalesce(project, 0), coalesce(session, 0), kind, terms
+
+-- name: list
+-- The keys are selected first, so that the other columns are read for one page only.
+SELECT {columns} FROM memories AS m
+WHERE m.key = ANY (ARRAY(SELECT key FROM memories WHERE {condition} ORDER BY id DESC LIMIT %(limit)s))
+ORDER BY m.id DESC
+
+-- name: by_keys
+SELECT {columns} FROM memories AS m WHERE m.key = ANY (%s)
+
+-- name: by_ids
+SELECT {columns} FROM memories AS m WHERE m.id = ANY (%s)
+
+-- name: scan
+SELECT {columns} FROM memories AS m WHERE m.id > %s ORDER BY m.id LIMIT %s
+
+-- name: touch
+UPDATE memories AS m SET access_count = m.access_count + t.times, accessed = greatest(m.accessed, %s)
+FROM (SELECT id, count(*) AS times FROM unnest(%s::text[]) AS u (id) GROUP BY id) AS t
+WHERE m.key = (SELECT key FROM memories WHERE id = t.id)
+
+-- name: copy_vectors
+COPY vectors (model, memory, part, profile, project, session, kind, embedding) FROM STDIN (FORMAT BINARY)
+
+-- name: move_vectors
+UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s WHERE memory = %s
+
+-- name: active_vectors
+SELECT v.memory, v.embedding FROM vectors AS v, state
+WHERE v.memory = ANY (%s) AND v.model = active_model ORDER BY v.memory, v.part
+
+-- name: active_model
+SELECT m.name, m.revision, m.dimension, m.fingerprint FROM state JOIN models AS m ON m.id = active_model
+
+-- name: create_model
+INSERT INTO models (name, revision, dimension, fingerprint) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: unembedded
+SELECT {columns} FROM memories AS m
+WHERE NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
+)
+ORDER BY m.key LIMIT %s
+
+-- name: count_unembedded
+SELECT count(*) FROM memories AS m
+WHERE NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
+)
+
+-- name: has_unembedded
+SELECT 1 FROM memories AS m
+WHERE NOT EXISTS (
+  SELECT 1 FROM vectors AS v
+  WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
+)
+LIMIT 1
