@@ -20,6 +20,7 @@ import concurrent.futures
 import importlib
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -36,6 +37,7 @@ import retentive
 from tools.markdown import code, table
 
 ROOT = Path(retentive.__file__).parent
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 QUERY = "Where is the key of the {}?"
 TEXT = "The key of the {} hangs behind the kitchen door"
@@ -262,6 +264,16 @@ def walk(action: str, *, via: str, store: str) -> Trace:
     return tracer.trace
 
 
+def _write_tour(call: str, tour: str) -> None:
+    """Replace the table below the comment that names this call."""
+    head = f"<!-- walk: {call} -->\n"
+    before, found, after = CONTRIBUTING.read_text(encoding="utf-8").partition(head)
+    if not found:
+        sys.exit(f"{CONTRIBUTING.name} has no line {head.strip()}")
+    after = re.sub(r"\A(?:\|.*\n)*", lambda _: f"{tour}\n", after)
+    CONTRIBUTING.write_text(before + head + after, encoding="utf-8")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Trace the call that the arguments name, and print it."""
     parser = argparse.ArgumentParser(prog="python -m tools.walk", description=(__doc__ or "").splitlines()[0])
@@ -270,9 +282,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--store", choices=STORES, default="sqlite", help="the store behind it (default: sqlite)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--table", action="store_true", help="print a table for CONTRIBUTING.md")
+    parser.add_argument("--write", action="store_true", help="write the table into CONTRIBUTING.md")
     options = parser.parse_args(arguments)
     trace = walk(options.action, via=options.via, store=options.store)
-    if options.json:
+    if options.write:
+        _write_tour(f"{options.action} --via {options.via}", trace.table())
+    elif options.json:
         print(json.dumps({"files": trace.files, "stack": trace.stack}, indent=2))
     else:
         print(trace.table() if options.table else trace.text())
