@@ -91,3 +91,19 @@ def test_the_command_prints_json_a_table_or_text_with_the_totals(capsys, monkeyp
 
     main(["recall"])
     assert capsys.readouterr().out.splitlines()[-1] == "1 files; deepest stack: 1 frames"
+
+
+def test_the_command_writes_the_table_of_a_tour(tmp_path, monkeypatch):
+    page = tmp_path / "CONTRIBUTING.md"
+    page.write_text("Before\n\n<!-- walk: recall --via cli -->\n| old |\n| --- |\n\nAfter\n", encoding="utf-8")
+    traced = Trace({"engine.py": ["Engine.recall"]}, ["engine.py Engine.recall"])
+    monkeypatch.setattr("tools.walk.walk", lambda action, *, via, store: traced)
+    monkeypatch.setattr("tools.walk.CONTRIBUTING", page)
+
+    main(["recall", "--via", "cli", "--write"])
+    before, table, after = page.read_text(encoding="utf-8").split("\n\n")
+    assert (before, after) == ("Before", "After\n")
+    assert table.splitlines() == ["<!-- walk: recall --via cli -->", *traced.table().splitlines()]
+
+    with pytest.raises(SystemExit, match="has no line <!-- walk: remember --via cli -->"):
+        main(["remember", "--via", "cli", "--write"])

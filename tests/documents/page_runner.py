@@ -143,7 +143,7 @@ class PageRunner:
         return output
 
     def curl(self, words: list[str], environment: dict[str, str], code: int) -> str:
-        """Call the page's service with curl. `rtv_…` stands for a token."""
+        """Call the page's service with curl. `rtv_…` is replaced with a token."""
         del environment
         url = self.url
         arguments = [_SERVICE.sub(url, word).replace("rtv_…", str(self._names["_secret"])) for word in words]
