@@ -51,7 +51,7 @@ class Search:
         return query
 
 
-FLAT = Search("LanceDB, exact", flat=True)
+FLAT = Search("LanceDB, every vector", flat=True)
 INDEXED = (
     Search("LanceDB, IVF_HNSW_SQ"),
     Search("LanceDB, IVF_HNSW_SQ, ef 200", ef=200),

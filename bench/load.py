@@ -202,24 +202,24 @@ def result(one: Loaded, many: Loaded, lost: int, connections: int) -> tuple[tupl
     for error in [*one.happened.errors, *many.happened.errors][:5]:
         print(error, file=sys.stderr)
     tables = (
-        Table("Requests, nine recalls for each write", ("per second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
+        Table("Requests, nine recalls to a write", ("a second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
         Table(
-            "Cores in use",
-            ("service", "client", "other processes"),
+            "Cores busy",
+            ("with the service", "with the client", "with other work"),
             tuple(cores),
-            "Other processes affect the figures.",
+            "Other work disturbs.",
         ),
         Table(
             "Memory of the service, MiB",
-            ("start", "private", "middle", "private", "end", "private"),
+            ("start", "own", "middle", "own", "end", "own"),
             tuple(memory),
-            "Resident memory, and the private part of it; the rest is mapped files.",
+            "Resident, and of that its own; the rest is pages of files.",
         ),
     )
     targets = (
         Target(f"throughput, {connections} connections / 1", many.rate / one.rate, "≥", ENOUGH, "×"),
         Target(f"p95 / p50 at {connections} connections", float(p95 / p50), "≤", SLOWEST, "×"),
-        Target("private memory, end / middle", many.memory[2].own / many.memory[1].own, "≤", GROWTH, "×"),
+        Target("own memory, end / middle", many.memory[2].own / many.memory[1].own, "≤", GROWTH, "×"),
         Target("errors", float(errors), "≤", 0.0, ""),
         Target("acknowledged writes lost", float(lost), "≤", 0.0, ""),
     )

@@ -24,7 +24,7 @@ _WARM_UP = 20
 
 @dataclass(frozen=True, slots=True)
 class RankingTimes:
-    """Ranking two pools of 100, a whole recall that embeds its query, and ranking in that recall."""
+    """Ranking two pools of 100, a whole recall that embeds its query, and ranking inside that recall."""
 
     alone: Spread
     whole: Spread
