@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import apsw
 import pytest
 
-import retentive
 from retentive import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
 from retentive.stores import open_store
 from tests.conftest import NOW
@@ -231,13 +230,6 @@ def test_the_async_engine_has_every_verb_of_the_engine(tmp_path):
             return texts(await engine.recall("apple", limit=3))
 
     assert len(asyncio.run(run())) == 3
-
-
-def test_every_public_name_can_be_imported():
-    assert all(getattr(retentive, name) is not None for name in retentive.__all__)
-    assert sorted(retentive.__all__) == sorted(name for names in retentive._HOMES.values() for name in names)
-    with pytest.raises(AttributeError, match="nonsense"):
-        retentive.nonsense  # noqa: B018
 
 
 def test_drafts_and_plain_values_mean_the_same(engine):

@@ -11,9 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tools.walk import SURFACES, Trace, Tracer, main, walk
-
-CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+from tools.walk import CONTRIBUTING, SURFACES, TOUR, Trace, Tracer, main, update_tours, walk
 
 MOST_FILES = {
     "recall": {"cli": 26, "http": 28, "mcp": 26, "library": 18},
@@ -25,22 +23,21 @@ trace = cache(lambda action, via: walk(action, via=via, store="sqlite"))
 """Traces a call once for all tests here."""
 
 
-def tours() -> dict[str, list[str]]:
-    """Return the files of each table below `<!-- walk: ACTION --via SURFACE -->`, by action and surface."""
-    text = CONTRIBUTING.read_text(encoding="utf-8")
-    found = re.findall(r"^<!-- walk: (.+) -->\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
-    return {call: re.findall(r"^\| `([^`]+\.py)` \|", table, flags=re.MULTILINE) for call, table in found}
+def tours(page: Path = CONTRIBUTING) -> dict[str, list[str]]:
+    """Return the files that each tour names, by its call."""
+    found = TOUR.finditer(page.read_text(encoding="utf-8"))
+    return {tour["call"]: re.findall(r"^\| `(.+?)` \|", tour["table"], flags=re.MULTILINE) for tour in found}
 
 
-def test_there_is_a_tour_of_a_recall_and_of_a_remember():
-    assert {"recall --via cli", "remember --via cli"} <= tours().keys()
+def test_there_is_a_tour_of_a_recall_and_one_of_a_remember():
+    assert {call.split()[0] for call in tours()} == {"recall", "remember"}
 
 
 @pytest.mark.parametrize("call", tours())
 def test_a_tour_names_the_files_that_the_call_passes_through_in_order(call):
     action, via = call.split(" --via ")
 
-    assert tours()[call] == list(trace(action, via).files), f"run: python -m tools.walk {call} --table"
+    assert tours()[call] == list(trace(action, via).files), "run: make references"
 
 
 @pytest.mark.parametrize("via", SURFACES)
@@ -79,31 +76,26 @@ def test_calls_on_worker_threads_are_recorded_and_frames_without_a_name_are_not(
     assert sys.getprofile() is None
 
 
-def test_the_command_prints_json_a_table_or_text_with_the_totals(capsys, monkeypatch):
-    traced = Trace({"engine.py": ["Engine.recall"]}, ["engine.py Engine.recall"])
-    monkeypatch.setattr("tools.walk.walk", lambda action, *, via, store: traced)
+TRACED = Trace({"engine.py": ["Engine.recall"], "errors.py": ["Invalid"]}, ["engine.py Engine.recall"])
 
-    main(["recall", "--via", "library", "--json"])
-    assert json.loads(capsys.readouterr().out) == {"files": traced.files, "stack": traced.stack}
 
-    main(["recall", "--table"])
-    assert capsys.readouterr().out.splitlines()[-1].startswith("| `engine.py` | ")
+def test_the_command_prints_the_trace_as_text_with_totals_or_as_json(capsys, monkeypatch):
+    monkeypatch.setattr("tools.walk.walk", lambda action, *, via, store: TRACED)
 
     main(["recall"])
-    assert capsys.readouterr().out.splitlines()[-1] == "1 files; deepest stack: 1 frames"
+    assert capsys.readouterr().out.splitlines()[-1] == "2 files; deepest stack: 1 frames"
+
+    main(["recall", "--via", "library", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"files": TRACED.files, "stack": TRACED.stack}
 
 
-def test_the_command_writes_the_table_of_a_tour(tmp_path, monkeypatch):
-    page = tmp_path / "CONTRIBUTING.md"
-    page.write_text("Before\n\n<!-- walk: recall --via cli -->\n| old |\n| --- |\n\nAfter\n", encoding="utf-8")
-    traced = Trace({"engine.py": ["Engine.recall"]}, ["engine.py Engine.recall"])
-    monkeypatch.setattr("tools.walk.walk", lambda action, *, via, store: traced)
-    monkeypatch.setattr("tools.walk.CONTRIBUTING", page)
+def test_an_update_writes_the_table_of_every_tour_and_leaves_the_rest(tmp_path, monkeypatch):
+    monkeypatch.setattr("tools.walk.walk", lambda action, *, via, store: TRACED)
+    page = tmp_path / "page.md"
+    page.write_text("before\n\n<!-- walk: recall --via cli -->\n| file |\n| `old.py` |\n\nafter\n")
 
-    main(["recall", "--via", "cli", "--write"])
-    before, table, after = page.read_text(encoding="utf-8").split("\n\n")
-    assert (before, after) == ("Before", "After\n")
-    assert table.splitlines() == ["<!-- walk: recall --via cli -->", *traced.table().splitlines()]
+    update_tours(page)
 
-    with pytest.raises(SystemExit, match="has no line <!-- walk: remember --via cli -->"):
-        main(["remember", "--via", "cli", "--write"])
+    lines = page.read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert tours(page) == {"recall --via cli": ["engine.py", "errors.py"]}

@@ -39,7 +39,7 @@ name = "bge-small"
 port = 4000
 hosts = ["nas.local"]
 
-[upstream]
+[llm]
 url = "http://127.0.0.1:11434/v1"
 model = "qwen3"
 
@@ -82,7 +82,11 @@ def settings_reference() -> str:
         "## The store",
         _settings(Settings, ""),
         *(
-            page(f"## {name.capitalize()}", " ".join((model.__doc__ or "").split()), _settings(model, name))
+            page(
+                f"## {'LLM' if name == 'llm' else name.capitalize()}",
+                " ".join((model.__doc__ or "").split()),
+                _settings(model, name),
+            )
             for name, model in TABLES.items()
         ),
         "## Parameters",

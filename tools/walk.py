@@ -7,6 +7,9 @@ One warm call is traced, the second of two, from the entry point of the surface 
 - `http`: a request to the ASGI application in this process
 - `mcp`: a tool call from the in-memory client of the MCP SDK
 
+`python -m tools.walk --update` writes the tables of files in CONTRIBUTING.md again, each below a line like
+`<!-- walk: recall --via cli -->`, with the first line of each file's docstring.
+
 Files are listed in the order in which the call enters them, each with the functions entered, on every thread. Imports
 are not counted, nor are frames without a name (lambdas, comprehensions, generator expressions). The stack is the
 longest chain of our own frames on one thread.
@@ -38,6 +41,8 @@ from tools.markdown import code, table
 
 ROOT = Path(retentive.__file__).parent
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+TOUR = re.compile(r"^<!-- walk: (?P<call>.+) -->\n(?P<table>(?:\|.*\n)*)", re.MULTILINE)
+"""A call in a comment that readers of the page do not see, and the table of its files."""
 
 QUERY = "Where is the key of the {}?"
 TEXT = "The key of the {} hangs behind the kitchen door"
@@ -61,7 +66,7 @@ class Trace:
 
     def table(self) -> str:
         """Return the files as a table in Markdown, each with the first line of its docstring."""
-        return table(("file", "what it does"), [(code(file), _first_line(ROOT / file)) for file in self.files]).strip()
+        return table(("file", "what it does"), [(code(file), _first_line(ROOT / file)) for file in self.files])
 
     def totals(self) -> str:
         """Return the number of files and the depth in one line."""
@@ -264,33 +269,35 @@ def walk(action: str, *, via: str, store: str) -> Trace:
     return tracer.trace
 
 
-def _write_tour(call: str, tour: str) -> None:
-    """Replace the table below the comment that names this call."""
-    head = f"<!-- walk: {call} -->\n"
-    before, found, after = CONTRIBUTING.read_text(encoding="utf-8").partition(head)
-    if not found:
-        sys.exit(f"{CONTRIBUTING.name} has no line {head.strip()}")
-    after = re.sub(r"\A(?:\|.*\n)*", lambda _: f"{tour}\n", after)
-    CONTRIBUTING.write_text(before + head + after, encoding="utf-8")
+def update_tours(page: Path = CONTRIBUTING) -> None:
+    """Write the table of every tour on the page again."""
+
+    def updated(tour: re.Match[str]) -> str:
+        options = _parser().parse_args(tour["call"].split())
+        traced = walk(options.action, via=options.via, store=options.store)
+        return f"<!-- walk: {tour['call']} -->\n{traced.table()}"
+
+    page.write_text(TOUR.sub(updated, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.walk", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("action", choices=("recall", "remember"), nargs="?", default="recall")
+    parser.add_argument("--via", choices=SURFACES, default="cli", help="the surface that is called (default: cli)")
+    parser.add_argument("--store", choices=STORES, default="sqlite", help="the store behind it (default: sqlite)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--update", action="store_true", help="write the tours in CONTRIBUTING.md again")
+    return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Trace the call that the arguments name, and print it."""
-    parser = argparse.ArgumentParser(prog="python -m tools.walk", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("action", choices=("recall", "remember"))
-    parser.add_argument("--via", choices=SURFACES, default="cli", help="the surface that is called (default: cli)")
-    parser.add_argument("--store", choices=STORES, default="sqlite", help="the store behind it (default: sqlite)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--table", action="store_true", help="print a table for CONTRIBUTING.md")
-    parser.add_argument("--write", action="store_true", help="write the table into CONTRIBUTING.md")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
+    if options.update:
+        return update_tours()
     trace = walk(options.action, via=options.via, store=options.store)
-    if options.write:
-        _write_tour(f"{options.action} --via {options.via}", trace.table())
-    elif options.json:
-        print(json.dumps({"files": trace.files, "stack": trace.stack}, indent=2))
-    else:
-        print(trace.table() if options.table else trace.text())
+    print(json.dumps({"files": trace.files, "stack": trace.stack}, indent=2) if options.json else trace.text())
+    return None
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ They are immutable. Nothing here reads a clock, a disk or a network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
+from html import escape
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -263,9 +264,18 @@ class RetrieverReport(Serializable):
     note: str = ""
 
 
+def snippet(text: str, width: int) -> str:
+    """The start of a text on one line, without control characters: memory text is untrusted."""
+    line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
 @dataclass(frozen=True, slots=True)
 class Recall(Serializable):
-    """The answer to a query: hits, how each retriever went, and whether anything was missing."""
+    """The result of a recall: hits, best first, how each retriever went, and whether anything was missing.
+
+    It iterates over its hits, and `print` and notebooks show them as a table.
+    """
 
     query: str
     hits: tuple[Hit, ...]
@@ -275,6 +285,40 @@ class Recall(Serializable):
     elapsed_ms: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     dropped: tuple[Hit, ...] = ()
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+    def __str__(self) -> str:
+        rows = [f"{rank:>3}  {score}  {when}  {text}" for rank, score, when, text in self._rows(80)]
+        notes = [f"{self.degraded}: {self.degraded_reason}"] if self.degraded else []
+        return "\n".join([*notes, *(rows or ["no hits"])])
+
+    def _repr_html_(self) -> str:
+        """The hits as an HTML table, for notebooks. Every text is escaped."""
+        rows = [f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in self._rows(200)] or [
+            '<tr><td colspan="4">no hits</td></tr>'
+        ]
+        note = f"<p>{escape(f'{self.degraded}: {self.degraded_reason}')}</p>" if self.degraded else ""
+        head = "<tr><th></th><th>score</th><th>when</th><th>memory</th></tr>"
+        return f"{note}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+    def _rows(self, width: int) -> Iterator[tuple[int, str, str, str]]:
+        for hit in self.hits:
+            memory = hit.memory
+            yield hit.rank, f"{hit.score:.3f}", f"{memory.when:%Y-%m-%d}", snippet(memory.indexed_text, width)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,34 +45,37 @@ class EmbedderSettings(BaseModel):
     retries: int = Field(3, ge=0, le=10, description="How often a failed request is tried again.")
 
 
-class UpstreamSettings(BaseModel):
-    """The model that chat is passed on to: any server that speaks OpenAI's chat completions."""
+class LlmSettings(BaseModel):
+    """The LLM server that chat requests are passed on to: any server with OpenAI's chat completions API."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str | None = Field(
-        None, description="Such as http://127.0.0.1:11434/v1 (Ollama) or https://api.openai.com/v1."
+        None,
+        description="Base URL of the server, such as http://127.0.0.1:11434/v1 (Ollama) or https://api.openai.com/v1.",
     )
-    model: str | None = Field(None, description="The model asked for where a request names none.")
-    api_key: SecretStr | None = Field(None, description="The key, if it wants one.")
-    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds without a word before a request is given up.")
-    context_tokens: int = Field(2000, ge=0, le=200_000, description="How many tokens of a prompt memories may take.")
-    recent: int = Field(10, ge=0, le=1000, description="How many of the session's latest episodes go into a prompt.")
+    model: str | None = Field(None, description="Model for requests that do not name one.")
+    api_key: SecretStr | None = Field(None, description="API key for the server, if it needs one.")
+    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds without any data after which a request fails.")
+    context_tokens: int = Field(2000, ge=0, le=200_000, description="Token budget for memories in a prompt.")
+    recent: int = Field(10, ge=0, le=1000, description="Number of the session's latest episodes in a prompt.")
 
 
 class ServerSettings(BaseModel):
-    """Where the service listens, and whom it lets in."""
+    """Where the HTTP service listens, and which requests it accepts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: str = Field("127.0.0.1", description="The address to listen on; off loopback every request needs a token.")
-    port: int = Field(4000, ge=0, le=65535, description="The port; 0 takes a free one.")
-    require_token: bool = Field(False, description="Whether requests from this machine need a token too.")
-    hosts: tuple[str, ...] = Field((), description="Further host names by which the service may be asked for.")
+    host: str = Field(
+        "127.0.0.1", description="Address to listen on. On any address but loopback, every request needs a token."
+    )
+    port: int = Field(4000, ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+    require_token: bool = Field(False, description="Require a token on loopback too.")
+    hosts: tuple[str, ...] = Field((), description="Additional host names accepted in the Host header.")
     origins: tuple[str, ...] = Field((), description="Web origins whose pages may call the service (CORS).")
-    max_body: int = Field(16_000_000, ge=1000, description="The largest request, in bytes.")
-    max_batch: int = Field(1000, ge=1, description="The most memories in one request.")
-    log: Literal["text", "json", "off"] = Field("text", description="How requests are logged, to stderr.")
+    max_body: int = Field(16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
+    max_batch: int = Field(1000, ge=1, description="Maximum number of memories in one request.")
+    log: Literal["text", "json", "off"] = Field("text", description="Format of the request log on stderr.")
 
 
 class Settings(BaseModel):
@@ -90,7 +93,7 @@ class Settings(BaseModel):
     )
     embedder: EmbedderSettings = EmbedderSettings()
     server: ServerSettings = ServerSettings()
-    upstream: UpstreamSettings = UpstreamSettings()
+    llm: LlmSettings = LlmSettings()
     tuning: dict[str, Any] = Field(default_factory=dict, description="Parameters that differ from the store's tuning.")
 
     @property
@@ -173,15 +176,15 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             found.setdefault("embedder", {})["name"] = value
         elif setting.startswith("embedder_"):
             found.setdefault("embedder", {})[setting.removeprefix("embedder_")] = value
-        elif setting.startswith(("server_", "upstream_")):
-            room, _, field = setting.partition("_")
-            found.setdefault(room, {})[field] = _listed(value) if field in ("hosts", "origins") else value
+        elif setting.startswith(("server_", "llm_")):
+            section, _, field = setting.partition("_")
+            found.setdefault(section, {})[field] = _split_list(value) if field in ("hosts", "origins") else value
         elif setting.startswith("tuning_"):
             found.setdefault("tuning", {})[setting.removeprefix("tuning_")] = parameter_value(value)
     return found
 
 
-def _listed(value: str) -> list[str]:
+def _split_list(value: str) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 

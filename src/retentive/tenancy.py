@@ -66,19 +66,27 @@ class ProfileView:
         self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]
     ) -> Explanation:
         """Explain why a memory ranks where it does for a query, or why it does not appear."""
-        return self.engine.explain(self._to_query(query, options), id, within=within or self.within)
+        return self.engine.explain(self._to_query(query, options), id, within=self._narrow(within))
 
-    def get(self, id: str) -> Memory:
-        """Return a memory."""
-        return self.engine.get(id, within=self.within)
+    def get(self, id: str, *, within: Scope | None = None) -> Memory:
+        """Return a memory. `within` limits it to a part of this view, here and in the methods below."""
+        return self.engine.get(id, within=self._narrow(within))
 
-    def update(self, id: str, *, idempotency_key: str | None = None, **changes: Unpack[MemoryChanges]) -> Memory:
+    def update(
+        self,
+        id: str,
+        *,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+        **changes: Unpack[MemoryChanges],
+    ) -> Memory:
         """Change some fields of a memory and return it."""
-        return self.engine.update(id, within=self.within, idempotency_key=self._key(idempotency_key), **changes)
+        key = self._key(idempotency_key)
+        return self.engine.update(id, within=self._narrow(within), idempotency_key=key, **changes)
 
-    def forget(self, *ids: str, idempotency_key: str | None = None) -> Sequence[str]:
+    def forget(self, *ids: str, within: Scope | None = None, idempotency_key: str | None = None) -> Sequence[str]:
         """Delete memories for good and return the ids of those that existed."""
-        return self.engine.forget(*ids, within=self.within, idempotency_key=self._key(idempotency_key))
+        return self.engine.forget(*ids, within=self._narrow(within), idempotency_key=self._key(idempotency_key))
 
     def forget_scope(
         self,
@@ -176,11 +184,20 @@ class ProfileView:
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
         if isinstance(query, str):
             return self.query(query, **options)
-        self._check_profile(query.scope.profile)
-        self._project(query.scope.project)
-        if self.project is not None and query.scope.project is None:
-            raise NotFound("this query is not limited to the project of this caller")
+        if options:
+            raise TypeError(f"a Query has its own options; pass '{next(iter(options))}' to view.query()")
+        self._narrow(query.scope)
         return query
+
+    def _narrow(self, scope: Scope | None) -> Scope:
+        """Return the scope if it is a part of this view, or the whole view."""
+        if scope is None:
+            return self.within
+        self._check_profile(scope.profile)
+        self._project(scope.project)
+        if self.project is not None and scope.project is None:
+            raise NotFound("this scope is not limited to the project of this caller")
+        return scope
 
     def _project(self, project: str | None) -> str | None:
         if self.project is not None and project not in (None, self.project):

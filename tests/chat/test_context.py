@@ -1,4 +1,4 @@
-"""What of memory goes into a prompt, in which order, within which budget, and fenced how."""
+"""The context of a prompt: which memories, in which order, within the budget, and escaped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive.chat.context import PromptContext, assemble
-from retentive.chat.prompt_block import note
-from retentive.chat.token_counting import ByBytes, token_counter
+from retentive.chat.prompt_block import note_line
+from retentive.chat.token_counting import ByteCounter, token_counter
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.inference.embedders import Embedder
@@ -110,8 +110,8 @@ def test_what_the_messages_hold_is_not_told_again_however_it_is_spelled(ada: Pro
     context = assemble(ada, messages, session="s")
     assert told(context) == [("recent", "They hum.")]
     assert [(item.text, item.why) for item in context.left_out] == [
-        ("I breed llamas.", "The messages have it already."),
-        ("How nice!", "The messages have it already."),
+        ("I breed llamas.", "The messages already contain it."),
+        ("How nice!", "The messages already contain it."),
     ]
 
 
@@ -148,10 +148,10 @@ def test_a_recalled_memory_says_its_rank_and_what_gave_most(ada: ProfileView) ->
     ada.remember([{"text": "Llamas hum."}, {"text": "Llamas hum and spit."}])
     first, second = assemble(ada, "Do llamas spit?").items
     assert first.text == "Llamas hum and spit."
-    assert first.why.startswith("It came at rank 1, scored ")
-    assert "most of it was given by keyword (" in first.why
-    assert first.why.endswith("where it was at rank 1.")
-    assert second.why.startswith("It came at rank 2, ")
+    assert first.why.startswith("It is hit 1 with a score of ")
+    assert "keyword contributes most (" in first.why
+    assert first.why.endswith(", rank 1).")
+    assert second.why.startswith("It is hit 2 with a score of ")
 
 
 def test_room_goes_to_identity_then_the_newest_then_the_best(ada: ProfileView) -> None:
@@ -181,7 +181,7 @@ def test_what_does_not_fit_is_left_out_whole_and_named_and_smaller_ones_still_fi
     context = assemble(ada, "x", session="s", budget=200, count_tokens=ByWords())
     assert told(context) == [("recent", "short before")]
     assert [item.text for item in context.left_out] == ["long " * 400]
-    assert context.left_out[0].why.startswith("There was no room: 4")
+    assert context.left_out[0].why.startswith("It does not fit: 4")
     assert context.token_count <= 200
 
 
@@ -192,7 +192,7 @@ def test_only_the_only_one_is_cut_and_at_the_end_of_a_sentence(ada: ProfileView)
     assert item.cut
     assert item.text.endswith("This is one sentence. …")
     assert lines(context)[0]["text"] == item.text
-    assert "its beginning" in item.why
+    assert "cut to its beginning" in item.why
     assert context.left_out == ()
     assert 140 < context.token_count <= 150
 
@@ -256,7 +256,7 @@ def test_a_memory_cannot_pose_as_anything_but_a_memory(ada: ProfileView, attack:
 
 @given(st.text(min_size=1))
 def test_whatever_a_memory_says_it_is_one_line_that_says_the_same(text: str) -> None:
-    line = note(Memory("id", text, NOW), "recalled")
+    line = note_line(Memory("id", text, NOW), "recalled")
     assert len(line.splitlines()) == 1
     assert not set("<>&`") & set(line)
     assert json.loads(line)["text"] == text
@@ -283,10 +283,10 @@ def test_the_embedders_tokenizer_counts_where_it_has_one(open_engine: Any, model
 
 
 def test_bytes_are_counted_where_there_is_no_tokenizer(engine: Engine) -> None:
-    assert isinstance(token_counter(engine), ByBytes)
-    assert ByBytes().count("") == 0
-    assert ByBytes().count("abcd") == 2
-    assert ByBytes().count("日本語") == 3
+    assert isinstance(token_counter(engine), ByteCounter)
+    assert ByteCounter().count("") == 0
+    assert ByteCounter().count("abcd") == 2
+    assert ByteCounter().count("日本語") == 3
 
 
 def test_an_embedder_that_cannot_be_opened_costs_the_count_nothing_but_precision() -> None:

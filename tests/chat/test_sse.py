@@ -1,4 +1,4 @@
-"""What a model said, read from bytes that may be cut anywhere."""
+"""The text of an answer, read from bytes that may be cut anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tiny judged set: two households, a dozen memories, six queries."""
+"""A tiny evaluation set: two households, a dozen memories, six queries."""
 
 from __future__ import annotations
 

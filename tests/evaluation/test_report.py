@@ -11,11 +11,10 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from retentive.evaluation import Evaluation, EvaluationQuery, JudgedSet, Pool, summarise
+from retentive.evaluation import CorpusStats, Evaluation, EvaluationQuery, EvaluationSet, summarise
 from retentive.evaluation.metrics import METRICS, measure
-from retentive.evaluation.plots import Dot, panel, scatter
-from retentive.evaluation.report import report_html
-from retentive.evaluation.run import Row, systems
+from retentive.evaluation.report import Dot, panel, report_html, scatter
+from retentive.evaluation.run import SystemRun, systems
 from retentive.evaluation.statistics import Interval
 from retentive.models import Model
 
@@ -47,10 +46,10 @@ def done() -> Evaluation:
         "default": {"q1": ("a",), "q2": ("x", "b"), "q3": ("c",)},
     }
     rows = [
-        Row(system.name, system.tuning, found[system.name], measure(queries, found[system.name]), np.ones(3))
+        SystemRun(system.name, system.tuning, found[system.name], measure(queries, found[system.name]), np.ones(3))
         for system in systems(list(found))
     ]
-    judged = JudgedSet(ATTACK, queries, Pool(3, 0, 0, 1.0, 3.0), lambda: iter(()), (ATTACK,))
+    judged = EvaluationSet(ATTACK, queries, CorpusStats(3, 0, 0, 1.0, 3.0), lambda: iter(()), (ATTACK,))
     return summarise(judged, rows, model=Model(ATTACK, "", 2, "f" * 64), baseline="keyword")
 
 
@@ -96,7 +95,7 @@ def test_there_is_a_panel_for_each_metric_and_two_for_each_category(done: Evalua
 def test_a_dot_stands_between_the_ends_of_its_interval_and_the_best_is_furthest_right():
     dots = [Dot("worse", 0.2, Interval(0.1, 0.3)), Dot("better", 0.6, Interval(0.5, 0.7), chosen=True)]
 
-    drawn = ET.fromstring(panel("any@5", dots, percent=True))
+    drawn = ET.fromstring(panel("any@5", dots, metric="any@5"))
 
     groups = drawn.findall("g")
     places = []
@@ -112,7 +111,7 @@ def test_a_dot_stands_between_the_ends_of_its_interval_and_the_best_is_furthest_
 
 
 def test_a_panel_of_values_that_are_all_the_same_can_be_drawn():
-    assert "nan" not in panel("MRR", [Dot("only", 1.0, Interval(1.0, 1.0))], percent=False)
+    assert "nan" not in panel("MRR", [Dot("only", 1.0, Interval(1.0, 1.0))], metric="MRR")
 
 
 def test_queries_above_the_diagonal_were_won_and_those_below_lost():

@@ -8,9 +8,8 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
-from retentive.evaluation import JudgedSet, evaluate, read_judged_set
-from retentive.evaluation.loading import load, open_loaded_engine
-from retentive.evaluation.run import ask, run, systems
+from retentive.evaluation import EvaluationSet, evaluate, read_evaluation_set
+from retentive.evaluation.run import load, open_loaded_engine, recall_documents, run, systems
 from retentive.inference.embedders import Embedder
 from retentive.ranking import PRESETS
 from retentive.settings import EmbedderSettings
@@ -18,12 +17,12 @@ from tests.evaluation.build import write_set
 
 
 @pytest.fixture
-def judged(tmp_path) -> JudgedSet:
-    return read_judged_set(write_set(tmp_path / "tiny"))
+def judged(tmp_path) -> EvaluationSet:
+    return read_evaluation_set(write_set(tmp_path / "tiny"))
 
 
 @pytest.fixture
-def loaded(engine: Engine, judged: JudgedSet) -> Engine:
+def loaded(engine: Engine, judged: EvaluationSet) -> Engine:
     load(engine, judged)
     return engine
 
@@ -39,7 +38,7 @@ def test_a_set_is_loaded_as_memories_with_sessions_and_positions(loaded: Engine)
     assert loaded.stats().vectors == 12
 
 
-def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: JudgedSet):
+def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: EvaluationSet):
     rows = run(loaded, judged, systems())
 
     for row in rows:
@@ -50,15 +49,15 @@ def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: JudgedSe
             assert row.found[query.id] == tuple(str(hit.memory.source).removeprefix("beir:") for hit in hits)
 
 
-def test_a_query_is_answered_inside_its_own_project(loaded: Engine, judged: JudgedSet):
+def test_a_query_is_answered_inside_its_own_project(loaded: Engine, judged: EvaluationSet):
     here, there = judged.queries[0], judged.queries[3]
     assert here.text == there.text
 
-    assert ask(loaded, here, PRESETS["default"])[0] == "a1"
-    assert ask(loaded, there, PRESETS["default"])[0] == "c1"
+    assert recall_documents(loaded, here, PRESETS["default"])[0] == "a1"
+    assert recall_documents(loaded, there, PRESETS["default"])[0] == "c1"
 
 
-def test_evaluating_leaves_no_trace_of_use(open_engine: Callable[..., Engine], model: Embedder, judged: JudgedSet):
+def test_evaluating_leaves_no_trace_of_use(open_engine: Callable[..., Engine], model: Embedder, judged: EvaluationSet):
     first = open_engine(model)
     load(first, judged)
     run(first, judged, systems(["default"]))
@@ -80,11 +79,11 @@ def test_rows_are_the_retrievers_and_every_preset_and_the_default_is_last():
 
 def test_a_retriever_may_be_named_as_its_preset_and_an_unknown_row_is_answered_with_the_known():
     assert [system.name for system in systems(["keyword-only", "default", "keyword"])] == ["keyword", "default"]
-    with pytest.raises(Invalid, match="there is no preset 'nonsense' to evaluate; there are keyword, semantic"):
+    with pytest.raises(Invalid, match="there is no preset 'nonsense' to evaluate; use one of keyword, semantic"):
         systems(["nonsense"])
 
 
-def test_metrics_of_a_row_are_those_of_its_queries(loaded: Engine, judged: JudgedSet):
+def test_metrics_of_a_row_are_those_of_its_queries(loaded: Engine, judged: EvaluationSet):
     (row,) = run(loaded, judged, systems(["default"]))
     answered = [query.id for query in judged.queries if row.found[query.id][0] in query.relevance]
 
@@ -93,7 +92,7 @@ def test_metrics_of_a_row_are_those_of_its_queries(loaded: Engine, judged: Judge
     assert 0 < row.metrics()["p50_ms"] <= row.metrics()["p95_ms"]
 
 
-def test_an_answer_from_words_alone_is_no_measurement(open_engine: Callable[..., Engine], judged: JudgedSet):
+def test_an_answer_from_words_alone_is_no_measurement(open_engine: Callable[..., Engine], judged: EvaluationSet):
     engine = open_engine(None)
     load(engine, judged)
 
@@ -101,7 +100,7 @@ def test_an_answer_from_words_alone_is_no_measurement(open_engine: Callable[...,
         run(engine, judged, systems(["default"]))
 
 
-def test_without_an_embedder_only_the_row_of_words_is_measured(judged: JudgedSet):
+def test_without_an_embedder_only_the_row_of_words_is_measured(judged: EvaluationSet):
     done = evaluate(judged, embedder=EmbedderSettings(name="none"))
 
     assert [row.name for row in done.rows] == ["keyword"]
@@ -110,7 +109,7 @@ def test_without_an_embedder_only_the_row_of_words_is_measured(judged: JudgedSet
         evaluate(judged, embedder=EmbedderSettings(name="none"), names=["default"])
 
 
-def test_a_baseline_that_is_named_is_run_and_compared_with(judged: JudgedSet):
+def test_a_baseline_that_is_named_is_run_and_compared_with(judged: EvaluationSet):
     done = evaluate(judged, names=["default"], baseline="keyword", by="category")
 
     assert [row.name for row in done.rows] == ["default", "keyword"]
@@ -124,13 +123,13 @@ def test_a_baseline_that_is_named_is_run_and_compared_with(judged: JudgedSet):
     assert means == pytest.approx(default.metrics["MRR"])
 
 
-def test_without_its_baseline_a_row_is_compared_with_nothing(judged: JudgedSet):
+def test_without_its_baseline_a_row_is_compared_with_nothing(judged: EvaluationSet):
     done = evaluate(judged, names=["semantic"])
 
     assert (done.baseline, done.rows[0].p_value) == (None, None)
 
 
-def test_a_kept_store_is_filled_once_and_goes_on_where_it_stopped(tmp_path, judged: JudgedSet, model: Embedder):
+def test_a_kept_store_is_filled_once_and_goes_on_where_it_stopped(tmp_path, judged: EvaluationSet, model: Embedder):
     store = str(tmp_path / "kept.db")
     with open_loaded_engine(judged, model, store=store) as engine:
         lost = [memory.id for memory in engine.list().memories if memory.source in ("beir:c5", "beir:c6")]
@@ -146,7 +145,7 @@ def test_a_kept_store_is_filled_once_and_goes_on_where_it_stopped(tmp_path, judg
 
 @pytest.mark.parametrize("profile", ["default", "somebody"])
 def test_a_store_with_other_memories_is_refused_and_left_as_it_was(
-    tmp_path, judged: JudgedSet, model: Embedder, profile: str
+    tmp_path, judged: EvaluationSet, model: Embedder, profile: str
 ):
     store = str(tmp_path / "mine.db")
     with Engine.open(store, embedder=model, profile=profile) as mine:

@@ -30,7 +30,7 @@ def test_the_same_seed_gives_the_same_figures_whatever_is_drawn_at_once(monkeypa
     other = np.random.default_rng(2).random(50)
     before = intervals({"m": values}), p_value(values, other)
 
-    monkeypatch.setattr(statistics, "_AT_ONCE", 500)
+    monkeypatch.setattr(statistics, "_CHUNK", 500)
 
     assert (intervals({"m": values}), p_value(values, other)) == before
     assert intervals({"m": values}, seed=1) != before[0]

@@ -12,10 +12,10 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.evaluation.cached_ranker import cached_ranker
-from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet, Pool
-from retentive.evaluation.run import ask
+from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet
+from retentive.evaluation.run import recall_documents
 from retentive.evaluation.search_space import GRID, differences, steps
-from retentive.evaluation.sensitivity import responses, responses_svg
+from retentive.evaluation.sensitivity import sensitivities, sensitivity_svg
 from retentive.evaluation.tune import folds, tune
 from retentive.models import Memory, Model
 from retentive.ranking import PRESETS, Tuning
@@ -23,7 +23,7 @@ from retentive.stores import open_store
 from retentive.stores.base import Vector
 from tests.conftest import NOW
 
-PRESENT = Tuning(keyword_weight=0.3, pool_floor=20)
+CURRENT = Tuning(keyword_weight=0.3, pool_floor=20)
 COLOURS = ["red", "green", "blue", "white", "black", "amber", "ivory", "coral", "olive", "pearl"]
 THINGS = ["lamp", "chair", "kettle", "ladder", "mirror", "pillow", "bucket", "hammer", "basket", "candle"]
 
@@ -59,7 +59,7 @@ def identify(memory: Memory) -> str:
     return memory.id
 
 
-def judged(engine: Engine, *, noise: bool = False) -> JudgedSet:
+def judged(engine: Engine, *, noise: bool = False) -> EvaluationSet:
     """Where each thing stands is asked of its house; the answer is that thing, or anything at all."""
     random = Random(5)
     memories = engine.list(limit=1000).memories
@@ -68,11 +68,13 @@ def judged(engine: Engine, *, noise: bool = False) -> JudgedSet:
         answer = random.choice(memories) if noise else memory
         text = f"where is the {memory.text.split()[1]} {memory.text.split()[2]}?"
         queries.append(EvaluationQuery(f"q{at}", text, {answer.id: 1}, answer.project, None))
-    return JudgedSet("things", tuple(queries), Pool(100, 4, 8, 7.0, 25.0), lambda: iter(()), identify=identify)
+    return EvaluationSet(
+        "things", tuple(queries), CorpusStats(100, 4, 8, 7.0, 25.0), lambda: iter(()), identify=identify
+    )
 
 
 def test_a_better_tuning_is_found_and_held_out_queries_confirm_it(engine):
-    done = tune(engine, judged(engine), present=PRESENT, budget=20)
+    done = tune(engine, judged(engine), current=CURRENT, budget=20)
 
     figures = done.held_out["nDCG@10"]
     assert done.verdict == "better"
@@ -83,32 +85,32 @@ def test_a_better_tuning_is_found_and_held_out_queries_confirm_it(engine):
     assert (done.queries, done.folds, done.by) == (50, 4, "project")
 
 
-def test_labels_of_chance_leave_the_present_tuning_standing(engine):
-    done = tune(engine, judged(engine, noise=True), present=Tuning(), budget=20)
+def test_random_labels_give_no_gain(engine):
+    done = tune(engine, judged(engine, noise=True), current=Tuning(), budget=20)
 
-    assert done.verdict == "stands"
+    assert done.verdict == "no_gain"
     assert done.held_out["nDCG@10"].gain_interval.low <= 0
 
 
 def test_the_same_seed_finds_the_same(engine):
-    first, second = (tune(engine, judged(engine), present=PRESENT, budget=8, metric="any@1") for _ in range(2))
+    first, second = (tune(engine, judged(engine), current=CURRENT, budget=8, metric="any@1") for _ in range(2))
 
     assert first.to_dict() == second.to_dict()
 
 
 def test_parameters_that_gain_nothing_are_left_as_they_are(engine):
-    done = tune(engine, judged(engine), present=PRESENT, budget=20)
+    done = tune(engine, judged(engine), current=CURRENT, budget=20)
 
     assert set(done.parameters) <= set(GRID) | {"rank_base", "pool_factor"}
     assert len(done.parameters) <= 3
 
 
-def test_ranking_again_gives_what_a_recall_gives(engine):
+def test_the_cached_ranker_gives_what_a_recall_gives(engine):
     rank = cached_ranker(engine, now=NOW)
 
     for query in judged(engine).queries[::8]:
         for tuning in PRESETS.values():
-            expected = ask(engine, query, tuning, identify=identify)
+            expected = recall_documents(engine, query, tuning, identify=identify)
             assert tuple(memory.id for memory in rank(query, tuning)) == expected
 
 
@@ -122,7 +124,7 @@ def test_every_step_of_a_parameter_ranks_as_a_recall_does(engine, parameter):
     for tuning in tunings:
         assert set(differences(present, tuning)) == {parameter}
         for query in judged(engine).queries[:4]:
-            expected = ask(engine, query, tuning, identify=identify)
+            expected = recall_documents(engine, query, tuning, identify=identify)
             assert tuple(memory.id for memory in rank(query, tuning)) == expected
 
 
@@ -149,19 +151,19 @@ def test_what_cannot_be_tuned_is_refused(engine):
     everything = judged(engine)
 
     with pytest.raises(Invalid, match="the metrics are any@1"):
-        tune(engine, everything, present=PRESENT, metric="accuracy")
+        tune(engine, everything, current=CURRENT, metric="accuracy")
     with pytest.raises(Invalid, match="at least 10 queries"):
-        tune(engine, everything.first(9), present=PRESENT)
+        tune(engine, everything.first(9), current=CURRENT)
     with pytest.raises(Invalid, match="budget"):
-        tune(engine, everything, present=PRESENT, budget=0)
+        tune(engine, everything, current=CURRENT, budget=0)
 
 
-def test_the_response_to_each_parameter_passes_through_what_was_found(engine):
-    done = tune(engine, judged(engine), present=PRESENT, budget=8)
+def test_the_sensitivity_to_each_parameter_includes_the_best_value(engine):
+    done = tune(engine, judged(engine), current=CURRENT, budget=8)
 
-    drawn = responses(done)
+    drawn = sensitivities(done)
 
-    best = done.scores.mean(done.found)
-    for response in drawn:
-        assert dict(response.points)[response.found] == best
-    assert "keyword_weight" in responses_svg(done, drawn)
+    best = done.scores.mean(done.best)
+    for one in drawn:
+        assert dict(one.points)[one.best] == best
+    assert "keyword_weight" in sensitivity_svg(done, drawn)

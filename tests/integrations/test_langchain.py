@@ -70,7 +70,7 @@ def test_it_sees_one_profile_alone_and_takes_no_other_with_a_query(household):
     theirs = RetentiveRetriever(memory=ProfileView(household, "neighbours"), k=50)
 
     assert [one.page_content for one in theirs.invoke("key")] == ["The spare key of the neighbours is in the mailbox"]
-    with pytest.raises(Invalid, match="not asked with 'profile'"):
+    with pytest.raises(Invalid, match="unexpected option 'profile'"):
         theirs.invoke("key", profile="default")
 
 

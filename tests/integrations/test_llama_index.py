@@ -71,5 +71,5 @@ def test_a_query_engine_answers_from_it(household):
 
 
 def test_a_misspelt_option_is_refused_when_it_is_made(household):
-    with pytest.raises(Invalid, match="not asked with 'projects'"):
+    with pytest.raises(Invalid, match="unexpected option 'projects'"):
         RetentiveRetriever(household, projects="home")  # type: ignore[call-arg]

@@ -138,7 +138,7 @@ def test_a_toolset_that_only_reads_has_no_other_tool_and_leaves_no_trace(open_en
     toolset = RetentiveToolset(engine, read_only=True)
 
     answers(toolset, ("memory_recall", {"query": "key"}))
-    engine._note_use()
+    engine._record_use()
 
     assert set(tools_of(toolset)) == {"memory_recall"}
     assert engine.get(memory.id).access_count == 0
@@ -184,7 +184,7 @@ def test_a_store_that_another_process_keeps_busy_ends_no_run(tmp_path):
         [given] = answers(RetentiveToolset(engine), ("memory_remember", {"text": "The oven is new"}))
         other.close()
 
-    assert "locked for too long; try again, nothing was changed" in given
+    assert "for too long; nothing was changed, try again" in given
 
 
 def test_every_tool_can_be_called_as_its_schema_says(household):

@@ -32,11 +32,7 @@ def test_every_program_of_a_recipe_prints_what_the_page_shows(page, tmp_path):
 
 def test_every_adapter_has_a_recipe_and_the_readme_leads_to_it():
     folder = Path(importlib.import_module("retentive.integrations").__path__[0])
-    adapters = {file.stem.replace("_", "-") for file in folder.glob("*.py")} - {
-        "--init--",
-        "documents",
-        "langgraph-filters",
-    }
+    adapters = {file.stem.replace("_", "-") for file in folder.glob("*.py")} - {"--init--", "documents"}
 
     assert {page.stem for page in RECIPES} == adapters
     for page in RECIPES:

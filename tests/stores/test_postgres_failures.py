@@ -120,6 +120,18 @@ def search_all(store: PostgresStore) -> list[object]:
         return [*found, neighbours, search.scores([*ids, id_of(6), id_of(500)]), search.model]
 
 
+def test_a_search_survives_that_the_server_ends_its_idle_transaction():
+    address = postgres_server.address()
+    with opened(address) as store:
+        fill(store)
+    limited = f"{address}&options=-c%20idle_in_transaction_session_timeout%3D20"
+    with opened(limited) as store, store.open_search(make_query("green tea")) as search:
+        assert search.keyword(10).candidates
+        until(lambda: open_transactions(address) == 0)
+
+        assert search.nearest(vector(3), 10).candidates
+
+
 def test_a_connection_that_breaks_when_a_search_is_closed_is_replaced():
     address = postgres_server.address()
     with proxied(address) as proxy, opened(proxy.address) as store:

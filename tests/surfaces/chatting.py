@@ -1,4 +1,4 @@
-"""A service that chats, on a free port, and what it remembers."""
+"""A service with chat on a free port, and what it stored."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from openai import OpenAI
 
 from retentive.engine import Engine
 from retentive.server.http.app import create_app
-from retentive.settings import ServerSettings, UpstreamSettings
+from retentive.settings import LlmSettings, ServerSettings
 from tests.surfaces.model_server import running
 
 NO_TOKEN = "sk-not-one-of-ours"
 
 
 @contextmanager
-def chat_service(engine: Engine, upstream: str | None, *, grace: float = 10, **settings: Any) -> Iterator[str]:
-    """The address of the service; when it has ended, everything is stored."""
+def chat_service(engine: Engine, llm: str | None, *, grace: float = 10, **settings: Any) -> Iterator[str]:
+    """The address of the service; all turns are stored when it has stopped."""
     server = ServerSettings(**settings.pop("server", {}))
-    chosen = engine.settings.model_copy(
-        update={"upstream": UpstreamSettings(url=upstream, **settings), "server": server}
-    )
+    chosen = engine.settings.model_copy(update={"llm": LlmSettings(url=llm, **settings), "server": server})
     with running(create_app(engine, chosen), grace=grace) as url:
         yield url
 
@@ -36,7 +34,7 @@ def client(url: str, *, key: str = NO_TOKEN, retries: int = 0, **options: Any) -
 
 
 def ask(url: str, *messages: str | dict[str, Any], headers: dict[str, str] | None = None, **body: Any) -> Any:
-    """The response to a request without a client of OpenAI's between."""
+    """The response to a request that is sent without OpenAI's client."""
     told = [{"role": "user", "content": one} if isinstance(one, str) else one for one in messages]
     with httpx2.Client(timeout=90) as plain:
         return plain.post(f"{url}/v1/chat/completions", json={"messages": told, **body}, headers=headers)
@@ -66,7 +64,7 @@ def marks(engine: Engine, session: str = "chat") -> list[dict[str, Any]]:
 
 
 def until(true: Callable[[], bool], *, seconds: float = 90) -> None:
-    """Wait for something that nobody tells of."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -1,4 +1,4 @@
-"""The command line as its user meets it: real processes where it matters, Typer's runner else."""
+"""The command line: in processes of its own where that matters, else with Typer's runner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retentive.cli.show import safe
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "reembed", "copy", "config", "config set", "config unset", "samples", "judge", "tune", "watch",
+    "status", "doctor", "reembed", "copy", "config", "config set", "config reset", "samples", "judge", "tune", "watch",
     "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
 )  # fmt: skip
 
@@ -56,7 +56,7 @@ def test_a_memory_goes_in_by_argument_and_comes_out_by_recall():
     assert {retriever["name"] for retriever in answer["retrievers"]} == {"semantic", "keyword"}
 
 
-def test_options_may_stand_before_or_behind_the_command(tmp_path):
+def test_common_options_can_be_given_before_or_after_the_command(tmp_path):
     store = str(tmp_path / "other.db")
     run("remember", "apples", "--store", store, "--embedder", "none")
 
@@ -64,7 +64,7 @@ def test_options_may_stand_before_or_behind_the_command(tmp_path):
     assert json_of("status")["memories"] == 0
 
 
-def test_text_behind_two_dashes_is_text():
+def test_text_after_two_dashes_is_text():
     id = remember("--", "--json is an option")
 
     assert json_of("get", id)["text"] == "--json is an option"
@@ -146,9 +146,9 @@ def test_presets_and_parameters_hold_for_one_recall_and_config_for_all():
     assert score("--preset", "classic-rrf", "--set", "rrf_k=9", "--set", "rank-base=0") == pytest.approx(1 / 9)
     json_of("config", "set", "--preset", "classic-rrf", "rrfK=19")
     assert score() == pytest.approx(1 / 20)
-    json_of("config", "unset", "rrf_k")
+    json_of("config", "reset", "rrf_k")
     assert score() == pytest.approx(1 / 61)
-    assert json_of("config", "unset")["kept"] == {}
+    assert json_of("config", "reset")["saved"] == {}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_explain_draws_where_each_retriever_had_it_and_what_each_step_did():
 
     shown = run("recall", "which version broke the login?", "--explain", "--limit", "2").stdout
 
-    for expected in ("keyword", "semantic", "quality", "#1", "█", "ms in all", "found"):
+    for expected in ("keyword", "semantic", "quality", "#1", "█", "ms total", "found"):
         assert expected in shown
     explained = json_of("recall", "which version broke the login?", "--explain", "--limit", "2")
     assert explained["tuning"]["fusion"] == "full"
@@ -198,7 +198,7 @@ def test_explain_draws_where_each_retriever_had_it_and_what_each_step_did():
 
 def test_samples_are_loaded_once_and_show_a_recall():
     assert "sample memories loaded" in run("samples").stdout
-    assert "were here already" in run("samples").stdout
+    assert "were already stored" in run("samples").stdout
     assert json_of("status")["memories"] == 42
 
 
@@ -214,13 +214,13 @@ def test_memory_text_cannot_steer_the_terminal():
     assert safe("a\tb\nc\x00") == "a\tb\nc·"
 
 
-def test_a_store_without_vectors_is_searched_by_words_with_a_warning():
+def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_warning():
     result = run("remember", "apples", "--embedder", "none")
 
-    assert "findable by words alone" in result.stderr
+    assert "only the keyword retriever can find it" in result.stderr
     shown = run("recall", "apples", "--embedder", "none").stdout
     assert "keyword-only: no embedder is configured" in shown
-    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories wait to be embedded; run: retentive reembed"]
+    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories have no vector; run: retentive reembed"]
     assert json_of("reembed") == {"embedded": 1}
     assert json_of("doctor")["healthy"]
 
@@ -267,6 +267,6 @@ def test_explain_says_why_a_memory_did_not_appear_and_gives_the_figures_as_json(
     outside = json_of("--embedder", "none", "explain", "spare key", id, "--project", "work")
 
     assert "The attic is dusty" in text
-    assert "no word of the query occurs in it" in text
+    assert "no term of the query occurs in it" in text
     assert (outside["outcome"], outside["part"]) == ("outside", "project")
     assert run("explain", "spare key", "nothing", code=3).stderr.startswith("error: there is no memory")

@@ -13,11 +13,11 @@ from time import monotonic, sleep
 
 import pytest
 
-from retentive.cli.copying import shown
+from retentive.cli.store import display_address
 from retentive.models import Scope
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.transfer.copying.checkpoint import NOTE
+from retentive.transfer.copying.checkpoint import CHECKPOINT
 from tests.stores import postgres_server
 from tests.stores.build import MODEL
 from tests.surfaces.test_cli import json_of, run
@@ -44,7 +44,7 @@ def test_a_store_is_copied_and_the_figures_are_shown(tmp_path):
     text = run("copy", str(source), str(target)).stdout
 
     assert "40 memories, 8 judgements, 2 settings copied" in text
-    assert "1 tokens left behind" in text
+    assert "1 tokens not copied" in text
     assert "20 in the same order, 100 % of the hits in common" in text
     assert "the two stores agree" in text
     assert contents(source) == before
@@ -89,7 +89,7 @@ def test_what_cannot_be_copied_is_said_and_nothing_is_made(tmp_path):
     assert "same store" in run("copy", str(source), str(tmp_path / "." / "a.db"), code=2).stderr
     run("copy", str(source), str(target))
     assert "--again" in run("copy", str(source), str(target), code=4).stderr
-    assert "no finished copy" in run("copy", "--again", str(target), str(source), code=4).stderr
+    assert "not a finished copy" in run("copy", "--again", str(target), str(source), code=4).stderr
 
 
 def test_a_copy_is_brought_up_to_date_but_never_at_the_cost_of_memories_of_its_own(tmp_path):
@@ -129,14 +129,14 @@ def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):
 
 
 def test_an_address_is_shown_without_its_secrets():
-    assert shown("postgresql://ada:secret@db.example/retentive?schema=one") == (
+    assert display_address("postgresql://ada:secret@db.example/retentive?schema=one") == (
         "postgresql://ada:***@db.example/retentive?schema=one"
     )
-    assert "secret" not in shown("qdrant+https://:secret@db.example:6333/memories?shards=6")
+    assert "secret" not in display_address("qdrant+https://:secret@db.example:6333/memories?shards=6")
 
 
 def noted(store: Store) -> int:
-    kept = store.get_value(NOTE)
+    kept = store.get_value(CHECKPOINT.prefix)
     return json.loads(kept)["done"] if kept else 0
 
 
@@ -172,8 +172,8 @@ def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothin
     assert done["agrees"]
     assert done["copied"]["resumed"] >= 1000
     assert done["copied"]["memories"] == MANY + 100 - there
-    assert done["copied"]["there"] == there - done["copied"]["resumed"]
+    assert done["copied"]["existing"] == there - done["copied"]["resumed"]
     assert watching.stats().memories == MANY + 100
-    assert watching.get_value(NOTE) is None
+    assert watching.get_value(CHECKPOINT.prefix) is None
     assert watching.check() == []
     watching.close()

@@ -1,4 +1,4 @@
-"""`retentive eval` as its user meets it: a table, JSON on standard output alone, a report, and a quick second run."""
+"""`retentive eval`: a table, JSON on standard output alone, a report, and a second run that embeds nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(*words: str, code: int = 0):
 
 
 def test_the_command_has_help_that_says_what_it_does():
-    assert "a row for each way to rank" in " ".join(run("--help").stdout.split())
+    assert "a row for each system" in " ".join(run("--help").stdout.split())
 
 
 def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
@@ -37,7 +37,7 @@ def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
     value = json.loads(result.stdout)
 
     assert (value["set"], value["n"], value["model"]) == ("tiny", 6, "bge-small-en-v1.5-int8")
-    assert value["pool"] == {"memories": 12, "projects": 2, "sessions": 3, "median_words": 8.0, "searched": 6.0}
+    assert value["corpus"] == {"memories": 12, "projects": 2, "sessions": 3, "median_words": 8.0, "searched": 6.0}
     assert value["versions"].keys() == {"retentive", "python", "ir_measures"}
     rows = {row["name"]: row for row in value["rows"]}
     assert rows.keys() == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic"}
@@ -114,7 +114,7 @@ def test_the_users_own_store_is_left_alone_and_a_named_one_is_kept(tiny: str, tm
 def test_only_the_first_queries_are_asked_if_that_is_wished(tiny: str):
     value = json.loads(run(tiny, "--json", "--limit-queries", "2", "--preset", "default").stdout)
 
-    assert (value["n"], value["pool"]["memories"]) == (2, 12)
+    assert (value["n"], value["corpus"]["memories"]) == (2, 12)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_embedded(tiny: str, monk
 def test_a_bad_set_is_named_by_file_and_line(tmp_path):
     folder = write_set(tmp_path / "bad", corpus=["{"])
 
-    assert "corpus.jsonl, line 1: this is not JSON" in run(str(folder), code=2).stderr
+    assert "corpus.jsonl, line 1: it is not JSON" in run(str(folder), code=2).stderr
     assert "there is no folder" in run(str(tmp_path / "nowhere"), code=2).stderr
 
 

@@ -43,8 +43,8 @@ def test_a_file_is_tried_imported_listed_and_taken_back(tmp_path):
     trial = run("import", str(path), "--dry-run").stdout
     done = run("import", str(path), "--embedder", "none").stdout
 
-    assert "chatgpt: 3 would be added, 0 already there" in trial
-    assert "chatgpt: 3 added, 0 already there" in done
+    assert "chatgpt: 3 would be added, 0 already stored" in trial
+    assert "chatgpt: 3 added, 0 already stored" in done
     assert "1  a tool result" in done
     (imported,) = json_of("imports")["imports"]
     assert imported["id"] in done
@@ -64,8 +64,8 @@ def test_everything_is_in_the_json_and_one_by_one_in_the_report(tmp_path):
 
     assert done == {
         "format": "chatgpt", "path": str(tmp_path / "conversations.json"), "dry_run": False, "run": done["run"],
-        "resumed": False, "added": 3, "there": 0, "judgements": 0, "settings": 0, "waiting": 3,
-        "skipped": {"a tool result": 1}, "noticed": {}, "broken": [],
+        "resumed": False, "added": 3, "existing": 0, "judgements": 0, "settings": 0, "unembedded": 3,
+        "skipped": {"a tool result": 1}, "warnings": {}, "truncated": [],
     }  # fmt: skip
     assert [json.loads(line) for line in report.read_text().splitlines()] == [
         {"kind": "skipped", "where": "conversations.json, element 2, message x", "reason": "a tool result"}
@@ -83,7 +83,7 @@ def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path
     done = run("import", str(path), "--embedder", "none", code=1).stdout
 
     assert "3 added" in done
-    assert "broken off: conversations.json, behind element 1: this is invalid or incomplete JSON" in done
+    assert "reading stopped: conversations.json, after element 1: invalid or incomplete JSON" in done
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_a_file_that_is_cut_off_is_imported_up_to_there_and_ends_with_1(tmp_path
     [
         (["import", "nothing.json"], 3, "there is no nothing.json"),
         (["import", "{tmp}/x.bin"], 2, "--format"),
-        (["import", "{tmp}/x.bin", "--format", "word"], 2, "there are jsonl, chatgpt"),
+        (["import", "{tmp}/x.bin", "--format", "word"], 2, "the formats are jsonl, chatgpt"),
         (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/no/report"], 2, "cannot be written"),
-        (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/x.bin"], 4, "no report"),
+        (["import", "{tmp}/x.bin", "--format", "chatgpt", "--report", "{tmp}/x.bin"], 4, "is not a report"),
         (["export", "{tmp}/x.bin"], 4, "--force"),
-        (["export", "{tmp}/y", "--everything", "--project", "p"], 2, "everything is the whole store"),
+        (["export", "{tmp}/y", "--everything", "--project", "p"], 2, "everything exports the whole store"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_exit_code_of_its_kind(tmp_path, words, code, says):
@@ -133,7 +133,7 @@ def test_an_export_goes_to_a_file_or_to_standard_output_and_comes_back(tmp_path)
     piped = process("export", "-", "--everything")
 
     assert "3 memories and 0 judgements written" in written.stdout
-    assert "1 other profile was left out; --everything" in written.output
+    assert "1 other profile was not exported; --everything" in written.output
     assert piped.stdout.splitlines()[-1] == '{"end": {"memories": 4, "judgements": 0, "kept": 0}}'
     (tmp_path / "all.jsonl").write_text(piped.stdout)
     done = json_of("import", str(tmp_path / "all.jsonl"), "--store", str(tmp_path / "other.db"), "--embedder", "none")
@@ -170,8 +170,8 @@ def test_an_import_killed_in_the_middle_goes_on_and_is_taken_back_exactly(tmp_pa
     done = json.loads(process("import", path, "--json").stdout)
     again = json.loads(process("import", path, "--json").stdout)
 
-    assert (done["added"], done["there"], done["resumed"]) == (8_000 - there, there, True)
-    assert (again["added"], again["there"], again["run"]) == (0, 8_000, None)
+    assert (done["added"], done["existing"], done["resumed"]) == (8_000 - there, there, True)
+    assert (again["added"], again["existing"], again["run"]) == (0, 8_000, None)
     assert opened.check() == []
     assert [run["added"] for run in json_of("imports")["imports"]] == [7_800, 200]
     assert json.loads(process("imports", "undo", done["run"], "--json").stdout)["memories"] == 7_800
@@ -215,7 +215,7 @@ def test_a_line_of_half_a_gigabyte_is_passed_over_without_being_held(tmp_path):
     peak, done = peak_memory("import", path)
     plain, _ = peak_memory("imports")
 
-    assert (done["added"], done["skipped"], done["broken"]) == (2, {"the line is too long": 1}, [])
+    assert (done["added"], done["skipped"], done["truncated"]) == (2, {"the line is too long": 1}, [])
     assert peak < plain + 120_000_000
 
 

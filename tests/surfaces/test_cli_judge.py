@@ -1,4 +1,4 @@
-"""`retentive judge` and `retentive eval --mine`, as their user meets them."""
+"""`retentive judge` and `retentive eval --own`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_later_judgement_replaces_an_earlier_one_and_may_be_taken_back(ids):
     judge("--query", " what does the cat eat? ", "--bad", ids[2])
 
     assert listed() == [("what does the cat eat?", None, "The cat likes tuna", 0)]
-    assert judge("--query", "what does the cat eat?", "--clear", ids[2]) == {"cleared": 1}
+    assert judge("--query", "what does the cat eat?", "--remove", ids[2]) == {"removed": 1}
     assert listed() == []
 
 
@@ -77,7 +77,7 @@ def test_a_person_types_queries_and_the_numbers_of_hits(ids):
 
     assert "1  The spare key is under the blue pot" in result.stderr
     assert "type numbers from 1 to" in result.stderr
-    assert "3 judgements kept" in result.stdout
+    assert "3 judgements saved" in result.stdout
     assert listed() == [
         ("where is the spare key?", "home", "The spare key is under the blue pot", 1),
         ("where is the spare key?", "home", "The red key opens the shed", 0),
@@ -113,20 +113,20 @@ def judge_all(ids):
 def test_ones_own_judgements_are_measured_in_ones_own_store(ids):
     judge_all(ids)
 
-    done = json_of(*WORDS, "eval", "--mine")
+    done = json_of(*WORDS, "eval", "--own")
 
-    assert (done["set"], done["n"], done["model"]) == ("mine", 3, "none")
-    assert done["pool"]["memories"] == 3
+    assert (done["set"], done["n"], done["model"]) == ("own", 3, "none")
+    assert done["corpus"]["memories"] == 3
     assert [row["name"] for row in done["rows"]] == ["keyword"]
     assert done["rows"][0]["metrics"]["any@1"] == 1.0
     assert json_of("get", ids[0])["access_count"] == 0
 
 
-def test_a_tuning_that_is_kept_has_a_row_of_its_own(ids):
+def test_a_saved_tuning_has_a_row_of_its_own(ids):
     judge_all(ids)
     run("config", "set", "--preset", "keyword-only", "rrf_k=33")
 
-    assert [row["name"] for row in json_of(*WORDS, "eval", "--mine")["rows"]] == ["keyword", "present"]
+    assert [row["name"] for row in json_of(*WORDS, "eval", "--own")["rows"]] == ["keyword", "current"]
 
 
 def test_judgements_are_exported_as_a_set_that_eval_reads(ids, tmp_path):
@@ -136,11 +136,11 @@ def test_judgements_are_exported_as_a_set_that_eval_reads(ids, tmp_path):
     assert judge("--export", str(folder)) == {"set": str(folder), "queries": 4}
 
     done = json_of(*WORDS, "eval", str(folder))
-    assert (done["n"], done["pool"]["memories"], done["pool"]["projects"]) == (3, 3, 1)
+    assert (done["n"], done["corpus"]["memories"], done["corpus"]["projects"]) == (3, 3, 1)
     assert done["rows"][0]["metrics"]["any@1"] == 1.0
     lines = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
     assert {line["_id"] for line in lines} == set(ids)
-    assert "holds a judged set already" in run(*WORDS, "judge", "--export", str(folder), code=4).stderr
+    assert "already has an evaluation set" in run(*WORDS, "judge", "--export", str(folder), code=4).stderr
 
 
 def test_a_project_is_exported_without_the_others(ids, tmp_path):
@@ -154,9 +154,9 @@ def test_a_project_is_exported_without_the_others(ids, tmp_path):
 
 
 def test_eval_wants_a_set_or_ones_own_and_something_judged():
-    assert "--mine" in run(*WORDS, "eval", code=2).stderr
-    assert "--mine" in run(*WORDS, "eval", "folder", "--mine", code=2).stderr
-    assert "retentive judge" in run(*WORDS, "eval", "--mine", code=2).stderr
+    assert "--own" in run(*WORDS, "eval", code=2).stderr
+    assert "--own" in run(*WORDS, "eval", "folder", "--own", code=2).stderr
+    assert "retentive judge" in run(*WORDS, "eval", "--own", code=2).stderr
 
 
 def test_at_a_real_terminal_queries_are_asked_for(ids):

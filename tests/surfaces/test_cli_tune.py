@@ -1,4 +1,4 @@
-"""`retentive tune`, as its user meets it."""
+"""`retentive tune`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from retentive.engine import Engine
-from retentive.evaluation import loading
+from retentive.evaluation import run as evaluation_run
 from retentive.inference.embedders import disk_cache
 from tests.evaluation.build import write_set
 from tests.evaluation.test_tune import NoisyEmbedder
@@ -23,7 +23,7 @@ LEANING = ("keyword_weight=0", "neighbour_weight=0", "session_weight=0")
 def _noise(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """A model to which nothing is like anything, so that whoever leans on meaning finds little."""
     monkeypatch.setattr("retentive.engine.open_embedder", lambda _: NoisyEmbedder())
-    monkeypatch.setattr(loading, "open_embedder", lambda _: NoisyEmbedder())
+    monkeypatch.setattr(evaluation_run, "open_embedder", lambda _: NoisyEmbedder())
     monkeypatch.setattr(disk_cache, "default_cache", lambda: tmp_path / "vectors.db")
 
 
@@ -49,12 +49,12 @@ def tune(*words: str, **options):
     return json_of("tune", *words, "--budget", "8", "--metric", "any@1", **options)
 
 
-def test_a_better_tuning_is_kept_where_that_is_asked_for(judged_set):
+def test_a_better_tuning_is_saved_on_request(judged_set):
     run("config", "set", *LEANING)
 
-    done = tune(judged_set, "--keep")
+    done = tune(judged_set, "--save")
 
-    assert (done["verdict"], done["kept"], done["overruled"]) == ("better", True, [])
+    assert (done["verdict"], done["saved"], done["overridden"]) == ("better", True, [])
     figures = done["held_out"]["any@1"]
     assert figures["gain_interval"][0] > 0
     assert figures["before"] < figures["after"] == 1.0
@@ -66,35 +66,35 @@ def test_a_better_tuning_is_kept_where_that_is_asked_for(judged_set):
     assert now["keyword_weight"] > 0
 
 
-@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--dry-run", "--keep")])
-def test_nothing_is_kept_unasked(judged_set, words):
+@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--dry-run", "--save")])
+def test_nothing_is_saved_unasked(judged_set, words):
     run("config", "set", *LEANING)
-    before = json_of("config")["kept"]
+    before = json_of("config")["saved"]
 
     done = tune(judged_set, *words)
 
-    assert (done["verdict"], done["kept"]) == ("better", False)
-    assert json_of("config")["kept"] == before
+    assert (done["verdict"], done["saved"]) == ("better", False)
+    assert json_of("config")["saved"] == before
 
 
-def test_a_tuning_that_cannot_be_bettered_stands(judged_set):
+def test_without_a_gain_the_tuning_does_not_change(judged_set):
     run("config", "set", "--preset", "keyword-only")
 
-    result = run("tune", judged_set, "--budget", "4", "--metric", "any@1", "--keep")
+    result = run("tune", judged_set, "--budget", "4", "--metric", "any@1", "--save")
 
-    assert "the present tuning stands" in result.stdout
+    assert "the tuning does not change" in result.stdout
     assert "held out" in result.stdout
     assert json_of("config")["tuning"]["semantic_weight"] == 0
 
 
-def test_a_person_is_shown_what_turned_and_that_it_is_not_kept(judged_set):
+def test_the_changes_are_printed_and_that_they_are_not_saved(judged_set):
     run("config", "set", *LEANING)
 
     shown = run("tune", judged_set, "--budget", "8", "--metric", "any@1").stdout
 
     assert "better on held-out queries in any@1" in shown
     assert re.search(r"keyword_weight: 0\.0 → \d", shown)
-    assert "not kept" in shown
+    assert "not saved" in shown
 
 
 def test_ones_own_judgements_are_tuned_on_in_ones_own_store():
@@ -104,21 +104,21 @@ def test_ones_own_judgements_are_tuned_on_in_ones_own_store():
             engine.judge(f"What became of {code}?", good=[memory.id])
         engine.tuning.save({"keyword_weight": 0})
 
-    done = tune("--mine", "--keep")
+    done = tune("--own", "--save")
 
-    assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("mine", 21, 5, "query")
-    assert (done["verdict"], done["kept"]) == ("better", True)
+    assert (done["set"], done["n"], done["folds"], done["folds_by"]) == ("own", 21, 5, "query")
+    assert (done["verdict"], done["saved"]) == ("better", True)
     assert json_of("list")["memories"][0]["access_count"] == 0
 
 
 def test_a_parameter_that_the_environment_sets_is_named(judged_set, monkeypatch):
     monkeypatch.setenv("RETENTIVE_TUNING_KEYWORD_WEIGHT", "0")
 
-    assert tune(judged_set, "--keep")["overruled"] == ["keyword_weight"]
+    assert tune(judged_set, "--save")["overridden"] == ["keyword_weight"]
 
 
-@pytest.mark.parametrize("name", ["response.svg", "response.html"])
-def test_the_response_is_drawn(judged_set, tmp_path, name):
+@pytest.mark.parametrize("name", ["plot.svg", "plot.html"])
+def test_the_sensitivity_is_plotted(judged_set, tmp_path, name):
     tune(judged_set, "--plot", str(tmp_path / name))
 
     drawn = (tmp_path / name).read_text()
@@ -131,9 +131,9 @@ def test_the_response_is_drawn(judged_set, tmp_path, name):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--mine"),
-        (("SET", "--mine"), "--mine"),
-        (("--mine",), "retentive judge"),
+        ((), "--own"),
+        (("SET", "--own"), "--own"),
+        (("--own",), "retentive judge"),
         (("SET", "--metric", "accuracy"), "the metrics are"),
         (("SET", "--plot", "plot.png"), ".html or .svg"),
         (("SET", "--budget", "0"), "budget"),

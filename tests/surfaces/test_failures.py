@@ -198,7 +198,7 @@ def test_a_store_that_another_process_keeps_locked_is_said_and_the_write_can_be_
 
         assert refused.status == 503
         assert refused.headers["Retry-After"] == "1"
-        assert "another process has kept" in refused.body["detail"]
+        assert "another process held the lock" in refused.body["detail"]
         assert answers == [503] * 4
         assert found.status == 200
         assert [answer.status for answer in again] == [201, 201]

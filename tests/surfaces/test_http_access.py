@@ -217,7 +217,7 @@ def test_a_token_that_was_taken_back_lets_nobody_in(engine):
     problem(asking.get("/settings"), 401, "token_needed")
 
 
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer rcl_unknown", "rcl_x"])
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer rtv_unknown", "rtv_x"])
 def test_a_token_that_is_none_does_not_pass_for_the_owner(engine, header):
     problem(client(engine).get("/settings", headers={"Authorization": header}), 401, "token_needed")
 

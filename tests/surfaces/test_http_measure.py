@@ -41,7 +41,7 @@ def test_the_queries_of_one_project_or_those_judged_last_are_asked_alone(engine)
 
     assert [one["query"] for one in band["queries"]] == ["what of the band?"]
     assert [one["query"] for one in last["queries"]] == ["what of the band?"]
-    assert last["sentence"] == "the 1 judged query judged last, of 2"
+    assert last["sentence"] == "the last 1 judged query of 2"
 
 
 def test_without_a_judged_query_there_is_a_sentence_and_no_figure(engine):

@@ -30,8 +30,8 @@ def asking(engine):
     ("body", "said"),
     [
         (b'{"text": ', "expecting value at character 9"),
-        (b'{"text": "a", "importance": NaN}', "there is no number NaN"),
-        (b'{"text": "a", "importance": -Infinity}', "there is no number -Infinity"),
+        (b'{"text": "a", "importance": NaN}', "the number NaN does not exist"),
+        (b'{"text": "a", "importance": -Infinity}', "the number -Infinity does not exist"),
         (b'{"text": "\xff"}', "cannot be read"),
         (b'{"text": "a", "position": ' + b"9" * 5000 + b"}", "cannot be read"),
         (b"[" * 100_000, "nested too deeply"),

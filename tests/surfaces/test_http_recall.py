@@ -70,6 +70,7 @@ def test_a_tuning_is_for_one_recall_alone(words):
         ({"limit": "10"}, "limit"),
         ({"kinds": ["odd"]}, "kinds.0"),
         ({"session": [1]}, "session.0"),
+        ({"exclude": ["x"]}, "exclude.0"),
         ({"recentIds": ["x"]}, "recentIds.0"),
         ({"now": "soon"}, "now"),
         ({"now": 5}, "now"),
@@ -97,8 +98,17 @@ def test_a_recall_keeps_to_its_scope_and_leaves_out_what_the_caller_has(words):
     assert found(session=["a", "b"], onlySession=True) == ["tea for one", "tea for two"]
     assert found(session="") == []
     assert found(kinds=["semantic"]) == ["tea for three"]
-    assert found(recentIds=[had.id]) == ["tea for three", "tea for two"]
+    for name in ("exclude", "recentIds", "recent_ids"):
+        assert found(**{name: [had.id]}) == ["tea for three", "tea for two"]
     assert found(project="none") == []
+
+
+def test_excluded_memories_are_explained_as_excluded(words):
+    had = words.remember("tea for one")
+
+    found = client(words).post("/v1/recall/explain", json={"query": "tea", "id": had.id, "recentIds": [had.id]}).json()
+
+    assert (found["query"], found["outcome"]) == ("tea", "excluded")
 
 
 def test_a_recall_without_its_embedder_answers_from_words_and_says_so():
@@ -159,12 +169,12 @@ def test_comparing_leaves_no_trace_and_recalling_does(open_engine):
     with Engine(open_store("memory://")) as engine:
         stored = engine.remember("tea")
         asking = client(engine)
-        for _ in range(64):  # as many as are noted together
+        for _ in range(64):  # as many as are recorded together
             asking.post("/v1/recall/compare", json={"query": "tea"})
             asking.get("/episodes/search?q=tea&sessionIds=1")
-        assert engine._used == []
+        assert engine._unrecorded == []
         asking.post("/v1/recall", json={"query": "tea"})
-        assert [ids for _, ids in engine._used] == [(stored.id,)]
+        assert [ids for _, ids in engine._unrecorded] == [(stored.id,)]
 
 
 def test_an_episode_search_finds_words_inside_exactly_those_sessions(words):

@@ -16,7 +16,7 @@ CONFIG = {"seed": 1, "generation": {"max-examples": 5, "deterministic": True, "n
 SETTINGS = Settings(store="memory://", server=ServerSettings(require_token=True, hosts=("testserver",)))
 ENGINE = Engine(open_store("memory://"), settings=SETTINGS)
 ENGINE.remember("I am allergic to peanuts", session="1")
-_, SECRET = ENGINE.create_token(access="admin")
+_, SECRET = ENGINE.tokens.create(access="admin")
 
 document = schemathesis.openapi.from_asgi(
     "/openapi.json", create_app(ENGINE), config=schemathesis.Config.from_dict(CONFIG)

@@ -134,7 +134,7 @@ def test_a_parameter_that_the_configuration_sets_cannot_be_turned_and_the_answer
 
         refused = problem(asking.patch("/settings", json={"keywordWeight": 2, "rrfK": 9}), 409, "conflict")
 
-        assert refused["detail"].startswith("keywordWeight: set by this service's configuration")
+        assert refused["detail"].startswith("keywordWeight: set by the service's configuration")
         assert engine.tuning.saved() == {}
         assert asking.get("/settings").json()["keywordWeight"] == 0.5
         parameters = asking.get("/settings/schema").json()["properties"]

@@ -9,7 +9,7 @@ import pytest
 import retentive
 from retentive.engine import Engine
 from retentive.models import Recall
-from retentive.server.http.recent_stats import KEPT, Lately
+from retentive.server.http.telemetry import RECENT_RECALLS, RecentStats
 from retentive.settings import Settings
 from retentive.stores import open_store
 from tests.surfaces.serving import client, token
@@ -75,15 +75,15 @@ def test_a_token_is_told_nothing_that_counts_the_memories_and_recalls_of_others(
 
 
 def test_figures_are_of_the_last_recalls_only_and_of_the_stages_that_ran():
-    lately = Lately()
+    stats = RecentStats()
     old = Recall("?", (), (), elapsed_ms=10_000.0, stages={"rerank": 9_000.0})
-    lately.recalled(old)
-    for ms in range(1, KEPT + 1):
-        lately.recalled(replace(old, elapsed_ms=float(ms), stages={"keyword": ms / 2}))
+    stats.add_recall(old)
+    for ms in range(1, RECENT_RECALLS + 1):
+        stats.add_recall(replace(old, elapsed_ms=float(ms), stages={"keyword": ms / 2}))
 
-    latency = lately.latency()
+    latency = stats.latency()
 
-    assert latency.recalls == KEPT
-    assert latency.whole.p50 == (KEPT + 1) / 2
+    assert latency.recalls == RECENT_RECALLS
+    assert latency.whole.p50 == (RECENT_RECALLS + 1) / 2
     assert set(latency.stages) == {"keyword"}
-    assert lately.counts()["recalls"] == KEPT + 1
+    assert stats.counts()["recalls"] == RECENT_RECALLS + 1

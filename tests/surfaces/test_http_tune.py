@@ -39,7 +39,7 @@ def test_a_tuning_runs_in_the_background_and_gives_its_result_without_keeping_it
     assert done["done"] == done["total"] == len(THINGS)
     result = done["result"]
     assert (result["metric"], result["n"], result["folds"], result["foldsBy"]) == ("MRR", len(THINGS), 5, "query")
-    assert result["verdict"] == "stands"  # everything is found as it is
+    assert result["verdict"] == "no_gain"  # everything is found as it is
     figures = result["heldOut"]["MRR"]
     assert (figures["before"], figures["after"], figures["gain"]) == (1.0, 1.0, 0.0)
     assert figures["gainInterval"] == [0.0, 0.0]
@@ -54,11 +54,13 @@ def test_one_runs_at_a_time_and_stops_when_it_is_told_to(engine):
         second = asking.post("/v1/tune", json=LONG)
         running = asking.get("/v1/tune").json()
         stopped = asking.delete("/v1/tune").json()
+        later = asking.get("/v1/tune").json()
         again = asking.post("/v1/tune", json={"budget": 1})
 
     problem(second, 409, "conflict")
     assert (running["state"], running["stage"], running["total"]) == ("running", "searching", 2000 * 6)
     assert (stopped["state"], stopped["result"]) == ("stopped", None)
+    assert later == stopped
     assert stopped["done"] < stopped["total"]
     assert again.status_code == 202
 

@@ -122,7 +122,7 @@ def test_a_token_that_may_only_read_meets_no_writing_tools(engine: Engine):
         tools, refused = asyncio.run(talk(url, look, token=secret))
 
     assert "memory_remember" not in {tool.name for tool in tools.tools}
-    assert refused.content[0].text.startswith("this connection may only read")
+    assert refused.content[0].text.startswith("this connection is read-only")
     assert engine.stats().memories == 0
 
 
@@ -140,7 +140,7 @@ def test_a_post_is_answered_where_it_is_sent_without_a_redirect(engine: Engine):
     assert len(answer.json()["result"]["tools"]) == 7
 
 
-def test_it_stands_behind_the_same_doors_as_everything_else(engine: Engine):
+def test_it_has_the_same_request_guard_as_everything_else(engine: Engine):
     with browser(engine) as client:
         other_host = client.post("/mcp", json=LIST, headers={"Host": "evil.example"})
         other_page = client.post("/mcp", json=LIST, headers={"Origin": "http://evil.example"})
@@ -165,7 +165,7 @@ def test_without_the_token_that_is_needed_or_with_a_wrong_one_nobody_comes_in(en
     token, secret = engine.tokens.create(profile="ana", access="write")
     with browser(engine, require_token=True) as client:
         none = client.post("/mcp", json=LIST)
-        wrong = client.post("/mcp", json=LIST, headers={"Authorization": "Bearer rcl_wrong"})
+        wrong = client.post("/mcp", json=LIST, headers={"Authorization": "Bearer rtv_wrong"})
         right = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}"})
         other = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}", "X-Profile": "ben"})
         engine.tokens.revoke(token.id)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from retentive import Engine
 from retentive.cli.app import app
-from retentive.cli.mcp_clients import program
+from retentive.cli.mcp import program
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
@@ -72,7 +72,7 @@ def test_two_processes_share_what_is_remembered_over_real_pipes(tmp_path: Path):
     assert [hit["id"] for hit in second.structured_content["hits"]] == [id]
     assert second.structured_content["degraded"] is None
     memory = got.structured_content["memory"]
-    assert (memory["who"], memory["project"], memory["session"]) == ("Ana", "home", "talk")
+    assert (memory["speaker"], memory["project"], memory["session"]) == ("Ana", "home", "talk")
 
 
 def test_read_only_is_read_only_from_outside(tmp_path: Path):
@@ -88,7 +88,7 @@ def test_read_only_is_read_only_from_outside(tmp_path: Path):
 
     assert {tool.name for tool in tools.tools} == {"memory_recall", "memory_get", "memory_explain", "memory_status"}
     assert refused.is_error
-    assert "may only read" in refused.content[0].text
+    assert "read-only" in refused.content[0].text
 
 
 NOISY = """
@@ -214,7 +214,7 @@ def test_standard_error_says_into_which_file_it_goes(client: str, key: str, plac
 
     assert list(json.loads(result.stdout)) == [key]
     assert place in result.stderr
-    assert result.stderr.startswith("goes into /")
+    assert result.stderr.startswith("put it into /")
 
 
 def test_over_http_the_address_is_printed_and_a_place_for_the_token_where_one_is_needed(monkeypatch):
@@ -254,4 +254,4 @@ def test_places_given_before_config_are_refused_instead_of_forgotten():
     result = CliRunner().invoke(app, ["mcp", "--project", "home", "config", "--client", "cursor"])
 
     assert result.exit_code == 2
-    assert "behind 'config'" in result.stderr
+    assert "after 'config'" in result.stderr

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.models import Recall
-from retentive.server.http import logs
+from retentive.server.http import request_log
 from retentive.server.http.app import create_app
 from retentive.server.http.telemetry import Telemetry
 from retentive.settings import ServerSettings, Settings
@@ -45,7 +45,7 @@ def figure(text: str, name: str) -> float:
     return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(f"{name} "))
 
 
-def test_a_watcher_hears_of_every_recall_and_its_failure_is_not_the_callers(engine, caplog):
+def test_a_callback_gets_every_recall_and_its_failure_does_not_reach_the_caller(engine, caplog):
     heard: list[Recall] = []
 
     def fail(_: Recall) -> None:
@@ -59,7 +59,7 @@ def test_a_watcher_hears_of_every_recall_and_its_failure_is_not_the_callers(engi
 
     assert len(answer.hits) == 1
     assert heard == [answer]
-    assert "a watcher of recalls failed" in caplog.text
+    assert "a callback of recalls failed" in caplog.text
 
 
 def test_recalls_requests_errors_and_memories_are_counted(engine):
@@ -94,7 +94,7 @@ def test_recalls_requests_errors_and_memories_are_counted(engine):
     assert figure(text, "process_resident_memory_bytes") > 10_000_000
 
 
-def test_what_a_door_refuses_and_what_breaks_is_counted_too(engine, monkeypatch):
+def test_what_the_request_guard_rejects_and_what_fails_is_counted_too(engine, monkeypatch):
     app = service(engine)
     asked = client(app)
     refused = asked.get("/healthz", headers={"Host": "elsewhere.example"})
@@ -119,6 +119,20 @@ def test_two_services_in_a_process_count_apart(engine):
     assert 'route="/healthz"' not in other.get("/metrics").text
 
 
+def test_an_application_that_has_stopped_leaves_no_callback_on_the_engine(engine):
+    apps = [service(engine) for _ in range(3)]
+    for app in apps:
+        for _ in range(2):  # an application can be started again
+            with client(app) as asked:
+                before = engine._callbacks
+                asked.post("/v1/recall", json={"query": "apples"})
+    metrics = client(apps[0]).get("/metrics").text
+
+    assert len(before) == 1  # that of the last application, as long as it runs
+    assert engine._callbacks == ()
+    assert figure(metrics, "retentive_recall_seconds_count") == 2
+
+
 def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_hides_no_other_figure(
     engine, monkeypatch
 ):
@@ -128,7 +142,7 @@ def test_memories_are_counted_once_in_a_while_and_a_store_that_does_not_answer_h
     before = telemetry.exposition().decode()
     engine.remember("two")
     at_once = telemetry.exposition().decode()
-    monkeypatch.setattr("retentive.server.http.telemetry.COUNTED_SECONDS", 0.0)
+    monkeypatch.setattr("retentive.server.http.telemetry.COUNT_SECONDS", 0.0)
     later = telemetry.exposition().decode()
 
     def fail(_: Engine) -> None:
@@ -165,7 +179,7 @@ def test_it_is_not_ready_while_it_starts_nor_while_the_store_cannot_be_read(engi
     def fail(_: Engine) -> None:
         raise Unavailable("the store is closed; open it again")
 
-    monkeypatch.setattr(Engine, "kept_tuning", fail)
+    monkeypatch.setattr(engine.tuning, "saved", lambda: fail(engine))
     closed = asked.get("/readyz")
 
     assert (starting.status_code, starting.json()["code"]) == (503, "not_ready")
@@ -254,7 +268,7 @@ def test_a_request_keeps_the_name_it_comes_with_or_is_given_one(engine, capsys):
 
 
 def test_a_log_line_cannot_be_forged_by_what_others_wrote():
-    event = logs._one_line(None, "warning", {"event": "one\n2026 [info] two \x1b[31m", "number": 7})
+    event = request_log._replace_unprintable(None, "warning", {"event": "one\n2026 [info] two \x1b[31m", "number": 7})
 
     assert event == {"event": "one·2026 [info] two ·[31m", "number": 7}
 
@@ -277,9 +291,9 @@ def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
     client(service(engine)).post("/v1/recall", json={"query": "apples"}, headers={"traceparent": caller})
 
     found: dict[str, ReadableSpan] = {span.name: span for span in spans.get_finished_spans()}
-    whole = found["retentive.pipeline.recall"]
-    stages = {name: span for name, span in found.items() if name.startswith("retentive.pipeline.recall.")}
-    assert stages.keys() == {f"retentive.pipeline.recall.{stage}" for stage in ("keyword", "fetch", "score", "rank")}
+    whole = found["retentive.recall"]
+    stages = {name: span for name, span in found.items() if name.startswith("retentive.recall.")}
+    assert stages.keys() == {f"retentive.recall.{stage}" for stage in ("keyword", "fetch", "score", "rank")}
     request = found["POST /v1/recall"]
     assert format(request.context.trace_id, "032x") in caller
     assert whole.parent
@@ -294,14 +308,14 @@ def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
         assert stage.parent
         assert stage.parent.span_id == whole.context.span_id
         assert whole.start_time <= stage.start_time <= stage.end_time
-    assert stages["retentive.pipeline.recall.keyword"].end_time <= stages["retentive.pipeline.recall.fetch"].start_time
+    assert stages["retentive.recall.keyword"].end_time <= stages["retentive.recall.fetch"].start_time
 
 
 def test_no_span_carries_what_was_asked(engine, spans):
     token = _ask_about_a_secret(engine, service(engine))
 
     told = "".join(span.to_json() for span in spans.get_finished_spans())
-    assert "retentive.pipeline.recall.keyword" in told
+    assert "retentive.recall.keyword" in told
     assert "PATCH /v1/sessions/{name}" in told
     assert SECRET not in told
     assert token not in told

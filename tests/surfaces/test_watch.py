@@ -235,7 +235,7 @@ def test_a_folder_that_goes_away_and_comes_back_is_waited_for_with_its_memories(
         watcher.wait_for("ready")
         folder.rename(folder.with_name("away"))
         told = watcher.wait_for("waiting")
-        assert "stays remembered" in told["reason"]
+        assert "its memories are kept" in told["reason"]
         write(folder.with_name("away"), "b.md", "second")
         folder.with_name("away").rename(folder)
         watcher.wait_for("added", "b.md")
@@ -257,7 +257,7 @@ def test_a_store_that_is_locked_is_waited_for(store, folder):
         other.close()
         watcher.wait_for("added", "b.md")
 
-    assert watcher.said.count("waiting: another process has kept") == 1
+    assert watcher.said.count("waiting: another process held") == 1
     assert set(texts(store)) == {"a.md#L1-L1", "b.md#L1-L1"}
 
 
@@ -294,7 +294,7 @@ def test_only_one_at_a_time_watches_a_folder_for_a_store_and_a_killed_one_leaves
         watcher.wait_for("ready")
 
         second = run("--store", str(store), "watch", str(folder), "--once")
-        assert (second.returncode, "watched already" in second.stderr) == (4, True)
+        assert (second.returncode, "another process watches" in second.stderr) == (4, True)
         assert run("--store", str(store), "watch", str(folder), "--dry-run").returncode == 0
         assert run("--store", str(tmp_path / "other.db"), "watch", str(folder), "--once").returncode == 0
         watcher.end(signal.SIGKILL)
@@ -344,7 +344,7 @@ def test_once_ends_with_a_code_of_its_own_if_a_file_could_not_be_read_or_too_man
     for number in range(25):
         (folder / f"{number}.md").unlink()
 
-    assert "25 of 25 files are gone" in invoke(str(folder), "--once", code=4).stderr
+    assert "25 of 25 files are missing" in invoke(str(folder), "--once", code=4).stderr
     assert "forgotten 3.md" in invoke(str(folder), "--once", "--yes").stdout
 
 

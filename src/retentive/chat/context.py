@@ -1,9 +1,9 @@
-"""What of memory goes into a prompt: who the user is, what was said last, and what fits the query.
+"""Choose the memories that go into a prompt: who the user is, the latest episodes, and what a recall finds.
 
-    client's messages ──► identity + recent episodes + recalled memories ──► within the budget ──► one fenced block
+    client's messages ──► identity + recent episodes + recalled memories ──► token budget ──► one block of the prompt
 
-Identity takes room first, then the recent episodes from the newest, then what was recalled from the best. In the block
-the recent ones stand last, in their order, next to the conversation that goes on.
+The budget is spent on identity memories first, then on recent episodes from the newest, then on recalled memories from
+the best. In the block, recent episodes come last and in order, next to the conversation they belong to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from retentive.chat.prompt_block import ending, fenced, introduction, note
+from retentive.chat.prompt_block import block_end, block_start, note_line, prompt_block
 from retentive.chat.token_counting import TokenCounter, token_counter
 from retentive.errors import Invalid
 from retentive.models import Hit, Memory, Recall, Serializable
@@ -26,17 +26,18 @@ from retentive.text.splitting import split_text
 Part = Literal["identity", "recent", "recalled"]
 Message = Mapping[str, Any]
 
-MOST_IDENTITY = 200
-MOST_RECALLED = 50
-FEWEST_CHARACTERS = 20
-"""A memory of which no more than this would fit says nothing."""
+MAX_IDENTITY = 200
+MAX_RECALLED = 50
+MIN_CHARACTERS = 20
+"""A memory that is cut to fewer characters is left out instead."""
 
-IN_BLOCK: tuple[Part, ...] = ("identity", "recalled", "recent")
+BLOCK_ORDER: tuple[Part, ...] = ("identity", "recalled", "recent")
+REPEATED = "The messages already contain it."
 
 
 @dataclass(frozen=True, slots=True)
 class Item(Serializable):
-    """A memory, the part of the prompt it is for, what it takes there, and why it is in or out."""
+    """A memory, the part of the prompt it is for, its tokens there, and why it is in the prompt or left out."""
 
     memory: Memory
     part: Part
@@ -48,7 +49,7 @@ class Item(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class PromptContext(Serializable):
-    """What memory gives to one prompt. `items` are in the order of the block; `text` is the block, or nothing."""
+    """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty."""
 
     text: str
     items: tuple[Item, ...]
@@ -60,13 +61,13 @@ class PromptContext(Serializable):
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The block as a message, in a list that is empty if there is nothing to say."""
+        """The block as a list with one message, or an empty list."""
         return [{"role": "system", "content": self.text}] if self.text else []
 
 
 def assemble(
-    confined: ProfileView,
-    asked: str | Sequence[Message],
+    view: ProfileView,
+    prompt: str | Sequence[Message],
     *,
     session: str | None = None,
     project: str | None = None,
@@ -78,49 +79,50 @@ def assemble(
     count_tokens: TokenCounter | None = None,
     nonce: str | None = None,
 ) -> PromptContext:
-    """The memories for a query, or for the messages that a client sends to a model.
+    """Return the memories for a query, or for the messages that a client sends to a model.
 
-    What is recalled is of the project if one is named, else of the session (and so of its project, if it has one),
-    else of the whole profile, as it is with `everywhere`.
+    The recall searches the project if one is given, else the session (with its project, if it has one), else the whole
+    profile; `everywhere` always searches the whole profile.
     """
-    counter = count_tokens or token_counter(confined.engine)
-    room = _Room(counter, budget, nonce or secrets.token_hex(8))
-    if room.left <= 0:
+    counter = count_tokens or token_counter(view.engine)
+    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8))
+    if tokens.left <= 0:
         return PromptContext("", (), (), 0, budget, counter.name)
-    messages: Sequence[Message] = [{"role": "user", "content": asked}] if isinstance(asked, str) else asked
-    known = _identity(confined)
-    latest = latest_episodes(confined, session, recent) if session is not None else []
-    before, repeated = _not_in(messages, latest)
+    messages: Sequence[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    identity = _identity(view)
+    latest = latest_episodes(view, session, recent) if session is not None else []
+    new, repeated = _split_repeated_episodes(messages, latest)
     answer = _recall(
-        confined,
-        query_of(messages),
-        {"project": project} if project or everywhere else {"session": session},
-        limit=min(MOST_RECALLED, max(10, budget // 40)),
-        exclude=[memory.id for memory in (*known, *latest)],
+        view,
+        last_user_text(messages),
+        project=project,
+        session=session if project is None and not everywhere else None,
+        limit=min(MAX_RECALLED, max(10, budget // 40)),
+        exclude=[memory.id for memory in (*identity, *latest)],
         tuning=tuning,
         now=now,
     )
-    hits, said = _not_said(messages, answer.hits if answer else ())
+    hits, repeated_hits = _split_repeated_hits(messages, answer.hits if answer else ())
     wanted = [
-        *(room.item(memory, "identity", "It says who the user is.") for memory in known),
+        *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
         *(
-            room.item(memory, "recent", f"It is the {_ordinal(place)} of the session's latest.")
-            for place, memory in enumerate(reversed(before), 1)
+            tokens.item(memory, "recent", f"It is the {_ordinal(place)} latest episode of the session.")
+            for place, memory in enumerate(reversed(new), 1)
         ),
-        *(room.item(hit.memory, "recalled", why_recalled(hit)) for hit in hits),
+        *(tokens.item(hit.memory, "recalled", why_recalled(hit)) for hit in hits),
     ]
-    taken, too_large = room.take(wanted)
-    already = [room.item(memory, "recent", "The messages have it already.") for memory in repeated]
-    already += [room.item(hit.memory, "recalled", "The messages have it already.") for hit in said]
-    items = _in_order(taken)
-    text = fenced([_line(item) for item in items], room.nonce)
+    taken, too_large = tokens.take(wanted)
+    left_out = [*too_large, *(tokens.item(memory, "recent", REPEATED) for memory in repeated)]
+    left_out += [tokens.item(hit.memory, "recalled", REPEATED) for hit in repeated_hits]
+    items = _in_block_order(taken)
+    text = prompt_block([note_line(item.memory, item.part, text=item.text) for item in items], tokens.nonce)
     degraded = answer.degraded_reason or answer.degraded if answer else None
     total = counter.count(text) if text else 0
-    return PromptContext(text, tuple(items), (*too_large, *already), total, budget, counter.name, degraded)
+    return PromptContext(text, tuple(items), tuple(left_out), total, budget, counter.name, degraded)
 
 
-def text_of(message: Message) -> str:
-    """The text of a message: its content, or those parts of it that are text."""
+def message_text(message: Message) -> str:
+    """Return the text of a message: its content, or those parts of it that are text."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -129,43 +131,51 @@ def text_of(message: Message) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def query_of(messages: Sequence[Message]) -> str:
-    """What the user said last; nothing if it was no text."""
-    return next((text_of(message) for message in reversed(messages) if message.get("role") == "user"), "")
+def last_user_text(messages: Sequence[Message]) -> str:
+    """Return the text of the user's last message; empty if it has none."""
+    return next((message_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
 
 
-def latest_episodes(confined: ProfileView, session: str, count: int) -> list[Memory]:
-    """The latest episodes of a session, oldest first."""
+def latest_episodes(view: ProfileView, session: str, count: int) -> list[Memory]:
+    """Return the latest episodes of a session, oldest first."""
     if count < 1:
         return []
-    page = confined.list(session=session, only_session=True, kinds=["episodic"], limit=min(count, 1000))
+    page = view.list(session=session, only_session=True, kinds=["episodic"], limit=min(count, 1000))
     return sorted(page.memories, key=lambda memory: (memory.position or 0, memory.id))
 
 
+def unanswered_message(latest: Sequence[Memory]) -> Memory | None:
+    """Return the user's last message in a session if it has no complete answer."""
+    complete = [memory for memory in latest if not memory.metadata.get("incomplete")]
+    return complete[-1] if complete and complete[-1].speaker == "user" else None
+
+
 def why_recalled(hit: Hit) -> str:
-    """At which rank a hit came, and which step gave it most."""
+    """Return a hit's rank and score, and the step that contributed most."""
     most = max(hit.why, key=lambda reason: reason.change, default=None)
     if most is None:
-        return f"It came at rank {hit.rank}."
-    given = f"{most.step} ({most.change:.3f})" + ("" if most.rank is None else f", where it was at rank {most.rank}")
-    return f"It came at rank {hit.rank}, scored {hit.score:.3f}; most of it was given by {given}."
+        return f"It is hit {hit.rank}."
+    rank = "" if most.rank is None else f", rank {most.rank}"
+    return (
+        f"It is hit {hit.rank} with a score of {hit.score:.3f}; {most.step} contributes most ({most.change:.3f}{rank})."
+    )
 
 
-class _Room:
-    """The tokens that are left for memories."""
+class _TokenBudget:
+    """Selects the items that fit into a number of tokens, beside the first and last lines of the block."""
 
     def __init__(self, counter: TokenCounter, budget: int, nonce: str) -> None:
         if budget < 0:
             raise Invalid(f"budget: a number of tokens from 0, not {budget}")
         self.nonce = nonce
         self._counter = counter
-        self.left = budget - counter.count(introduction(nonce) + "\n") - counter.count(ending(nonce))
+        self.left = budget - counter.count(block_start(nonce) + "\n") - counter.count(block_end(nonce))
 
     def item(self, memory: Memory, part: Part, why: str) -> Item:
-        return Item(memory, part, self._counter.count(note(memory, part) + "\n"), why, memory.text)
+        return Item(memory, part, self._counter.count(note_line(memory, part) + "\n"), why, memory.text)
 
     def take(self, wanted: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-        """What fits, taken in order, and what does not. If nothing fits whole, the first is cut."""
+        """Return the items that fit, taken in order, and the others. If none fits whole, the first is cut."""
         taken, too_large = [], []
         left = self.left
         for item in wanted:
@@ -173,75 +183,67 @@ class _Room:
                 left -= item.tokens
                 taken.append(item)
             else:
-                too_large.append(replace(item, why=f"There was no room: {item.tokens} tokens, {left} were left."))
+                too_large.append(replace(item, why=f"It does not fit: {item.tokens} tokens, {left} left."))
         if not taken and wanted and (cut := self._cut(wanted[0])) is not None:
             return [cut], too_large[1:]
         return taken, too_large
 
     def _cut(self, item: Item) -> Item | None:
-        """As much of the only item as fits, up to the end of a sentence if there is one."""
+        """Cut an item to the budget, at the end of a sentence if possible; None if too little remains."""
 
         def line(text: str) -> str:
-            return note(item.memory, item.part, text=f"{text} …") + "\n"
+            return note_line(item.memory, item.part, text=f"{text} …") + "\n"
 
         start = split_text(item.text, lambda part: self._counter.count(line(part)) <= self.left)[0]
         tokens = self._counter.count(line(start))
-        if tokens > self.left or len(start) < FEWEST_CHARACTERS:
+        if tokens > self.left or len(start) < MIN_CHARACTERS:
             return None
-        why = f"{item.why} It was too long for the budget, and this is its beginning."
+        why = f"{item.why} It was cut to its beginning to fit the budget."
         return replace(item, text=f"{start} …", tokens=tokens, why=why, cut=True)
 
 
-def _identity(confined: ProfileView) -> list[Memory]:
-    """Who the user is: what matters most first, then what was known first."""
-    page = confined.list(kinds=["identity"], limit=MOST_IDENTITY)
+def _identity(view: ProfileView) -> list[Memory]:
+    """Return the identity memories, most important first, then oldest first."""
+    page = view.list(kinds=["identity"], limit=MAX_IDENTITY)
     return sorted(page.memories, key=lambda memory: (-memory.importance, memory.when, memory.id))
 
 
-def _recall(confined: ProfileView, query: str, scope: Mapping[str, Any], **options: Any) -> Recall | None:
-    return confined.recall(query, **scope, **options) if query.strip() else None
+def _recall(view: ProfileView, text: str, **options: Any) -> Recall | None:
+    return view.recall(view.query(text, **options)) if text.strip() else None
 
 
-def _not_in(messages: Sequence[Message], latest: Sequence[Memory]) -> tuple[list[Memory], list[Memory]]:
-    """The episodes that the messages do not hold, and those that they do.
+def _split_repeated_episodes(
+    messages: Sequence[Message], latest: Sequence[Memory]
+) -> tuple[list[Memory], list[Memory]]:
+    """Return the episodes that the messages do not contain, and those that they do.
 
-    What the user says now is not compared, for it may well have been said before ("yes"), unless it is what the session
-    ends with: then an earlier attempt got no answer, or only the beginning of one.
+    The user's last message is not compared, because the same text may have been said before ("yes"), unless the session
+    ends with it: then it is a second attempt after a missing or incomplete answer.
     """
     *earlier, last = [*messages] or [{}]
-    said = {normalised(text_of(message)) for message in (earlier if last.get("role") == "user" else messages)}
+    said = {normalised(message_text(message)) for message in (earlier if last.get("role") == "user" else messages)}
     repeated = [memory for memory in latest if normalised(memory.text) in said]
-    attempt = open_query(latest)
-    if attempt is not None and attempt not in repeated and normalised(attempt.text) == normalised(text_of(last)):
+    attempt = unanswered_message(latest)
+    if attempt is not None and attempt not in repeated and normalised(attempt.text) == normalised(message_text(last)):
         repeated.append(attempt)
     return [memory for memory in latest if memory not in repeated], repeated
 
 
-def open_query(latest: Sequence[Memory]) -> Memory | None:
-    """What the user said last in a session, if it has no whole answer."""
-    whole = [memory for memory in latest if not memory.metadata.get("incomplete")]
-    return whole[-1] if whole and whole[-1].speaker == "user" else None
-
-
-def _not_said(messages: Sequence[Message], hits: Iterable[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """The hits that the messages do not hold, and those that they do."""
-    said = {normalised(text_of(message)) for message in messages}
+def _split_repeated_hits(messages: Sequence[Message], hits: Iterable[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Return the hits that the messages do not contain, and those that they do."""
+    said = {normalised(message_text(message)) for message in messages}
     new: list[Hit] = []
-    old: list[Hit] = []
+    repeated: list[Hit] = []
     for hit in hits:
-        (old if normalised(hit.memory.text) in said else new).append(hit)
-    return new, old
+        (repeated if normalised(hit.memory.text) in said else new).append(hit)
+    return new, repeated
 
 
-def _in_order(items: Sequence[Item]) -> list[Item]:
-    """Items as they stand in the block: the recent ones were taken from the newest, and are read from the oldest."""
-    parts = {part: [item for item in items if item.part == part] for part in IN_BLOCK}
+def _in_block_order(items: Sequence[Item]) -> list[Item]:
+    """Order the items as in the block; recent episodes are taken newest first and written oldest first."""
+    parts = {part: [item for item in items if item.part == part] for part in BLOCK_ORDER}
     parts["recent"].reverse()
-    return [item for part in IN_BLOCK for item in parts[part]]
-
-
-def _line(item: Item) -> str:
-    return note(item.memory, item.part, text=item.text)
+    return [item for part in BLOCK_ORDER for item in parts[part]]
 
 
 def _ordinal(place: int) -> str:

@@ -1,4 +1,4 @@
-"""The model's server: any that speaks OpenAI's chat completions, reached over one pool of connections."""
+"""A client for the LLM server: any server with OpenAI's chat completions API, over one pool of connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from retentive.errors import Invalid, MissingExtra
-from retentive.settings import UpstreamSettings
+from retentive.settings import LlmSettings
 
 try:
     import httpx2
@@ -17,15 +17,15 @@ except ImportError as error:
 
 _LOCAL = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _CONNECT_SECONDS = 10.0
-_OWN_AFFAIR = {
+_CONNECTION_HEADERS = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
     "upgrade", "content-length", "content-encoding", "date", "server", "set-cookie", "alt-svc",
 }  # fmt: skip
-"""Headers that speak of the connection to the model, and not of its answer."""
+"""Response headers that belong to the connection to the LLM server. They are not passed on."""
 
 
 class LlmError(Exception):
-    """The model's server gave no answer, or not all of it."""
+    """The LLM server did not answer, or not completely."""
 
     def __init__(self, status: int, message: str, *, code: str) -> None:
         super().__init__(message)
@@ -33,79 +33,80 @@ class LlmError(Exception):
         self.code = code
 
     def to_dict(self) -> dict[str, Any]:
-        """The error as OpenAI's clients know it."""
-        return {"error": {"message": str(self), "type": "upstream_error", "param": None, "code": self.code}}
+        """Return the error in OpenAI's format."""
+        return {"error": {"message": str(self), "type": "llm_error", "param": None, "code": self.code}}
 
 
 class LlmResponse:
-    """An answer that has begun. Close it, or read it to its end."""
+    """A response whose headers have arrived. Read it to its end, or close it."""
 
-    def __init__(self, upstream: LlmClient, response: httpx2.Response) -> None:
-        self._upstream = upstream
+    def __init__(self, client: LlmClient, response: httpx2.Response) -> None:
+        self._client = client
         self._response = response
 
     @property
     def status(self) -> int:
-        """Its HTTP status."""
+        """The HTTP status."""
         return self._response.status_code
 
     @property
     def ok(self) -> bool:
-        """Whether it is an answer at all, and no error."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def streams(self) -> bool:
-        """Whether it comes as server-sent events."""
+        """Whether the body is a stream of server-sent events."""
         return self.ok and self._response.headers.get("content-type", "").startswith("text/event-stream")
 
     @property
     def headers(self) -> dict[str, str]:
-        """What its headers say of the answer itself."""
-        return {name: value for name, value in self._response.headers.items() if name.lower() not in _OWN_AFFAIR}
+        """The headers that are passed on to the client."""
+        headers = self._response.headers.items()
+        return {name: value for name, value in headers if name.lower() not in _CONNECTION_HEADERS}
 
     async def read(self) -> bytes:
-        """The whole body."""
-        with self._upstream.explained(begun=True):
+        """Return the whole body."""
+        with self._client.translated_errors(started=True):
             return await self._response.aread()
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        """The body as it comes."""
-        with self._upstream.explained(begun=True):
+        """Yield the body as it arrives."""
+        with self._client.translated_errors(started=True):
             async for piece in self._response.aiter_bytes():
                 yield piece
 
     async def close(self) -> None:
-        """Let go of it, read or not."""
+        """Release the connection."""
         await self._response.aclose()
 
 
 class LlmClient:
-    """Connections to the model's server, made when they are first needed."""
+    """Sends requests to the LLM server. Connections are opened when they are first needed."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
+    def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
 
     def check(self) -> None:
-        """An error that says what to set if there is no server to ask."""
+        """Raise an `LlmError` with instructions if no LLM server is configured."""
         if self._settings.url is None:
             raise LlmError(
                 501,
-                "no model is configured for chat: set RETENTIVE_UPSTREAM_URL, or url of [upstream] in a config file,"
-                " to a server that speaks OpenAI's API, such as http://127.0.0.1:11434/v1",
-                code="upstream_not_configured",
+                "no LLM is configured for chat: set RETENTIVE_LLM_URL, or url under [llm] in a config file, "
+                "to a server with OpenAI's API, such as http://127.0.0.1:11434/v1",
+                code="llm_not_configured",
             )
 
     async def post(self, path: str, body: bytes, *, headers: Mapping[str, str]) -> LlmResponse:
-        """The beginning of the answer to a request."""
+        """Send a POST request and return the response when its headers have arrived."""
         return await self._send("POST", path, headers={**headers, "Content-Type": "application/json"}, content=body)
 
     async def get(self, path: str, *, headers: Mapping[str, str]) -> LlmResponse:
-        """The beginning of the answer to a query without a body."""
+        """Send a GET request and return the response when its headers have arrived."""
         return await self._send("GET", path, headers=headers)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if "_client" in self.__dict__:
             await self._client.aclose()
 
@@ -113,9 +114,9 @@ class LlmClient:
         self.check()
         key = self._settings.api_key
         own = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
-        # What is compressed could not be passed on and read at the same time as it comes.
+        # A compressed stream could not be passed on unchanged and read at the same time.
         sent = {**headers, **own, "Accept-Encoding": "identity"}
-        with self.explained(begun=False):
+        with self.translated_errors(started=False):
             url = self._address.copy_with(path=f"{self._address.path}/{path}")
             request = self._client.build_request(method, url, headers=sent, **options)
             response = await self._client.send(request, stream=True)
@@ -123,42 +124,42 @@ class LlmClient:
             await response.aclose()
             raise LlmError(
                 502,
-                f"{self._name} answered {response.status_code}, a redirect; set the address that it leads to",
-                code="upstream_redirects",
+                f"{self._name} answered with a redirect ({response.status_code}); configure the address it points to",
+                code="llm_redirect",
             )
         return LlmResponse(self, response)
 
     @contextmanager
-    def explained(self, *, begun: bool) -> Iterator[None]:
-        """What goes wrong with the connection, told as what it means for whoever waits for the answer."""
+    def translated_errors(self, *, started: bool) -> Iterator[None]:
+        """Raise connection errors as `LlmError`; `started` says whether the response had started."""
         try:
             yield
         except (httpx2.ConnectTimeout, httpx2.ConnectError) as error:
-            raise LlmError(
-                502, f"{self._name} cannot be reached; is it running?", code="upstream_unreachable"
-            ) from error
+            raise LlmError(502, f"{self._name} cannot be reached; is it running?", code="llm_unreachable") from error
         except httpx2.TimeoutException as error:
             raise LlmError(
                 504,
-                f"{self._name} was silent for {self._settings.timeout:g} s; "
-                "try again, or raise RETENTIVE_UPSTREAM_TIMEOUT",
-                code="upstream_timeout",
+                f"{self._name} sent nothing for {self._settings.timeout:g} s; try again, or raise "
+                "RETENTIVE_LLM_TIMEOUT",
+                code="llm_timeout",
             ) from error
         except httpx2.HTTPError as error:
-            what = "broke off in the middle of its answer" if begun else "closed the connection without an answer"
-            raise LlmError(502, f"{self._name} {what}; try again", code="upstream_broke_off") from error
+            what = "in the middle of its answer" if started else "without an answer"
+            raise LlmError(
+                502, f"{self._name} closed the connection {what}; try again", code="llm_disconnected"
+            ) from error
 
     @cached_property
     def _client(self) -> httpx2.AsyncClient:
         seconds = self._settings.timeout
         timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS))
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-        # A proxy from the environment is for the world outside: it cannot reach this machine's own services.
+        # A proxy from the environment cannot reach servers on this machine.
         return httpx2.AsyncClient(timeout=timeout, limits=limits, mounts=dict.fromkeys(_LOCAL))
 
     @property
     def _name(self) -> str:
-        return f"the model's server at {self._address.copy_with(userinfo=b'', query=None)}"
+        return f"the LLM server at {self._address.copy_with(userinfo=b'', query=None)}"
 
     @cached_property
     def _address(self) -> httpx2.URL:
@@ -166,8 +167,8 @@ class LlmClient:
         try:
             url = httpx2.URL(given)
         except httpx2.InvalidURL as error:
-            raise Invalid(f"upstream.url is not an address: {error}") from error
+            raise Invalid(f"llm.url is not a valid address: {error}") from error
         if url.scheme not in ("http", "https") or not url.host:
-            raise Invalid("upstream.url begins with http:// or https:// and a host; see RETENTIVE_UPSTREAM_URL")
+            raise Invalid("llm.url must start with http:// or https:// and a host; see RETENTIVE_LLM_URL")
         path = url.path.rstrip("/").removesuffix("/chat/completions") or "/v1"
         return url.copy_with(path=path, fragment=None)

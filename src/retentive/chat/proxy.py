@@ -1,8 +1,8 @@
-"""Chat with memory: a request gets its context, goes to the model, and its answer comes back as the model gave it.
+"""A chat completions proxy with memory.
 
-    request ──► context ──► upstream ──► bytes to the client, unchanged ──► both turns stored
+    request ──► context ──► LLM server ──► bytes to the client, unchanged ──► user's message and answer stored
 
-The model is any server that speaks OpenAI's chat completions. Nothing here knows the framework that serves the request.
+The LLM server is any server with OpenAI's chat completions API. This module does not depend on the web framework.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from retentive.chat.context import Message, PromptContext, assemble, query_of
+from retentive.chat.context import Message, PromptContext, assemble, last_user_text
 from retentive.chat.llm_client import LlmClient, LlmError, LlmResponse
 from retentive.chat.sse import NO_ANSWER, Answer, AnswerStream, read_answer
-from retentive.chat.turn_recorder import Turn, Turns, check_place
-from retentive.settings import UpstreamSettings
+from retentive.chat.turn_recorder import Turn, TurnRecorder, check_session
+from retentive.settings import LlmSettings
 from retentive.tenancy import ProfileView
 
 DEFAULT_SESSION = "chat"
@@ -26,7 +26,7 @@ DEFAULT_SESSION = "chat"
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """What a request asks of memory. Without a session it is the common one, and recalls from the whole profile."""
+    """How a request uses memory. Without a session it uses `DEFAULT_SESSION` and recalls from the whole profile."""
 
     session: str | None = None
     project: str | None = None
@@ -36,150 +36,153 @@ class MemoryOptions:
     budget: int | None = None
     recent: int | None = None
     tuning: Mapping[str, Any] | str | None = None
-    key: str | None = None
+    idempotency_key: str | None = None
+
+    @property
+    def session_name(self) -> str:
+        """The session, or the default one."""
+        return DEFAULT_SESSION if self.session is None else self.session
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What goes back to the client: a body, or a stream of pieces that must be ended."""
+    """The response to the client: a whole body, or a stream that must be ended."""
 
     status: int
     headers: Mapping[str, str]
-    body: bytes | Relay
+    body: bytes | StreamRelay
 
 
 class StreamStart(NamedTuple):
-    """A stream whose first piece has come."""
+    """A stream whose first piece has arrived."""
 
     first: bytes
     rest: AsyncGenerator[bytes, None]
 
 
 @dataclass(slots=True, eq=False)
-class Relay:
-    """A model's stream on its way to the client. `end` it when the client has had it, or has gone."""
+class StreamRelay:
+    """A model's stream that is passed on to a client. Call `end` when it was sent, or when the client disconnected."""
 
     response: LlmResponse
-    first: bytes
-    rest: AsyncGenerator[bytes, None]
+    start: StreamStart
     chat: Chat
-    confined: ProfileView
+    view: ProfileView
     turn: Turn | None
     _read: AnswerStream = field(default_factory=AnswerStream)
     _ended: bool = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The bytes of the model, and an error in the place of its end if it broke off."""
+        """Yield the model's bytes, and an error event at the end if the stream was interrupted."""
         try:
-            piece: bytes | None = self.first
+            piece: bytes | None = self.start.first
             while piece is not None:
                 ready = self._read.feed(piece)
                 if self._read.done:
-                    self._keep()  # before the client hears of the end, and perhaps asks on
+                    self._record()  # before the client sees the end and perhaps sends its next request
                 if ready:
                     yield ready
-                piece = await anext(self.rest, None)
+                piece = await anext(self.start.rest, None)
         except LlmError as error:
-            self._keep()
+            self._record()
             yield _error_event(error)
             return
-        self._keep()
+        self._record()
         if self._read.answer.complete or self._read.failed:
             yield self._read.rest
         else:
-            yield _error_event(LlmError(502, "the model's answer broke off", code="upstream_broke_off"))
+            yield _error_event(LlmError(502, "the model's answer was interrupted", code="llm_disconnected"))
 
     def end(self) -> None:
-        """Close the connection to the model, and keep what was said."""
+        """Close the connection to the model and record the turn."""
         if not self._ended:
             self._ended = True
-            self.chat.open.discard(self)
-            self._keep()
-            self.chat.turns.start(self._close())
+            self.chat.relays.discard(self)
+            self._record()
+            self.chat.recorder.start(self._close())
 
     async def _close(self) -> None:
-        with suppress(RuntimeError):  # somebody still waits for the next piece; closing the response wakes them
-            await self.rest.aclose()
+        with suppress(RuntimeError):  # a task still waits for the next piece; closing the response ends the wait
+            await self.start.rest.aclose()
         await self.response.close()
 
-    def _keep(self) -> None:
+    def _record(self) -> None:
         if self.turn is not None:
-            self.chat.turns.keep(self.confined, self.turn, self._read.answer)
+            self.chat.recorder.record(self.view, self.turn, self._read.answer)
             self.turn = None
 
 
 class Chat:
-    """Passes chats on to a model, with memory. One for each application; close it."""
+    """Passes chat requests on to the LLM server, with memory. An application has one; close it."""
 
-    def __init__(self, settings: UpstreamSettings) -> None:
+    def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
-        self.upstream = LlmClient(settings)
-        self.turns = Turns()
-        self.open: set[Relay] = set()
-        """The streams that are on their way."""
+        self.llm = LlmClient(settings)
+        self.recorder = TurnRecorder()
+        self.relays: set[StreamRelay] = set()
+        """The streams that have not ended."""
 
     async def close(self) -> None:
-        """Wait until everything is stored, and let go of connections."""
-        for relay in [*self.open]:
+        """End all streams, wait until all turns are stored, and close the connections."""
+        for relay in [*self.relays]:
             relay.end()
-        await self.turns.open_scope()
-        await self.upstream.close()
+        await self.recorder.drain()
+        await self.llm.close()
 
     async def complete(
         self,
-        confined: ProfileView,
+        view: ProfileView,
         request: Mapping[str, Any],
-        wishes: MemoryOptions,
+        options: MemoryOptions,
         *,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """The model's answer to a request, as it came. If it fails, what the user said is kept all the same."""
-        self.upstream.check()
-        session = DEFAULT_SESSION if wishes.session is None else wishes.session
-        await asyncio.to_thread(check_place, confined, session, wishes.project)
-        await self.turns.stored(confined, session)
+        """Return the model's response to a request, unchanged. If it fails, the user's message is stored anyway."""
+        self.llm.check()
+        session = options.session_name
+        await asyncio.to_thread(check_session, view, session, options.project)
+        await self.recorder.wait_for_session(view, session)
         messages: Sequence[Message] = request["messages"]
-        context = await self.context(confined, messages, wishes) if wishes.recall else None
-        turn = _turn(messages, session, wishes) if wishes.store else None
+        context = await self.context(view, messages, options) if options.recall else None
+        turn = _to_turn(messages, options) if options.store else None
         try:
-            response, came = await self._ask(self._forwarded(request, context), headers or {})
+            response, body = await self._send(self._llm_request(request, context), headers or {})
         except LlmError:
-            await self._keep(confined, turn, NO_ANSWER)
+            await self._record(view, turn, NO_ANSWER)
             raise
-        except asyncio.CancelledError:  # the client has gone
+        except asyncio.CancelledError:  # the client disconnected
             if turn is not None:
-                self.turns.keep(confined, turn, NO_ANSWER)
+                self.recorder.record(view, turn, NO_ANSWER)
             raise
-        if isinstance(came, StreamStart):
-            relay = Relay(response, came.first, came.rest, self, confined, turn)
-            self.open.add(relay)
-            body: bytes | Relay = relay
-        else:
-            body = came
-            await self._keep(confined, turn, read_answer(came) if response.ok else NO_ANSWER)
-        told = {"X-Session": session.encode("ascii", "replace").decode()} if session.isprintable() else {}
+        own = {"X-Session": session.encode("ascii", "replace").decode()} if session.isprintable() else {}
         if context is not None:
-            told["X-Context-Tokens"] = str(context.token_count)
-        return Reply(response.status, {**response.headers, **told}, body)
+            own["X-Context-Tokens"] = str(context.token_count)
+        all_headers = {**response.headers, **own}
+        if isinstance(body, StreamStart):
+            relay = StreamRelay(response, body, self, view, turn)
+            self.relays.add(relay)
+            return Reply(response.status, all_headers, relay)
+        await self._record(view, turn, read_answer(body) if response.ok else NO_ANSWER)
+        return Reply(response.status, all_headers, body)
 
     async def context(
-        self, confined: ProfileView, asked: str | Sequence[Message], wishes: MemoryOptions
+        self, view: ProfileView, prompt: str | Sequence[Message], options: MemoryOptions
     ) -> PromptContext:
-        """What memory gives to a prompt."""
+        """Return the memories for a prompt."""
         return await asyncio.to_thread(
             assemble,
-            confined,
-            asked,
-            session=DEFAULT_SESSION if wishes.session is None else wishes.session,
-            project=wishes.project,
-            everywhere=wishes.everywhere or wishes.session is None,
-            budget=self._settings.context_tokens if wishes.budget is None else wishes.budget,
-            recent=self._settings.recent if wishes.recent is None else wishes.recent,
-            tuning=wishes.tuning,
+            view,
+            prompt,
+            session=options.session_name,
+            project=options.project,
+            everywhere=options.everywhere or options.session is None,
+            budget=self._settings.context_tokens if options.budget is None else options.budget,
+            recent=self._settings.recent if options.recent is None else options.recent,
+            tuning=options.tuning,
         )
 
-    def _forwarded(self, request: Mapping[str, Any], context: PromptContext | None) -> bytes:
-        """The request as the model gets it: the same but for the context, and what is for us alone."""
+    def _llm_request(self, request: Mapping[str, Any], context: PromptContext | None) -> bytes:
+        """Return the request for the model: with the context, and without our own field."""
         body = {name: value for name, value in request.items() if name != "retentive"}
         if context is not None:
             body["messages"] = with_context(request["messages"], context)
@@ -187,39 +190,45 @@ class Chat:
             body["model"] = self._settings.model
         return json.dumps(body).encode()
 
-    async def _ask(self, body: bytes, headers: Mapping[str, str]) -> tuple[LlmResponse, bytes | StreamStart]:
-        """The answer whole, or the beginning of a stream."""
-        response = await self.upstream.post("chat/completions", body, headers=headers)
+    async def _send(self, body: bytes, headers: Mapping[str, str]) -> tuple[LlmResponse, bytes | StreamStart]:
+        """Send a request; return the response with its whole body, or with the start of its stream."""
+        response = await self.llm.post("chat/completions", body, headers=headers)
         try:
             if not response.streams:
                 return response, await response.read()
             rest = response.pieces()
-            return response, StreamStart(await _first(rest), rest)
+            return response, StreamStart(await _first_piece(rest), rest)
         except BaseException:
-            self.turns.start(response.close())
+            self.recorder.start(response.close())
             raise
 
-    async def _keep(self, confined: ProfileView, turn: Turn | None, answer: Answer) -> None:
+    async def _record(self, view: ProfileView, turn: Turn | None, answer: Answer) -> None:
         if turn is not None:
-            await asyncio.shield(self.turns.keep(confined, turn, answer))
+            await asyncio.shield(self.recorder.record(view, turn, answer))
 
 
-async def _first(pieces: AsyncIterator[bytes]) -> bytes:
+async def _first_piece(pieces: AsyncIterator[bytes]) -> bytes:
     first = await anext(pieces, None)
     if first is None:
-        raise LlmError(502, "the model ended its answer before it began", code="upstream_broke_off")
+        raise LlmError(502, "the model's answer is empty", code="llm_disconnected")
     return first
 
 
 def with_context(messages: Sequence[Message], context: PromptContext) -> list[Message]:
-    """The messages with the context behind the client's own instructions."""
+    """Return the messages with the context inserted after the client's own instructions."""
     own = next((at for at, one in enumerate(messages) if one.get("role") not in ("system", "developer")), len(messages))
     return [*messages[:own], *context.messages, *messages[own:]]
 
 
-def _turn(messages: Sequence[Message], session: str, wishes: MemoryOptions) -> Turn:
-    new = messages[-1].get("role") == "user"
-    return Turn(query_of(messages), session, wishes.project, new=new, key=wishes.key)
+def _to_turn(messages: Sequence[Message], options: MemoryOptions) -> Turn:
+    is_new = messages[-1].get("role") == "user"
+    return Turn(
+        last_user_text(messages),
+        options.session_name,
+        options.project,
+        new=is_new,
+        idempotency_key=options.idempotency_key,
+    )
 
 
 def _error_event(error: LlmError) -> bytes:

@@ -1,4 +1,4 @@
-"""What a model said, read from the bytes of its answer as they pass by."""
+"""Read the text of a model's answer from its bytes: a whole body, or server-sent events as they arrive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from retentive.chat.context import text_of
+from retentive.chat.context import message_text
 
 _EVENT_END = re.compile(rb"\n(?:\r\n?|\n)|\r\r\n?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
@@ -15,7 +15,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The text of an answer, and whether it is all of it. Calls of tools are no text."""
+    """The text of an answer, and whether it is complete. Tool calls are not text."""
 
     text: str = ""
     complete: bool = False
@@ -25,60 +25,60 @@ NO_ANSWER = Answer()
 
 
 def read_answer(body: bytes) -> Answer:
-    """The answer in a whole response."""
-    choice = _first_choice(_parsed(body))
-    message = choice.get("message")
-    return Answer(text_of(message), complete=True) if isinstance(message, dict) else NO_ANSWER
+    """Return the answer in a whole response body."""
+    message = _first_choice(_parse(body)).get("message")
+    return Answer(message_text(message), complete=True) if isinstance(message, dict) else NO_ANSWER
 
 
 class AnswerStream:
-    """A stream of server-sent events, read as it comes, in pieces that may be cut anywhere.
+    """Reads a stream of server-sent events, cut into pieces at any byte.
 
-    `feed` gives back what may be passed on: the very bytes that came, up to the end of the last whole event. The
-    beginning of an event is held back, because a client cannot use it, and an error could not be told behind it.
+    `feed` returns the bytes to pass on: the bytes received, up to the end of the last complete event. The rest is held
+    back, because a client cannot use part of an event, and an error event could not follow it.
     """
 
     def __init__(self) -> None:
         self.rest = b""
+        """The bytes after the last complete event."""
         self.done = False
-        """Whether the model said that this is all."""
+        """Whether the model sent [DONE]."""
         self.failed = False
-        """Whether the model itself sent an error."""
+        """Whether the model sent an error."""
         self._finished = False
         self._texts: list[str] = []
 
     @property
     def answer(self) -> Answer:
-        """What was said up to now."""
+        """The answer received so far."""
         return Answer("".join(self._texts), complete=(self.done or self._finished) and not self.failed)
 
     def feed(self, piece: bytes) -> bytes:
-        """The bytes that can be passed on."""
-        seen = max(0, len(self.rest) - 2)
+        """Add received bytes and return those that can be passed on."""
+        searched = max(0, len(self.rest) - 2)
         held = self.rest + piece
         start = 0
-        for end in _EVENT_END.finditer(held, seen):
-            self._read(held[start : end.end()])
+        for end in _EVENT_END.finditer(held, searched):
+            self._read_event(held[start : end.end()])
             start = end.end()
         self.rest = held[start:]
         return held[:start]
 
-    def _read(self, event: bytes) -> None:
+    def _read_event(self, event: bytes) -> None:
         lines = [line[5:].removeprefix(b" ") for line in _LINE_END.split(event) if line.startswith(b"data:")]
         data = b"\n".join(lines)
         if data.startswith(b"[DONE]"):
             self.done = True
             return
-        chunk = _parsed(data)
+        chunk = _parse(data)
         self.failed = self.failed or bool(chunk.get("error"))
         choice = _first_choice(chunk)
         delta = choice.get("delta")
         if isinstance(delta, dict):
-            self._texts.append(text_of(delta))
+            self._texts.append(message_text(delta))
         self._finished = self._finished or choice.get("finish_reason") is not None
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
+def _parse(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -87,7 +87,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 
 def _first_choice(value: dict[str, Any]) -> dict[str, Any]:
-    """The first of the answers asked for; a client that asks for several chooses one we cannot know of."""
+    """Return choice 0; which one a client uses that requests several cannot be known."""
     choices = value.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and choice.get("index", 0) == 0:

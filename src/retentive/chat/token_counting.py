@@ -1,7 +1,7 @@
-"""How many tokens a text takes in a prompt.
+"""Count the tokens that a text takes in a prompt.
 
-The model that reads the prompt has a tokenizer of its own, which cannot be asked. So a count here is an estimate, and
-says by its name what it was made with.
+The tokenizer of the model that reads the prompt is not known here, so every count is an estimate. Its name says how it
+was made.
 """
 
 from __future__ import annotations
@@ -14,48 +14,46 @@ from retentive.inference.embedders import CountsTokens, tokenizer_of
 
 
 class TokenCounter(Protocol):
-    """Counts tokens. A text in pieces, cut at line ends, never has fewer than in one."""
+    """Counts tokens. The counts of a text's lines add up to at least the count of the whole text."""
 
     @property
     def name(self) -> str:
-        """What it counts with."""
+        """How it counts."""
         ...
 
     def count(self, text: str) -> int:
-        """How many tokens the text has."""
+        """Return the number of tokens of a text."""
         ...
 
 
-class ByBytes:
-    """A token for every three bytes of UTF-8: more than there are in most languages, so that a budget holds."""
+class ByteCounter:
+    """One token for three bytes of UTF-8: an overestimate for most languages, so that a budget holds."""
 
     name = "a third of the bytes"
 
     def count(self, text: str) -> int:
-        """How many tokens the text has at the most, in all likelihood."""
+        """Return the number of bytes divided by 3, rounded up."""
         return -(-len(text.encode(errors="replace")) // 3)
 
 
-class ByTokenizer:
-    """The tokens of the embedding model."""
+class TokenizerCounter:
+    """Counts with the tokenizer of the embedding model."""
 
     def __init__(self, tokenizer: CountsTokens, *, name: str) -> None:
         self._tokenizer = tokenizer
         self.name = name
 
     def count(self, text: str) -> int:
-        """How many tokens the text has for the embedding model."""
+        """Return the number of tokens of the embedding model."""
         return self._tokenizer.count_tokens(text)
 
 
 def token_counter(engine: Engine) -> TokenCounter:
-    """The tokenizer of the engine's embedder where it has one, else an estimate by bytes."""
+    """Return a counter with the tokenizer of the engine's embedder, or one that counts bytes if it has none."""
     try:
         tokenizer = tokenizer_of(engine.embeddings.embedder())
-    except RetentiveError:  # recall says that the embedder is missing; counting goes on without it
-        return ByBytes()
-    return (
-        ByBytes()
-        if tokenizer is None
-        else ByTokenizer(tokenizer, name=f"the tokenizer of {engine.settings.embedder.name}")
-    )
+    except RetentiveError:  # the recall reports that the embedder is missing
+        return ByteCounter()
+    if tokenizer is None:
+        return ByteCounter()
+    return TokenizerCounter(tokenizer, name=f"the tokenizer of {engine.settings.embedder.name}")

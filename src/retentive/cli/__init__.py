@@ -10,8 +10,8 @@ from typing import NoReturn
 def main() -> None:
     """Run the program."""
     if "recall" in sys.argv or "explain" in sys.argv:
-        _load_model_meanwhile()
-    # pydantic would look through every installed package for plugins: a thirtieth of a second for nothing.
+        _preload_model()
+    # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from retentive.cli.app import app
 
@@ -20,11 +20,11 @@ def main() -> None:
         app(prog_name="retentive")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    _leave(code)
+    _exit(code)
 
 
-def _leave(code: int) -> NoReturn:
-    """End the process. The store is closed by now; taking interpreter and model apart is a tenth of the time."""
+def _exit(code: int) -> NoReturn:
+    """End the process at once. The store is closed; freeing the interpreter and the model is a tenth of the time."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -33,10 +33,10 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _load_model_meanwhile() -> None:
-    """Load the default model on one core while the other imports the command line: a third off a cold recall."""
+def _preload_model() -> None:
+    """Load the default model on another core during the imports, which takes a third off a cold recall."""
     if os.environ.get("RETENTIVE_EMBEDDER", "bge-small") == "bge-small" and "--embedder" not in sys.argv:
-        from retentive.inference.onnx import packaged_model, preload
+        from retentive.inference.onnx_runtime import packaged_model, preload
 
         directory = packaged_model("bge_small_en")
         if directory:

@@ -1,4 +1,4 @@
-"""The command that serves memory to one MCP client, and the one that prints how to tell a client of it."""
+"""Commands that serve memory to an MCP client, and print the configuration for each client."""
 
 from __future__ import annotations
 
@@ -6,72 +6,197 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from io import TextIOWrapper
-from typing import Annotated, TextIO
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from retentive.cli.mcp_clients import Client, configured, place_for
-from retentive.cli.options import common
+from retentive.cli.options import Common, common
 from retentive.errors import Invalid, MissingExtra
-from retentive.settings import load_settings
+from retentive.settings import PREFIX, ServerSettings, Settings, find_config, load_settings
+
+NAME = "retentive"
+TOKEN = "YOUR-TOKEN"  # noqa: S105 - a placeholder
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 mcp = typer.Typer(
-    help="Serve memory to an MCP client over standard input and output, or print what to tell the client.",
+    help="Serve memory to an MCP client over standard input and output, or print the client's configuration.",
     invoke_without_command=True,
 )
 
-Project = Annotated[str | None, typer.Option(help="This project alone; new memories go into it.")]
+Project = Annotated[str | None, typer.Option(help="Limit the client to this project.")]
 Session = Annotated[
     str | None,
-    typer.Option(help="New memories go into this session; without a project it is also all that can be recalled."),
+    typer.Option(help="Session for new memories; without --project, recall is limited to it as well."),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Nothing can be stored, changed or forgotten.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not allow changes.")]
 
 
 @mcp.callback()
 def serve(ctx: typer.Context, project: Project = None, session: Session = None, read_only: ReadOnly = False) -> None:
-    """Serve memory to an MCP client over standard input and output, until it hangs up."""
+    """Serve memory to an MCP client over standard input and output, until it disconnects."""
     if ctx.invoked_subcommand:
         if project or session or read_only:
-            raise Invalid("put --project, --session and --read-only behind 'config'")
+            raise Invalid("put --project, --session and --read-only after 'config'")
         return
-    wire = _take_output()  # before the imports, which may print
+    output = _reserve_output()  # before the imports, which may print
     try:
         from retentive.server.mcp.stdio import serve_stdio
         from retentive.server.mcp.tool_scope import open_scope
     except ImportError as error:
         raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine() as engine:
-        place = open_scope(engine, project=project, session=session, read_only=read_only)
-        serve_stdio(place, wire, read_only=read_only)
+        scope = open_scope(engine, project=project, session=session, read_only=read_only)
+        serve_stdio(scope, output, read_only=read_only)
 
 
-def _take_output() -> TextIO:
-    """The standard output for the protocol alone; for the rest of the process the old one is standard error."""
-    wire = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is in the old one's buffer goes there too, whenever it is flushed
-    return TextIOWrapper(wire, encoding="utf-8")
+def _reserve_output() -> TextIO:
+    """Reserve standard output for the protocol; everything else that is printed goes to standard error."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # text that is still buffered goes there too
+    return TextIOWrapper(output, encoding="utf-8")
+
+
+class Client(StrEnum):
+    """The supported clients."""
+
+    CLAUDE_DESKTOP = "claude-desktop"
+    CLAUDE_CODE = "claude-code"
+    CURSOR = "cursor"
+    VSCODE = "vscode"
 
 
 @mcp.command()
 def config(
     ctx: typer.Context,
-    client: Annotated[Client, typer.Option(help="Whom it is for.")],
-    http: Annotated[bool, typer.Option("--http", help="Through a running 'retentive serve' instead.")] = False,
+    client: Annotated[Client, typer.Option(help="MCP client.")],
+    http: Annotated[bool, typer.Option("--http", help="Connect to a running 'retentive serve'.")] = False,
     project: Project = None,
     session: Session = None,
     read_only: ReadOnly = False,
 ) -> None:
-    """Print what to paste into a client's settings; standard error says where it goes. --json prints JSON for all."""
-    asked = common(ctx)
+    """Print the configuration of an MCP client. Standard error tells where to put it; --json always prints JSON."""
+    given = common(ctx)
     settings = load_settings(
-        {"store": asked.store, "embedder": asked.embedder, "profile": asked.profile}, config=asked.config
+        {"store": given.store, "embedder": given.embedder, "profile": given.profile}, config=given.config
     )
-    made = configured(client, asked, settings, http=http, project=project, session=session, read_only=read_only)
-    if made.command and not asked.json:
-        typer.echo(shlex.join(made.command) if sys.platform != "win32" else " ".join(made.command))
+    if http and (session or read_only):
+        raise Invalid("over HTTP the token determines what is allowed (retentive token create --access read)")
+    if http:
+        built = _http_config(client, given, settings.server, project)
     else:
-        typer.echo(json.dumps(made.settings, indent=2, ensure_ascii=False))
-    for line in (*place_for(client, as_json=asked.json), *made.notes):
+        options = [f"--{name}={value}" for name, value in (("project", project), ("session", session)) if value]
+        built = _stdio_config(client, given, settings, [*options, *(["--read-only"] if read_only else [])])
+    if built.command and not given.json:
+        typer.echo(shlex.join(built.command) if sys.platform != "win32" else " ".join(built.command))
+    else:
+        typer.echo(json.dumps(built.settings, indent=2, ensure_ascii=False))
+    for line in (_destination(client, as_json=given.json), *built.notes):
         typer.echo(line, err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConfig:
+    """The configuration of a client: settings as JSON, or a command if the client has one; and notes."""
+
+    settings: Mapping[str, Any]
+    command: Sequence[str] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def _stdio_config(client: Client, given: Common, settings: Settings, options: Sequence[str]) -> ClientConfig:
+    words = [*program(), "mcp", *_common_arguments(given, settings), *options]
+    entry = {"command": words[0], "args": words[1:]}
+    command = ["claude", "mcp", "add", NAME, "--", *words] if client is Client.CLAUDE_CODE else ()
+    passed_on = {f"{PREFIX}{name}" for name in ("STORE", "PROFILE", "EMBEDDER", "CONFIG")}
+    missing = sorted(
+        name for name in os.environ if name.startswith(PREFIX) and name not in passed_on and os.environ[name]
+    )
+    note = f'these variables of your environment are not included: {", ".join(missing)}; add them to "env" if needed'
+    return ClientConfig(_file_contents(client, entry, "stdio"), command, [note] if missing else [])
+
+
+def _http_config(client: Client, given: Common, server: ServerSettings, project: str | None) -> ClientConfig:
+    if client is Client.CLAUDE_DESKTOP:
+        raise Invalid("Claude Desktop's settings file starts programs and takes no address; leave out --http")
+    host = "127.0.0.1" if server.host in ("0.0.0.0", "::") else server.host  # noqa: S104 - compared, not listened on
+    url = f"http://{f'[{host}]' if ':' in host else host}:{server.port or 4000}/mcp"
+    headers, notes = {}, [f"it needs a running 'retentive serve' at {url}"]
+    if server.require_token or server.host not in LOOPBACK:
+        headers["Authorization"] = f"Bearer {TOKEN}"
+        notes.append(f"replace {TOKEN} with a token; create one with: retentive token create")
+    if given.profile:
+        headers["X-Profile"] = given.profile
+    if project:
+        headers["X-Project"] = project
+    entry = {"url": url} | ({"headers": headers} if headers else {})
+    command: list[str] = []
+    if client is Client.CLAUDE_CODE:
+        options = [word for name, value in headers.items() for word in ("--header", f"{name}: {value}")]
+        command = ["claude", "mcp", "add", "--transport", "http", NAME, url, *options]
+    return ClientConfig(_file_contents(client, entry, "http"), command, notes)
+
+
+def _file_contents(client: Client, entry: Mapping[str, Any], transport: str) -> dict[str, Any]:
+    """The entry of the server, as it is in the client's file."""
+    if client is Client.VSCODE:
+        return {"servers": {NAME: {"type": transport, **entry}}}
+    if client is Client.CLAUDE_CODE:
+        return {"mcpServers": {NAME: {"type": transport, **entry}}}
+    return {"mcpServers": {NAME: dict(entry)}}
+
+
+def _destination(client: Client, *, as_json: bool) -> str:
+    """Where the configuration belongs, in a sentence."""
+    file = _settings_file(client)
+    if client is Client.CLAUDE_CODE:
+        if as_json:
+            return f"put it into .mcp.json in the folder of your project, or into {file} for all projects"
+        return "run this in a terminal; add '--scope user' before the name for all projects"
+    merge = "merge it with what is there, and restart the client"
+    if client is Client.VSCODE:
+        return f"put it into {file}, or into .vscode/mcp.json of a project; {merge}"
+    return f"put it into {file}; {merge}"
+
+
+def _settings_file(client: Client) -> Path:
+    home = Path.home()
+    if client is Client.CURSOR:
+        return home / ".cursor" / "mcp.json"
+    if client is Client.CLAUDE_CODE:
+        return home / ".claude.json"
+    if sys.platform == "darwin":
+        settings = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        settings = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
+    else:
+        settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    if client is Client.VSCODE:
+        return settings / "Code" / "User" / "mcp.json"
+    return settings / "Claude" / "claude_desktop_config.json"
+
+
+def program() -> list[str]:
+    """The command that starts this installation from any folder."""
+    # Not resolved: the Python of a virtual environment is a link, and its target has no access to our packages.
+    python = Path(sys.executable).absolute()
+    beside = python.parent / ("retentive.exe" if sys.platform == "win32" else "retentive")
+    return [str(beside)] if os.access(beside, os.X_OK) else [str(python), "-m", "retentive"]
+
+
+def _common_arguments(given: Common, settings: Settings) -> list[str]:
+    """The options that select the same store from another folder and environment."""
+    store = settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())
+    words = [f"--store={store}"]
+    if settings.profile != "default":
+        words.append(f"--profile={settings.profile}")
+    if settings.embedder.name != "bge-small":
+        words.append(f"--embedder={settings.embedder.name}")
+    file = find_config(os.environ, given.config)
+    if file:
+        words.append(f"--config={file.absolute()}")
+    return words

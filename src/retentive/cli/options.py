@@ -1,4 +1,4 @@
-"""Options that every command takes, wherever on the line they stand, and how errors become exit codes."""
+"""Options that several commands share, the output of results, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -6,24 +6,45 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+import retentive
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
 
 EXIT_CODES: dict[type[RetentiveError], int] = {Invalid: 2, NotFound: 3, Conflict: 4, Unavailable: 5, MissingExtra: 6}
-"""What the shell sees of each kind of error."""
+"""The exit code of each kind of error."""
 
 _WITH_VALUE = ("--store", "--profile", "--embedder", "--config")
 _FLAGS = ("--json",)
 
+SCOPE = "Scope"
+"""The help panel of options that limit a command to some memories."""
+
+RANKING = "Ranking"
+"""The help panel of options that change the ranking."""
+
+Project = Annotated[str | None, typer.Option(help="Only memories of this project.", rich_help_panel=SCOPE)]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="Only this kind: episodic, semantic or identity. Repeatable.", rich_help_panel=SCOPE),
+]
+SetParameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Change a parameter for this call, such as keyword_weight=2. Repeatable.", rich_help_panel=RANKING
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What was said of the store, the embedder and the output."""
+    """The values of the common options."""
 
     store: str | None = None
     profile: str | None = None
@@ -32,22 +53,52 @@ class Common:
     json: bool = False
 
     def engine(self) -> Engine:
-        """An engine on the store that was named."""
+        """Open an engine with these options."""
         return Engine.open(self.store, embedder=self.embedder, profile=self.profile, config=self.config)
 
     @property
-    def shown_store(self) -> str | None:
-        """The store that was named, as it may stand in a line that others read."""
+    def public_store(self) -> str | None:
+        """The store option without passwords and keys."""
         from retentive.settings import public_address
 
         return None if self.store is None else public_address(self.store)
 
 
-class Commands(TyperGroup):
-    """A group whose own options may also stand behind the command, where people type them."""
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"retentive {retentive.__version__}")
+        raise typer.Exit
+
+
+def common_options(
+    ctx: typer.Context,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="Path of the store, or its address: postgresql://…, qdrant+http://…", envvar="RETENTIVE_STORE"
+        ),
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
+    embedder: Annotated[
+        str | None,
+        typer.Option(help="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
+    ] = None,
+    config: Annotated[str | None, typer.Option(help="Config file (TOML).", envvar="RETENTIVE_CONFIG")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Store the common options in the context. Typer calls it before the command."""
+    del version  # its callback prints it
+    ctx.obj = Common(store, profile, embedder, config, json)
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose own options can also be given after the command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _hoisted(args))
+        return super().parse_args(ctx, _common_first(args))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -59,25 +110,25 @@ class Commands(TyperGroup):
             raise SystemExit(130) from None
 
 
-def _hoisted(args: list[str]) -> list[str]:
-    """Common options moved before the command; what stands behind `--` is text and stays."""
-    front: list[str] = []
-    rest: list[str] = []
+def _common_first(args: list[str]) -> list[str]:
+    """Move common options before the command. Arguments after `--` are not moved."""
+    common: list[str] = []
+    others: list[str] = []
     at = 0
     while at < len(args):
         word = args[at]
         if word == "--":
-            rest.extend(args[at:])
+            others.extend(args[at:])
             break
         if word in _FLAGS or word.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
-            front.append(word)
+            common.append(word)
         elif word in _WITH_VALUE:
-            front.extend(args[at : at + 2])
+            common.extend(args[at : at + 2])
             at += 1
         else:
-            rest.append(word)
+            others.append(word)
         at += 1
-    return front + rest
+    return common + others
 
 
 def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
@@ -89,14 +140,47 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
 
 
 def common(ctx: typer.Context) -> Common:
-    """The common options of this call."""
-    found = ctx.find_object(Common)
-    return found or Common()
+    """Return the common options of this call."""
+    return ctx.find_object(Common) or Common()
 
 
-def emit(ctx: typer.Context, value: Any, show: Callable[[], None]) -> None:
-    """The result: as JSON if that was asked for, else shown to a person."""
+def emit(ctx: typer.Context, value: Any, text: str | Callable[[ModuleType], object]) -> None:
+    """Print a result: as JSON with `--json`, else as a text, or by a function that gets the module `show`.
+
+    That module is imported only then, because it imports rich.
+    """
     if common(ctx).json:
         typer.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+    elif isinstance(text, str):
+        typer.echo(text)
     else:
-        show()
+        from retentive.cli import show
+
+        text(show)
+
+
+def warn(message: str) -> None:
+    """Print a warning to standard error."""
+    typer.secho(message, fg="yellow", err=True)
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask a person to confirm; abort if they do not."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Invalid("this cannot be undone; use --yes to confirm")
+    typer.confirm(question, abort=True, err=True)
+
+
+def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
+    """Parse tuning parameters from `parameter=value`."""
+    from retentive.settings import parameter_value
+
+    parameters = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise Invalid(f"'{pair}': write a parameter as parameter=value, such as keyword_weight=2")
+        parameters[name.strip()] = parameter_value(value.strip())
+    return parameters

@@ -1,4 +1,4 @@
-"""What a person sees. Memory text is untrusted: it is put in as text, without markup and without control characters."""
+"""The output for people. Memory text is untrusted: it is printed without markup and without control characters."""
 
 from __future__ import annotations
 
@@ -6,45 +6,44 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from shutil import which
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retentive.cli.places import Places
-from retentive.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats
-from retentive.pipeline.access_tokens import Token
-from retentive.ranking import Tuning
-from retentive.transfer.importing.log import ImportRun
+from retentive.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats, snippet
 
-LEG_COLOURS = {"semantic": "cyan", "keyword": "magenta"}
+if TYPE_CHECKING:
+    from retentive.pipeline.access_tokens import Token
+    from retentive.ranking import Tuning
+    from retentive.transfer.importing.log import ImportRun
+
+RETRIEVER_COLOURS = {"semantic": "cyan", "keyword": "magenta"}
 BAR = 24
+"""The width of the longest bar."""
+
+Locate = Callable[[Memory], str | None]
+"""Returns the file and line of a memory."""
 
 console = Console(highlight=False, soft_wrap=True)
 
 
 def safe(text: str) -> str:
-    """Text that cannot steer a terminal: control characters other than line ends and tabs are shown as a dot."""
+    """Replace control characters, except line ends and tabs, with a dot, so that text cannot control the terminal."""
     return "".join(char if char in "\n\t" or char.isprintable() else "·" for char in text)
-
-
-def one_line(text: str, width: int) -> str:
-    """The beginning of a text, on one line."""
-    flat = " ".join(safe(text).split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
 @contextmanager
 def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error with rate and time left, on a terminal; elsewhere nothing."""
+    """Show a progress bar with rate and remaining time on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 
     class Rate(TextColumn):
-        """How many are done in a second."""
+        """The number of steps per second."""
 
         def render(self, task: Task) -> Text:
             return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
@@ -56,17 +55,17 @@ def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def working(label: str) -> AbstractContextManager[object]:
-    """A sign of life on standard error while something takes its time that nobody can foretell."""
+    """Show an activity indicator on standard error, for work of unknown duration."""
     return Console(stderr=True).status(label)
 
 
 def print_line(line: str, *, style: str = "") -> None:
-    """A line of text, taken as text."""
+    """Print a line without markup."""
     console.print(Text(safe(line), style=style))
 
 
 def figures(columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> None:
-    """A table of names and figures, each cell with its style, never narrowed: half a figure is a wrong one."""
+    """Print a table of names and figures, each cell with its style. Columns are never cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for at, column in enumerate(columns):
         table.add_column(column, justify="right" if at else "left", no_wrap=True)
@@ -75,15 +74,19 @@ def figures(columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -
     Console(highlight=False, width=max(console.width, 160)).print(table, crop=False)
 
 
-def recall(answer: Recall, *, explain: bool, places: Places | None = None) -> None:
-    """Hits with their scores, and if asked for what led to them."""
+def _no_file(_: Memory) -> str | None:
+    return None
+
+
+def recall(answer: Recall, *, explain: bool, locate: Locate = _no_file) -> None:
+    """Print the hits with their scores, and with the ranking steps if `explain` is set."""
     if answer.degraded:
         console.print(Text(f"{answer.degraded}: {answer.degraded_reason}", style="yellow"))
     if not answer.hits:
-        console.print(Text("nothing relevant", style="dim"))
+        console.print(Text("no hits", style="dim"))
     best = max((abs(reason.change) for hit in answer.hits for reason in hit.why), default=1.0) or 1.0
     for hit in answer.hits:
-        _hit(hit, places)
+        _hit(hit, locate)
         if explain:
             for reason in hit.why:
                 console.print(_reason(reason, best))
@@ -92,12 +95,12 @@ def recall(answer: Recall, *, explain: bool, places: Places | None = None) -> No
         _retrievers(answer)
 
 
-def explanation(seen: Explanation, *, places: Places | None = None) -> None:
-    """The memory, what became of it and why, and what stands beside it in the result."""
+def explanation(seen: Explanation, *, locate: Locate = _no_file) -> None:
+    """Print a memory, its outcome with the reasons, and the hits just above and below it."""
     if seen.degraded:
         console.print(Text(f"{seen.degraded}: {seen.degraded_reason}", style="yellow"))
-    console.print(Text(one_line(seen.memory.indexed_text, max(console.width - 2, 40)), style="bold"))
-    console.print(Text(safe(_where(seen.memory, places)), style="dim"))
+    console.print(Text(snippet(seen.memory.indexed_text, max(console.width - 2, 40)), style="bold"))
+    console.print(Text(safe(_where(seen.memory, locate)), style="dim"))
     console.print(Text("\n" + safe(seen.sentence) + "\n"))
     if seen.hit:
         best = max((abs(reason.change) for reason in seen.hit.why), default=1.0) or 1.0
@@ -106,31 +109,30 @@ def explanation(seen: Explanation, *, places: Places | None = None) -> None:
     for label, hit in (("just above", seen.above), ("just below", seen.below)):
         if hit:
             console.print(Text(f"\n{label}", style="dim"))
-            _hit(hit, places)
+            _hit(hit, locate)
 
 
-def _hit(hit: Hit, places: Places | None) -> None:
+def _hit(hit: Hit, locate: Locate) -> None:
     memory = hit.memory
     width = max(console.width - 14, 40)
     head = Text(f"{hit.rank:>3}  ", style="bold").append(f"{hit.score:.3f}  ", style="green")
-    console.print(head.append(one_line(memory.indexed_text, width), style="default"))
-    console.print(Text(" " * 12 + safe(_where(memory, places)), style="dim"))
+    console.print(head.append(snippet(memory.indexed_text, width), style="default"))
+    console.print(Text(" " * 12 + safe(_where(memory, locate)), style="dim"))
 
 
-def _where(memory: Memory, places: Places | None) -> str:
+def _where(memory: Memory, locate: Locate) -> str:
     session = f"{memory.session} #{memory.position}" if memory.session else None
     kind = memory.kind if memory.kind != "episodic" else None
-    place = (places or Places()).of(memory)
-    parts = (place, memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
+    parts = (locate(memory), memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
     return " · ".join(part for part in parts if part)
 
 
 def _reason(reason: Reason, best: float) -> Text:
-    """A line such as `keyword #1  ████████  +0.600  0.60 × 1.000, from 4.213`."""
-    place = f"#{reason.rank}" if reason.rank else ("–" if reason.step in LEG_COLOURS else "")
+    """Format a step as a line such as `keyword #1  ████████  +0.600  0.60 × 1.000, from 4.213`."""
+    rank = f"#{reason.rank}" if reason.rank else ("–" if reason.step in RETRIEVER_COLOURS else "")
     cells = round(BAR * abs(reason.change) / best)
-    colour = LEG_COLOURS.get(reason.step, "blue" if reason.change >= 0 else "red")
-    line = Text(" " * 12 + f"{reason.step:<9}{place:>4}  ")
+    colour = RETRIEVER_COLOURS.get(reason.step, "blue" if reason.change >= 0 else "red")
+    line = Text(" " * 12 + f"{reason.step:<9}{rank:>4}  ")
     line.append(("█" * cells).ljust(BAR), style=colour)
     return line.append(f" {reason.change:+.4f}  ").append(safe(reason.note), style="dim")
 
@@ -140,7 +142,7 @@ def _retrievers(answer: Recall) -> None:
     for column in ("retriever", "weight", "found", "ms", ""):
         table.add_column(column, justify="right" if column in ("weight", "found", "ms") else "left")
     for retriever in answer.retrievers:
-        colour = LEG_COLOURS.get(retriever.name, "default")
+        colour = RETRIEVER_COLOURS.get(retriever.name, "default")
         ms = f"{retriever.elapsed_ms:.1f}" if retriever.ran else "–"
         found = str(retriever.found) if retriever.ran else "–"
         table.add_row(
@@ -148,11 +150,11 @@ def _retrievers(answer: Recall) -> None:
         )
     console.print(table)
     stages = "  ".join(f"{name} {ms:.1f}" for name, ms in answer.stages.items())
-    console.print(Text(f"{answer.elapsed_ms:.1f} ms in all: {stages}", style="dim"))
+    console.print(Text(f"{answer.elapsed_ms:.1f} ms total: {stages}", style="dim"))
 
 
 def memory(memory: Memory) -> None:
-    """One memory, whole."""
+    """Print a memory with all its fields."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
@@ -164,13 +166,13 @@ def memory(memory: Memory) -> None:
 
 
 def page(page: Page) -> None:
-    """Memories, a line each."""
+    """Print one line for each memory."""
     for memory in page.memories:
         when = memory.when.strftime("%Y-%m-%d %H:%M")
         line = Text(memory.id, style="dim").append(f"  {when}  ", style="cyan")
-        console.print(line.append(one_line(memory.indexed_text, max(console.width - 58, 30)), style="default"))
+        console.print(line.append(snippet(memory.indexed_text, max(console.width - 58, 30)), style="default"))
     if not page.memories:
-        console.print(Text("no memories here", style="dim"))
+        console.print(Text("no memories", style="dim"))
     if page.next_cursor:
         console.print(Text(f"more: --cursor {page.next_cursor}", style="dim"))
 
@@ -188,7 +190,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str)
 
 
 def sessions(found: Sequence[Session]) -> None:
-    """Sessions, a line each."""
+    """Print one line for each session."""
     rows = [
         (s.name, s.project or "–", str(s.memories), s.last.strftime("%Y-%m-%d %H:%M") if s.last else "–") for s in found
     ]
@@ -196,39 +198,44 @@ def sessions(found: Sequence[Session]) -> None:
 
 
 def projects(found: Sequence[Project]) -> None:
-    """Projects, a line each."""
+    """Print one line for each project."""
     rows = [(p.name, str(p.sessions), str(p.memories)) for p in found]
     _table(("project", "sessions", "memories"), rows, empty="no projects yet")
 
 
 def imports(found: Sequence[ImportRun]) -> None:
-    """Imports, a line each."""
+    """Print one line for each import."""
     rows = [
         (run.id, run.format, f"{run.added:,}", run.started.strftime("%Y-%m-%d %H:%M"), _ended(run), run.path)
         for run in found
     ]
-    _table(("import", "format", "memories", "started", "", "path"), rows, empty="no imports that can be taken back")
+    _table(("import", "format", "memories", "started", "", "path"), rows, empty="no imports that can be undone")
 
 
 def _ended(run: ImportRun) -> str:
-    return "" if run.ended else "broken off: import it again, or take it back"
+    return "" if run.ended else "interrupted: import it again, or undo it"
 
 
 def tokens(found: Sequence[Token]) -> None:
-    """Tokens, a line each."""
+    """Print one line for each token."""
     rows = [(t.id, t.profile, t.access, t.created.strftime("%Y-%m-%d %H:%M"), t.note) for t in found]
-    _table(("id", "profile", "scope", "created", "note"), rows, empty="no tokens; make one: retentive token create")
+    _table(
+        ("id", "profile", "access", "created", "note"), rows, empty="no tokens; create one with: retentive token create"
+    )
 
 
 def status(store: str, stats: Stats, problem: str | None) -> None:
-    """What the store holds."""
+    """Print the statistics of a store."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in stats.by_kind.items() if count)
     rows = [
         ("store", f"{store} ({stats.bytes / 1e6:.1f} MB)"),
         ("memories", f"{stats.memories:,}" + (f" ({kinds})" if kinds else "")),
         ("scopes", f"{stats.profiles} profiles, {stats.projects} projects, {stats.sessions} sessions"),
-        ("vectors", f"{stats.vectors:,}" + (f", {stats.unembedded:,} memories wait" if stats.unembedded else "")),
-        ("model", str(stats.model) if stats.model else "none yet"),
+        (
+            "vectors",
+            f"{stats.vectors:,}" + (f", {stats.unembedded:,} memories without one" if stats.unembedded else ""),
+        ),
+        ("model", str(stats.model) if stats.model else "none"),
     ]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
@@ -241,7 +248,7 @@ def status(store: str, stats: Stats, problem: str | None) -> None:
 
 
 def checks(found: Mapping[str, Sequence[str]]) -> None:
-    """What was looked at, and what is wrong with it."""
+    """Print the problems of each part, or that it has none."""
     for name, problems in found.items():
         for problem in problems or ("ok",):
             colour = "red" if problems else "green"
@@ -251,25 +258,25 @@ def checks(found: Mapping[str, Sequence[str]]) -> None:
 
 
 def config(value: Mapping[str, Any], tuning: type[Tuning]) -> None:
-    """The settings in force, with what each parameter does; those kept in the store are marked."""
+    """Print the settings in effect; tuning parameters that are saved in the store are marked."""
     for name in ("store", "config_file", "embedder"):
         console.print(Text(f"{name:<12}", style="dim").append(safe(str(value[name] or "–")), style="default"))
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("parameter", "value", "what it does"):
+    for column in ("parameter", "value", "description"):
         table.add_column(column)
     for name, parameter in tuning.model_fields.items():
-        kept = " (kept)" if name in value["kept"] else ""
-        table.add_row(name, Text(f"{value['tuning'][name]}{kept}"), Text(parameter.description or "", style="dim"))
+        saved = " (saved)" if name in value["saved"] else ""
+        table.add_row(name, Text(f"{value['tuning'][name]}{saved}"), Text(parameter.description or "", style="dim"))
     console.print(table)
 
 
 def welcome(answer: Recall, *, added: int, memories: int, store: str | None, queries: Sequence[str]) -> None:
-    """A first recall, explained, and what to try next."""
-    loaded = f"{added} sample memories loaded" if added else "the sample memories were here already"
-    console.print(Text(f"{loaded}; the store holds {memories}.\n", style="dim"))
+    """Print an explained recall on the samples, and commands to try next."""
+    loaded = f"{added} sample memories loaded" if added else "the sample memories were already stored"
+    console.print(Text(f"{loaded}; the store has {memories} memories.\n", style="dim"))
     console.print(Text(answer.query, style="bold"))
     recall(answer, explain=True)
-    # As it was typed, if it is not on the path: the next lines are there to be copied.
+    # As it was typed, if it is not on the path: the next lines can be copied.
     program = "retentive" if which("retentive") else sys.argv[0]
     option = f" --store {store}" if store else ""
     console.print(Text("\nTry:", style="bold"))

@@ -1,6 +1,15 @@
-"""Evaluation: how well recall finds what it should, on public sets and on one's own queries."""
+"""Evaluation: how well recall finds relevant memories, on public evaluation sets and on your own queries."""
 
-from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet, Pool, read_judged_set
-from retentive.evaluation.result import Evaluation, Measured, evaluate, summarise
+from retentive.evaluation.evaluate import Evaluation, SystemResult, evaluate, summarise
+from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet, read_evaluation_set
 
-__all__ = ["Evaluation", "JudgedSet", "Measured", "Pool", "EvaluationQuery", "evaluate", "read_judged_set", "summarise"]
+__all__ = [
+    "CorpusStats",
+    "Evaluation",
+    "EvaluationQuery",
+    "EvaluationSet",
+    "SystemResult",
+    "evaluate",
+    "read_evaluation_set",
+    "summarise",
+]

@@ -1,12 +1,12 @@
-"""Rank queries under many tunings: what the retrievers found is read once and ranked in memory.
+"""Rank the same queries under many tunings, with each read of the store made once.
 
-A recall spends most of its time on reading. Here the recall pipeline runs on a store that makes no read twice, so the
-result is that of a recall and takes a millisecond or two.
+A recall spends most of its time on reads. Here the same pipeline runs on a store that caches them, so that the result
+is that of a recall and takes a millisecond or two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
@@ -25,34 +25,32 @@ from retentive.stores.base import Retrieved, Scores, Search, Searchable, Vector
 V = TypeVar("V")
 
 Rank = Callable[[EvaluationQuery, Tuning], tuple[Memory, ...]]
-"""Returns the memories that a recall of a query gives under a tuning, best first."""
+"""Returns the memories that a recall returns for a query under a tuning, best first."""
 
 
 def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
-    """Rank queries as a recall would, without reranking. `Unavailable` if a retriever did not run."""
+    """Return a function that ranks queries as a recall does, without reranking.
+
+    It raises `Unavailable` if a retriever did not run.
+    """
     store = CachedStore(engine.store)
 
     def rank(query: EvaluationQuery, tuning: Tuning) -> tuple[Memory, ...]:
-        asked = Query(
-            query.text,
-            engine.scope(project=query.project, profile=query.profile),
-            tuning,
-            query.asked_at or now,
-            LIMIT,
-        )
-        outcome = search(asked, store, engine.embeddings.embedder, INLINE)
+        scope = engine.scope(project=query.project, profile=query.profile)
+        recalled = Query(query.text, scope, tuning, query.asked_at or now, LIMIT)
+        outcome = search(recalled, store, engine.embeddings.embedder, INLINE)
         for result in (outcome.semantic, outcome.keyword):
             if not result.ran and result.weight > 0:
                 reason = result.failure or result.note
                 raise Unavailable(f"tuning needs both retrievers, and one did not run: {reason}")
-        ranking = order(outcome.lists, tuning, now=asked.now, context=outcome.context, period=query_period(asked))
+        ranking = order(outcome.lists, tuning, now=recalled.now, context=outcome.context, period=query_period(recalled))
         return tuple(hit.memory for hit in pick(ranking, tuning, limit=LIMIT, vectors=outcome.vectors).hits)
 
     return rank
 
 
 class CachedStore:
-    """Searches of a store, each read made once. Results stay as they were at the first read."""
+    """Caches the reads of searches. Writes to the store after the first read have no effect on the results."""
 
     def __init__(self, store: Searchable) -> None:
         self._store = store
@@ -65,7 +63,7 @@ class CachedStore:
 
 @dataclass(slots=True)
 class _Reads:
-    """What was read for one query text and scope, under all tunings."""
+    """The results of all reads for one query text and scope, under any tuning."""
 
     model: list[Model | None] = field(default_factory=list)
     retrieved: dict[Hashable, Retrieved] = field(default_factory=dict)
@@ -81,6 +79,7 @@ class CachedSearch:
         self._reads = reads
         self._search: Search | None = None
         self._vector: Vector | None = None
+        self._ran_nearest = False
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +106,7 @@ class CachedSearch:
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         self._vector = vector
         key = ("semantic", vector.tobytes(), limit, depth)
-        return self._retrieved(key, lambda: self._opened().nearest(vector, limit, depth=depth))
+        return self._retrieved(key, lambda: self._nearest(vector, limit, depth))
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         return self._of_ids("neighbours", ids, lambda missing: self._opened().neighbours(missing))
@@ -124,11 +123,14 @@ class CachedSearch:
         )
 
     def _read_scores(self, ids: Sequence[str]) -> dict[str, tuple[float | None, float | None]]:
-        search = self._opened()
-        if self._vector is not None:
-            search.nearest(self._vector, 1)  # semantic scores are for its vector
-        scores = search.scores(ids)
+        if self._vector is not None and not self._ran_nearest:
+            self._nearest(self._vector, 1, 0)  # semantic scores are for the vector of its last call
+        scores = self._opened().scores(ids)
         return {id: (scores.keyword.get(id), scores.semantic.get(id)) for id in ids}
+
+    def _nearest(self, vector: Vector, limit: int, depth: int) -> Retrieved:
+        self._ran_nearest = True
+        return self._opened().nearest(vector, limit, depth=depth)
 
     def _opened(self) -> Search:
         if self._search is None:
@@ -141,13 +143,12 @@ class CachedSearch:
         return self._reads.retrieved[key]
 
     def _of_ids(
-        self, key: Hashable, ids: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, V]]
+        self, key: Hashable, ids: Sequence[str], read: Callable[[Sequence[str]], Mapping[str, V]]
     ) -> dict[str, V]:
-        """The values of these ids. An id without a value is looked up once, too."""
+        """Return the values of these ids. An id without a value is looked up once, too."""
         known: dict[str, V | None] = self._reads.by_id.setdefault(key, {})
-        wanted = list(ids)
-        missing = [id for id in wanted if id not in known]
+        missing = [id for id in ids if id not in known]
         if missing:
             known.update(dict.fromkeys(missing))
             known.update(read(missing))
-        return {id: value for id in wanted if (value := known[id]) is not None}
+        return {id: value for id in ids if (value := known[id]) is not None}

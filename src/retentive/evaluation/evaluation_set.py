@@ -1,4 +1,4 @@
-"""Judged sets: memories, queries, and which memories answer which query."""
+"""Evaluation sets: memories, queries, and the relevance of memories to each query."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from retentive.transfer.formats.beir import QRELS, SOURCE, BeirQuery, Qrel, read
 
 @dataclass(frozen=True, slots=True)
 class EvaluationQuery:
-    """Something asked, and how relevant each document is that answers it. What is not named is not relevant.
+    """A query, and the relevance of each document that answers it. Other documents are not relevant.
 
-    It is asked in a profile; None is the engine's own.
+    A profile of None is the engine's own.
     """
 
     id: str
@@ -34,8 +34,8 @@ class EvaluationQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool(Serializable):
-    """What is searched. `searched` is how many memories a query sees, at the median."""
+class CorpusStats(Serializable):
+    """The size of a corpus. `searched` is the median number of memories in the scope of a query."""
 
     memories: int
     projects: int
@@ -44,130 +44,127 @@ class Pool(Serializable):
     searched: float
 
 
-def document_of(source: str | None) -> str | None:
-    """The document's id in its set, from the source of its memory; None for a memory of other origin."""
+def document_id(memory: Memory) -> str | None:
+    """The id that a memory's document has in its evaluation set; None for a memory of other origin."""
+    return _document_id(memory.source)
+
+
+def _document_id(source: str | None) -> str | None:
     return source.removeprefix(SOURCE) if source and source.startswith(SOURCE) else None
 
 
-def by_source(memory: Memory) -> str | None:
-    """The document's id in its set, of a memory that was loaded from one."""
-    return document_of(memory.source)
-
-
 @dataclass(frozen=True, slots=True)
-class JudgedSet:
-    """Queries with their answers among some memories. `drafts` gives the memories anew each time.
+class EvaluationSet:
+    """Queries, and the memories they are searched in. `drafts` returns a new iterator over the memories at each call.
 
-    `notes` say what is odd about the set and what was made of it. `identify` gives the id that judgements have for a
-    memory.
+    `notes` describe irregularities of the set and how they are handled. `identify` returns the id that a memory has in
+    the relevance of queries.
     """
 
     name: str
     queries: tuple[EvaluationQuery, ...]
-    pool: Pool
+    corpus: CorpusStats
     drafts: Callable[[], Iterator[Draft]]
     notes: tuple[str, ...] = ()
-    identify: Callable[[Memory], str | None] = by_source
+    identify: Callable[[Memory], str | None] = document_id
 
-    def first(self, count: int) -> JudgedSet:
+    def first(self, count: int) -> EvaluationSet:
         """This set with its first queries only, and all its memories."""
         if count < 1:
             raise Invalid(f"limit_queries: a number from 1, not {count}")
         return replace(self, queries=self.queries[:count])
 
 
-def read_judged_set(folder: str | Path) -> JudgedSet:
-    """The set in a folder of BEIR's layout. All of it is checked, and nothing but the queries is kept in memory."""
+def read_evaluation_set(folder: str | Path) -> EvaluationSet:
+    """Read and check a set in a folder of BEIR's layout. Only its queries are held in memory."""
     path = Path(folder)
     if not path.is_dir():
-        raise Invalid(f"there is no folder {folder}; a judged set is one, in BEIR's layout")
+        raise Invalid(f"there is no folder {folder}; an evaluation set is a folder in BEIR's layout")
     corpus = _survey(read_corpus(path))
     if not corpus.projects:
         raise Invalid(f"{path}: the corpus is empty")
     listed = {query.id: query for query in read_queries(path)}
-    judged = _Judged(listed, corpus.projects)
+    judgements = _Judgements(listed, corpus.projects)
     for judgement in read_qrels(path):
-        judged.add(judgement)
-    queries = tuple(_query(query, judged.relevance[query.id]) for query in listed.values() if judged.has(query))
-    if not queries or not judged.reachable:
+        judgements.add(judgement)
+    queries = tuple(
+        EvaluationQuery(
+            query.id, query.text, judgements.relevance[query.id], query.project, query.asked_at, query.category
+        )
+        for query in listed.values()
+        if query.id in judgements.relevance and query.text.strip()
+    )
+    if not queries or not judgements.reachable:
         raise Invalid(f"{path / QRELS}: no query of the set has a relevant memory in the corpus")
-    pool = corpus.pool(queries)
-    return JudgedSet(path.resolve().name, queries, pool, partial(read_corpus, path), judged.notes(len(queries)))
-
-
-def _query(query: BeirQuery, relevance: Mapping[str, int]) -> EvaluationQuery:
-    return EvaluationQuery(query.id, query.text, relevance, query.project, query.asked_at, query.category)
+    notes = judgements.notes(len(queries))
+    return EvaluationSet(path.resolve().name, queries, corpus.stats(queries), partial(read_corpus, path), notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Survey:
-    """What there is to find: the project of each document, and how long the documents are."""
+class _Corpus:
+    """The project of each document, and the lengths of the documents in words."""
 
     projects: dict[str, str | None]
     sessions: int
     words: array[int]
 
-    def pool(self, queries: tuple[EvaluationQuery, ...]) -> Pool:
+    def stats(self, queries: tuple[EvaluationQuery, ...]) -> CorpusStats:
         sizes = Counter(self.projects.values())
         total = len(self.projects)
         searched = median(total if query.project is None else sizes[query.project] for query in queries)
         projects = len({project for project in sizes if project is not None})
-        return Pool(total, projects, self.sessions, float(median(self.words)), float(searched))
+        return CorpusStats(total, projects, self.sessions, float(median(self.words)), float(searched))
 
 
-def _survey(drafts: Iterator[Draft]) -> _Survey:
+def _survey(drafts: Iterator[Draft]) -> _Corpus:
     projects: dict[str, str | None] = {}
     sessions: set[str] = set()
     words = array("L")
     for draft in drafts:
-        projects[document_of(draft.source) or ""] = draft.project
+        projects[_document_id(draft.source) or ""] = draft.project
         words.append(len(draft.text.split()))
         if draft.session is not None:
             sessions.add(draft.session)
-    return _Survey(projects, len(sessions), words)
+    return _Corpus(projects, len(sessions), words)
 
 
 @dataclass(slots=True)
-class _Judged:
-    """Judgements by query, and those that cannot be met."""
+class _Judgements:
+    """Relevance by query, and the lines of judgements that cannot be satisfied."""
 
     queries: Mapping[str, BeirQuery]
     projects: Mapping[str, str | None]
     relevance: dict[str, dict[str, int]] = field(default_factory=dict)
     reachable: int = 0
-    astray: list[int] = field(default_factory=list)
-    unasked: list[int] = field(default_factory=list)
+    unreachable: list[int] = field(default_factory=list)
+    without_query: list[int] = field(default_factory=list)
 
     def add(self, judgement: Qrel) -> None:
         query = self.queries.get(judgement.query)
         if query is None:
-            self.unasked.append(judgement.line)
+            self.without_query.append(judgement.line)
             return
         if judgement.grade <= 0:
             return
         self.relevance.setdefault(query.id, {})[judgement.document] = judgement.grade
-        there = judgement.document in self.projects
-        if there and query.project in (None, self.projects[judgement.document]):
+        exists = judgement.document in self.projects
+        if exists and query.project in (None, self.projects[judgement.document]):
             self.reachable += 1
         else:
-            self.astray.append(judgement.line)
+            self.unreachable.append(judgement.line)
 
-    def has(self, query: BeirQuery) -> bool:
-        """Whether this query can be asked and something is judged relevant to it, if only something that is missing."""
-        return query.id in self.relevance and bool(query.text.strip())
-
-    def notes(self, asked: int) -> tuple[str, ...]:
+    def notes(self, evaluated: int) -> tuple[str, ...]:
         notes = []
-        if self.astray:
+        if self.unreachable:
             notes.append(
-                f"{len(self.astray)} judgements name a memory that is not in the corpus or not in the query's "
-                f"project (first: {QRELS}, line {self.astray[0]}); they count as not found"
+                f"{len(self.unreachable)} judgements name a memory that is not in the corpus or not in the query's "
+                f"project (first: {QRELS}, line {self.unreachable[0]}); they count as not found"
             )
-        if self.unasked:
+        if self.without_query:
             notes.append(
-                f"{len(self.unasked)} judgements name a query that is not in the set "
-                f"(first: {QRELS}, line {self.unasked[0]}); they are left out"
+                f"{len(self.without_query)} judgements name a query that is not in the set "
+                f"(first: {QRELS}, line {self.without_query[0]}); they are left out"
             )
-        if asked < len(self.queries):
-            notes.append(f"{len(self.queries) - asked} queries have nothing judged relevant and are not asked")
+        if evaluated < len(self.queries):
+            notes.append(f"{len(self.queries) - evaluated} queries have no relevant memory and are left out")
         return tuple(notes)

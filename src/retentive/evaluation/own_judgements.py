@@ -1,8 +1,8 @@
-"""One's own memories and judgements as a judged set: measured where they are, or written as a set of files."""
+"""The memories and relevance judgements of a store as an evaluation set: evaluate, compare tunings, export."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -10,26 +10,26 @@ from statistics import median
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet, Pool
-from retentive.evaluation.metrics import library
-from retentive.evaluation.result import BASELINE, By, Evaluation, Progress, no_progress, runnable, summarise
-from retentive.evaluation.run import System, run, systems
+from retentive.evaluation.evaluate import BASELINE, By, Evaluation, runnable_systems, summarise
+from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet
+from retentive.evaluation.metrics import Values, load_library, measure
+from retentive.evaluation.run import Progress, System, all_memories, no_progress, recall_query, run, systems
 from retentive.models import Judgement, Memory
-from retentive.pipeline.remember import Draft
+from retentive.ranking import Tuning
 from retentive.transfer.formats.beir import BeirQuery, JudgedQuery, write_set
 
-NAME = "mine"
-PRESENT = "present"
-"""The row of the tuning in force, where that is not the default."""
+NAME = "own"
+CURRENT = "current"
+"""The row of the tuning in effect, if that is not the default."""
 
 NOTHING_JUDGED = "no query has a memory judged good yet; judge some"
-
-PAGE = 1000
+COMPARED = ("nDCG@10", "any@5", "MRR")
+"""The metrics by which `compare` compares tunings."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One query that was judged: relevance by the memories' ids, those that are not relevant among them."""
+class QueryJudgements:
+    """The judgements of one query: the relevance of memories by id, including those that are not relevant."""
 
     text: str
     project: str | None
@@ -37,12 +37,12 @@ class Asked:
     relevance: Mapping[str, int]
 
 
-def asked(judgements: Sequence[Judgement]) -> list[Asked]:
-    """The queries behind some judgements, in the order in which they were first asked."""
-    found: dict[tuple[str, str | None], Asked] = {}
+def by_query(judgements: Sequence[Judgement]) -> list[QueryJudgements]:
+    """Group judgements by query, in the order in which the queries were first judged."""
+    found: dict[tuple[str, str | None], QueryJudgements] = {}
     for judgement in judgements:
         key = (judgement.query, judgement.project)
-        known = found.get(key, Asked(*key, None, {}))
+        known = found.get(key, QueryJudgements(*key, None, {}))
         found[key] = replace(
             known,
             asked_at=judgement.asked_at or known.asked_at,
@@ -54,95 +54,118 @@ def asked(judgements: Sequence[Judgement]) -> list[Asked]:
 def own_queries(
     engine: Engine, *, profile: str | None = None, project: str | None = None
 ) -> tuple[EvaluationQuery, ...]:
-    """The queries of a profile, the engine's own if none is named, for which some memory was judged good.
-
-    Memories go by their ids.
-    """
+    """Return the queries of a profile, by default the engine's own, for which some memory was judged good."""
     return tuple(
-        EvaluationQuery(f"q{at}", one.text, relevant, one.project, one.asked_at, profile=profile)
-        for at, one in enumerate(asked(engine.judgements.list(profile=profile, project=project)), 1)
+        EvaluationQuery(f"q{number}", one.text, relevant, one.project, one.asked_at, profile=profile)
+        for number, one in enumerate(by_query(engine.judgements.list(profile=profile, project=project)), 1)
         if (relevant := {id: grade for id, grade in one.relevance.items() if grade > 0})
     )
 
 
-def own_set(engine: Engine, *, profile: str | None = None) -> JudgedSet:
-    """The memories and judgements of a profile, the engine's own if none is named, as a set named `mine`."""
+def own_evaluation_set(engine: Engine, *, profile: str | None = None) -> EvaluationSet:
+    """Return the memories and judgements of a profile, by default the engine's own, as an evaluation set.
+
+    Its memories are in the engine's store already, so it has no drafts.
+    """
     queries = own_queries(engine, profile=profile)
     if not queries:
         raise Invalid(f"{NOTHING_JUDGED} with: retentive judge")
-    memories = list(all_memories(engine, profile=profile))
-    return JudgedSet(NAME, queries, _pool(memories, queries), _no_drafts, identify=_id)
+    corpus = _corpus_stats(list(all_memories(engine, profile=profile)), queries)
+    return EvaluationSet(NAME, queries, corpus, drafts=lambda: iter(()), identify=lambda memory: memory.id)
 
 
-def _id(memory: Memory) -> str:
-    return memory.id
-
-
-def _no_drafts() -> Iterator[Draft]:
-    """Nothing is to be loaded: the memories are where they belong."""
-    return iter(())
-
-
-def _pool(memories: Sequence[Memory], queries: Sequence[EvaluationQuery]) -> Pool:
-    homes = [memory.project for memory in memories]
-    sizes = {project: homes.count(project) for project in set(homes)}
-    seen = [len(homes) if query.project is None else sizes.get(query.project, 0) for query in queries]
-    return Pool(
+def _corpus_stats(memories: Sequence[Memory], queries: Sequence[EvaluationQuery]) -> CorpusStats:
+    projects = [memory.project for memory in memories]
+    sizes = {project: projects.count(project) for project in set(projects)}
+    searched = [len(projects) if query.project is None else sizes.get(query.project, 0) for query in queries]
+    return CorpusStats(
         memories=len(memories),
-        projects=len(set(homes) - {None}),
+        projects=len(set(projects) - {None}),
         sessions=len({memory.session for memory in memories} - {None}),
         median_words=float(median(len(memory.text.split()) for memory in memories)),
-        searched=float(median(seen)),
+        searched=float(median(searched)),
     )
 
 
-def all_memories(engine: Engine, *, project: str | None = None, profile: str | None = None) -> Iterator[Memory]:
-    """Every memory of the profile, or of one of its projects."""
-    scope = engine.scope(project=project, profile=profile)
-    cursor = None
-    while True:
-        page = engine.list(scope, cursor=cursor, limit=PAGE)
-        yield from page.memories
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-
-
-def evaluate_mine(
+def evaluate_own(
     engine: Engine,
     *,
     names: Sequence[str] = (),
-    besides: Sequence[System] = (),
+    extra: Sequence[System] = (),
     baseline: str | None = None,
     limit_queries: int | None = None,
     by: By | None = None,
     progress: Progress = no_progress,
 ) -> Evaluation:
-    """How well each system finds what was judged good, in the engine's own store, of which nothing changes."""
-    library()
-    judged = own_set(engine)
-    judged = judged if limit_queries is None else judged.first(limit_queries)
+    """Evaluate systems on the judgements in the engine's own store, without changing it."""
+    load_library()
+    own = own_evaluation_set(engine)
+    own = own if limit_queries is None else own.first(limit_queries)
     embedder = engine.embeddings.embedder()
-    chosen = runnable([*systems([*names, *([baseline] if baseline and names else [])]), *besides], embedder)
-    present = System(PRESENT, engine.tuning.current())
-    if not names and present.tuning != systems(["default"])[0].tuning:
-        chosen = [*chosen, *([present] if embedder is not None or present.tuning.semantic_weight == 0 else [])]
-    with progress("recalling", total=len(judged.queries)) as recalled:
-        rows = run(engine, judged, chosen, progress=recalled)
+    chosen = runnable_systems([*systems([*names, *([baseline] if baseline and names else [])]), *extra], embedder)
+    current = System(CURRENT, engine.tuning.current())
+    if not names and current.tuning != systems(["default"])[0].tuning:
+        chosen = [*chosen, *([current] if embedder is not None or current.tuning.semantic_weight == 0 else [])]
+    with progress("recalling", total=len(own.queries)) as recalled:
+        runs = run(engine, own, chosen, progress=recalled)
     compared = systems([baseline or BASELINE])[0].name
-    return summarise(judged, rows, model=embedder.model if embedder else None, baseline=compared, by=by)
+    return summarise(own, runs, model=embedder.model if embedder else None, baseline=compared, by=by)
 
 
-def export_mine(engine: Engine, folder: Path, *, project: str | None = None) -> int:
-    """How many queries were written as a judged set, with the memories of every project that they are asked of."""
-    judged = asked(engine.judgements.list(project=project))
+def export_own(engine: Engine, folder: Path, *, project: str | None = None) -> int:
+    """Write the judgements as an evaluation set, with the memories of all projects queried; return how many queries."""
+    judged = by_query(engine.judgements.list(project=project))
     if not judged:
         raise Invalid("nothing is judged yet; judge some memories with: retentive judge")
     queries = [
-        JudgedQuery(BeirQuery(f"q{at}", one.text, one.project, one.asked_at), one.relevance)
-        for at, one in enumerate(judged, 1)
+        JudgedQuery(BeirQuery(f"q{number}", one.text, one.project, one.asked_at), one.relevance)
+        for number, one in enumerate(judged, 1)
     ]
     projects = {one.project for one in judged}
     scopes = [None] if None in projects else sorted(name for name in projects if name)
     write_set(folder, (memory for name in scopes for memory in all_memories(engine, project=name)), queries)
     return len(queries)
+
+
+@dataclass(frozen=True, slots=True)
+class TuningMetrics:
+    """The metrics of one tuning, with a value for each query."""
+
+    values: Mapping[str, Values]
+
+    def at(self, index: int) -> dict[str, float]:
+        """The metrics of one query."""
+        return {name: float(self.values[name][index]) for name in COMPARED}
+
+    def means(self) -> dict[str, float]:
+        """The mean of each metric."""
+        return {name: float(self.values[name].mean()) for name in COMPARED}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The metrics of two tunings on the same queries, and whether a recall was degraded."""
+
+    a: TuningMetrics
+    b: TuningMetrics
+    degraded: str | None
+    degraded_reason: str | None
+
+
+def compare(engine: Engine, queries: Sequence[EvaluationQuery], a: Tuning, b: Tuning) -> Comparison:
+    """Compare two tunings on some queries, without recording use.
+
+    Unlike an evaluation it accepts degraded recalls, and reports them: it shows what a user of the engine gets now.
+    """
+    load_library()
+    degraded: tuple[str, str | None] | None = None
+    metrics = []
+    for tuning in (a,) if a == b else (a, b):
+        found = {}
+        for query in queries:
+            answer = recall_query(engine, query, tuning)
+            found[query.id] = [hit.id for hit in answer]
+            if answer.degraded:
+                degraded = (answer.degraded, answer.degraded_reason)
+        metrics.append(TuningMetrics(measure(queries, found)))
+    return Comparison(metrics[0], metrics[-1], *(degraded or (None, None)))

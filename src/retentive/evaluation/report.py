@@ -1,39 +1,43 @@
-"""An evaluation as one HTML file that needs nothing else: no script, no font, no address.
+"""An evaluation as one self-contained HTML file: no script, no font, no address.
 
-Its own content security policy allows exactly its style sheet, so text from a set can do nothing even if it got past
-the escaping.
+The content security policy of the page allows nothing but its own style sheet, so that text from a set could do nothing
+even if it were not escaped. Plots are inline SVG, and every text in them goes through `escape`.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from math import floor, sqrt
 
+from retentive.evaluation.evaluate import Evaluation, SystemResult, group_queries
 from retentive.evaluation.evaluation_set import EvaluationQuery
-from retentive.evaluation.metrics import METRICS, SHARES
-from retentive.evaluation.plots import Dot, panel, scatter, spell
-from retentive.evaluation.result import Evaluation, Measured, grouped
+from retentive.evaluation.metrics import METRICS, format_metric
 from retentive.evaluation.run import RETRIEVERS
-from retentive.evaluation.statistics import intervals
+from retentive.evaluation.statistics import Interval, intervals
 
 COMPARED = "nDCG@10"
-"""The metric by which queries are called won and lost."""
+"""The metric by which a query counts as won or lost."""
 
 MAIN = "default"
-"""The row that the page is about."""
+"""The row that is highlighted and compared with each retriever."""
 
 BY_CATEGORY = ("any@5", "nDCG@10")
 
+_LEGEND = """any@k: any relevant memory among the first k. all@5: every relevant memory among the first 5. R@k: the
+share of the relevant memories among the first k. Milliseconds are those of a recall without embedding its query."""
 
-_LEGEND = """any@k: any relevant memory among the first k. all@5: every relevant one among the first 5. R@k: the share
-of them among the first k. Milliseconds are those of a recall without embedding its query."""
+_LABELS, _PLOT, _LINE, _TOP = 118, 250, 20, 26
+_SQUARE, _EDGE, _CELLS = 320, 34, 20
 
 
 def report_html(done: Evaluation) -> str:
-    """The page."""
+    """Return the page."""
     style = resources.files("retentive.evaluation").joinpath("report.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -49,12 +53,12 @@ def report_html(done: Evaluation) -> str:
 
 
 def _about(done: Evaluation) -> str:
-    pool = done.pool
+    corpus = done.corpus
     versions = ", ".join(f"{name} {number}" for name, number in done.versions.items())
-    inside = f" in {pool.projects} projects" if pool.projects else ""
-    size = f"{len(done.queries)} queries over {pool.memories:,} memories{inside}"
+    projects = f" in {corpus.projects} projects" if corpus.projects else ""
+    size = f"{len(done.queries)} queries over {corpus.memories:,} memories{projects}"
     facts = [
-        f"{size}, median {pool.median_words:g} words; a query sees {pool.searched:,.0f} (median).",
+        f"{size}, median {corpus.median_words:g} words; a query searches {corpus.searched:,.0f} (median).",
         f"Model {done.model or 'none'}; {versions}.",
         _LEGEND,
         *done.notes,
@@ -66,11 +70,11 @@ def _rows(done: Evaluation) -> str:
     heads = ("", *METRICS, "p50 ms", "p95 ms", f"p ({COMPARED})")
     lines = []
     for row in done.rows:
-        cells = [_spelled(name, row.metrics[name]) for name in METRICS]
+        cells = [format_metric(name, row.metrics[name]) for name in METRICS]
         cells += [f"{row.metrics[name]:.1f}" for name in ("p50_ms", "p95_ms")]
         cells.append("–" if row.p_value is None else f"{row.p_value[COMPARED]:.4f}")
         lines.append((row.name, cells))
-    against = f"p is that of a paired randomisation test against {done.baseline}." if done.baseline else ""
+    against = f"p: paired randomisation test against {done.baseline}." if done.baseline else ""
     return f"<h2>Systems</h2>{_table(heads, lines)}<p>{escape(against)}</p>"
 
 
@@ -78,24 +82,24 @@ def _panels(done: Evaluation) -> str:
     panels = []
     for name in METRICS:
         dots = [Dot(row.name, row.metrics[name], row.intervals[name], row.name == MAIN) for row in done.rows]
-        panels.append(panel(name, dots, percent=name in SHARES))
+        panels.append(panel(name, dots, metric=name))
     return f'<h2>Means with 95 % bootstrap intervals</h2><div class="panels">{"".join(panels)}</div>'
 
 
 def _categories(done: Evaluation) -> str:
-    groups = grouped(done.queries, "category")
+    groups = group_queries(done.queries, "category")
     if len(groups) < 2:
         return ""
     panels = []
-    for group, places in groups.items():
-        parts = [{name: row.row.values[name][places] for name in BY_CATEGORY} for row in done.rows]
+    for group, indices in groups.items():
+        parts = [{name: row.run.values[name][indices] for name in BY_CATEGORY} for row in done.rows]
         ranges = [intervals(part) for part in parts]
         for name in BY_CATEGORY:
             dots = [
                 Dot(row.name, float(part[name].mean()), interval[name], row.name == MAIN)
                 for row, part, interval in zip(done.rows, parts, ranges, strict=True)
             ]
-            panels.append(panel(f"{group} (n = {len(places)}): {name}", dots, percent=name in SHARES))
+            panels.append(panel(f"{group} (n = {len(indices)}): {name}", dots, metric=name))
     return f'<h2>By category</h2><div class="panels">{"".join(panels)}</div>'
 
 
@@ -105,36 +109,37 @@ def _comparisons(done: Evaluation) -> str:
     if main is None or not retrievers:
         return ""
     sections = "".join(_comparison(done.queries, main, retriever) for retriever in retrievers)
-    said = f"Each disc is the queries at that place; above the diagonal {MAIN} won, by {COMPARED} of each query."
-    return f"<h2>Where {MAIN} won and lost against each retriever</h2><p>{escape(said)}</p>{sections}"
+    note = f"Each disc is the queries at that place; above the diagonal {MAIN} won, by {COMPARED} of each query."
+    return f"<h2>Queries that {MAIN} won and lost against each retriever</h2><p>{escape(note)}</p>{sections}"
 
 
-def _comparison(queries: Sequence[EvaluationQuery], main: Measured, retriever: Measured) -> str:
-    ours, theirs = main.row.values[COMPARED], retriever.row.values[COMPARED]
+def _comparison(queries: Sequence[EvaluationQuery], main: SystemResult, retriever: SystemResult) -> str:
+    ours, theirs = main.run.values[COMPARED], retriever.run.values[COMPARED]
     gains = ours - theirs
-    order = [int(at) for at in gains.argsort(kind="stable")]
-    won = [at for at in reversed(order) if gains[at] > 0]
-    lost = [at for at in order if gains[at] < 0]
+    order = [int(index) for index in gains.argsort(kind="stable")]
+    won = [index for index in reversed(order) if gains[index] > 0]
+    lost = [index for index in order if gains[index] < 0]
     pairs = [(float(x), float(y)) for x, y in zip(theirs, ours, strict=True)]
-    title = f"{main.name} against {retriever.name}: won {len(won)}, lost {len(lost)}, tied {len(gains) - len(won) - len(lost)}"
-    drawn = scatter(title, pairs, across=f"{retriever.name} {COMPARED}", up=f"{main.name} {COMPARED}")
+    tied = len(gains) - len(won) - len(lost)
+    title = f"{main.name} against {retriever.name}: won {len(won)}, lost {len(lost)}, tied {tied}"
+    plot = scatter(title, pairs, across=f"{retriever.name} {COMPARED}", up=f"{main.name} {COMPARED}")
     lists = "".join(
-        _listed(f"{verb} {len(places)}", [queries[at] for at in places], main, retriever)
-        for verb, places in (("Won", won), ("Lost", lost))
+        _query_list(f"{verb} {len(indices)}", [queries[index] for index in indices], main, retriever)
+        for verb, indices in (("Won", won), ("Lost", lost))
     )
-    return f'<h3>{escape(title)}</h3><div class="compared"><div>{drawn}</div><div>{lists}</div></div>'
+    return f'<h3>{escape(title)}</h3><div class="compared"><div>{plot}</div><div>{lists}</div></div>'
 
 
-def _listed(title: str, queries: Sequence[EvaluationQuery], main: Measured, retriever: Measured) -> str:
-    """The queries, those that differ most first, with the place at which each system had its first right answer."""
+def _query_list(title: str, queries: Sequence[EvaluationQuery], main: SystemResult, retriever: SystemResult) -> str:
+    """The queries, largest difference first, with the rank of the first relevant document in each system."""
     heads = ("query", "category", main.name, retriever.name)
-    lines = [(query.text, [query.category or "–", _place(query, main), _place(query, retriever)]) for query in queries]
+    lines = [(query.text, [query.category or "–", _rank(query, main), _rank(query, retriever)]) for query in queries]
     return f"<details><summary>{escape(title)}</summary>{_table(heads, lines)}</details>"
 
 
-def _place(query: EvaluationQuery, row: Measured) -> str:
-    found = row.row.found[query.id]
-    return next((f"#{at}" for at, document in enumerate(found, 1) if document in query.relevance), "–")
+def _rank(query: EvaluationQuery, row: SystemResult) -> str:
+    found = row.run.found[query.id]
+    return next((f"#{rank}" for rank, document in enumerate(found, 1) if document in query.relevance), "–")
 
 
 def _table(heads: Sequence[str], lines: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -146,5 +151,87 @@ def _table(heads: Sequence[str], lines: Sequence[tuple[str, Sequence[str]]]) -> 
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _spelled(name: str, value: float) -> str:
-    return spell(value, name in SHARES)
+# Plots
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One line of a panel: a name, a value, its interval, and whether it is highlighted."""
+
+    name: str
+    value: float
+    interval: Interval
+    chosen: bool = False
+
+
+def panel(title: str, dots: Sequence[Dot], *, metric: str) -> str:
+    """Plot each system as a dot on its interval; the scale covers the range of all of them."""
+    low, high = _range([edge for dot in dots for edge in (*dot.interval, dot.value)])
+    width, height = _LABELS + _PLOT + 60, _TOP + _LINE * len(dots) + 22
+
+    def x(value: float) -> float:
+        return _LABELS + _PLOT * (value - low) / (high - low)
+
+    axis = _axis(low, high, height, metric)
+    parts = [f'<text class="title" x="{_LABELS}" y="14">{escape(title)}</text>', axis]
+    for index, dot in enumerate(dots):
+        y = _TOP + _LINE * index + _LINE / 2
+        kind = "dot chosen" if dot.chosen else "dot"
+        value, least, most = (format_metric(metric, one) for one in (dot.value, *dot.interval))
+        parts.append(
+            f'<g class="{kind}"><title>{escape(f"{dot.name}: {value} ({least}–{most})")}</title>'
+            f'<text class="name" x="{_LABELS - 8}" y="{y + 4:.1f}">{escape(dot.name)}</text>'
+            f'<line x1="{x(dot.interval.low):.1f}" x2="{x(dot.interval.high):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<circle cx="{x(dot.value):.1f}" cy="{y:.1f}" r="4.5"/>'
+            f'<text class="value" x="{_LABELS + _PLOT + 10}" y="{y + 4:.1f}">{value}</text></g>'
+        )
+    return _svg(width, height, title, parts)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """The range of the values, extended to multiples of 0.05; never empty."""
+    low = floor(min(values) * 20) / 20
+    high = -floor(-max(values) * 20) / 20
+    return (low, high) if high > low else (low - 0.05, high + 0.05)
+
+
+def _axis(low: float, high: float, height: float, metric: str) -> str:
+    lines = []
+    for step in range(5):
+        value = low + (high - low) * step / 4
+        x = _LABELS + _PLOT * step / 4
+        lines.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 4}" y2="{height - 18}"/>')
+        lines.append(f'<text class="tick" x="{x:.1f}" y="{height - 5}">{format_metric(metric, value)}</text>')
+    return "".join(lines)
+
+
+def scatter(title: str, pairs: Sequence[tuple[float, float]], *, across: str, up: str) -> str:
+    """Plot queries by the values of two systems, from 0 to 1; the area of a disc is the number of queries there.
+
+    Above the diagonal, the system on the vertical axis won.
+    """
+    counts = Counter((round(x * _CELLS), round(y * _CELLS)) for x, y in pairs)
+    # Discs on the diagonal are ties, often hundreds of queries; the scale is set by the others.
+    largest = max((count for (x, y), count in counts.items() if x != y), default=1)
+    size = _SQUARE - 2 * _EDGE
+    far = _SQUARE - _EDGE
+    middle = _SQUARE / 2
+    parts = [
+        f'<rect class="frame" x="{_EDGE}" y="{_EDGE}" width="{size}" height="{size}"/>',
+        f'<line class="grid" x1="{_EDGE}" y1="{far}" x2="{far}" y2="{_EDGE}"/>',
+        f'<text class="axis" x="{middle}" y="{_SQUARE - 8}">{escape(across)} →</text>',
+        f'<text class="axis" x="{middle}" y="14" transform="rotate(-90 {middle} {middle})">{escape(up)} →</text>',
+    ]
+    for (x, y), count in sorted(counts.items()):
+        kind = "won" if y > x else "lost" if y < x else "tied"
+        radius = 2 + 12 * sqrt(min(count, largest) / largest)
+        cx, cy = _EDGE + size * x / _CELLS, far - size * y / _CELLS
+        tip = f"{count} queries near {across} {x / _CELLS:.2f}, {up} {y / _CELLS:.2f}"
+        disc = f'<circle class="{kind}" cx="{cx:.1f}" cy="{cy:.1f}" r="{radius:.1f}">'
+        parts.append(f"{disc}<title>{escape(tip)}</title></circle>")
+    return _svg(_SQUARE, _SQUARE, title, parts)
+
+
+def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+    head = f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img"'
+    return f'{head} aria-label="{escape(title)}">{"".join(parts)}</svg>'

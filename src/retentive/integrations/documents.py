@@ -1,4 +1,4 @@
-"""What the adapters share: the wall around a profile, and a hit as the metadata of a document."""
+"""Functions that the adapters share: the view of a profile, the metadata of a hit, and the check of options."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from retentive.errors import Invalid
 from retentive.models import Hit
 from retentive.tenancy import ProfileView
 
-FACTS = ("rank", "score", "when", "created", "kind", "speaker", "importance", "project", "session", "source")
-"""What is told of every hit beside its text and id; a memory's own metadata cannot take these names."""
+HIT_FIELDS = ("rank", "score", "when", "created", "kind", "speaker", "importance", "project", "session", "source")
+"""Fields of a hit in the metadata of a document. The memory's own metadata cannot use these names."""
 
 
-def confined(memory: Engine | ProfileView) -> ProfileView:
-    """The wall itself, or one around the engine's own profile."""
+def profile_view(memory: Engine | ProfileView) -> ProfileView:
+    """Return a view of the engine's own profile, or the view that was given."""
     return memory if isinstance(memory, ProfileView) else ProfileView(memory, memory.settings.profile)
 
 
-def facts(hit: Hit) -> dict[str, Any]:
-    """A memory's metadata, and beside it what is known of the memory and of its place; plain JSON values."""
+def hit_metadata(hit: Hit) -> dict[str, Any]:
+    """Return the memory's own metadata with the fields of the hit, as JSON values. Empty fields are left out."""
     memory = hit.memory
-    known = {
+    fields = {
         "rank": hit.rank,
         "score": hit.score,
         "when": memory.when.isoformat(),
@@ -33,13 +33,14 @@ def facts(hit: Hit) -> dict[str, Any]:
         "session": memory.session,
         "source": memory.source,
     }
-    given = {name: value for name, value in memory.metadata.items() if name not in FACTS}
-    return given | {name: value for name, value in known.items() if value is not None}
+    own = {name: value for name, value in memory.metadata.items() if name not in HIT_FIELDS}
+    return own | {name: value for name, value in fields.items() if value is not None}
 
 
-def check_asked(asked: QueryOptions) -> QueryOptions:
-    """What is asked beside every query, if it is nothing but that."""
-    unknown = sorted(asked.keys() - QueryOptions.__annotations__.keys())
+def check_options(options: QueryOptions) -> QueryOptions:
+    """Return the options of a query; `Invalid` if there is an unknown one. The profile cannot be chosen."""
+    valid = [name for name in QueryOptions.__annotations__ if name != "profile"]
+    unknown = sorted(options.keys() - set(valid))
     if unknown:
-        raise Invalid(f"a query is not asked with '{unknown[0]}'; it is with {', '.join(QueryOptions.__annotations__)}")
-    return asked
+        raise Invalid(f"unexpected option '{unknown[0]}'; valid options: {', '.join(valid)}")
+    return options

@@ -1,4 +1,4 @@
-"""A retriever for LangChain: memories as documents."""
+"""A retriever for LangChain that returns memories as documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from retentive.engine import Engine, QueryOptions
 from retentive.errors import MissingExtra
-from retentive.integrations.documents import check_asked, confined, facts
+from retentive.integrations.documents import check_options, hit_metadata, profile_view
 from retentive.models import Kind
 from retentive.tenancy import ProfileView
 
@@ -23,9 +23,9 @@ except ImportError as error:
 
 
 class RetentiveRetriever(BaseRetriever):
-    """Retrieves what a profile remembers. What a recall takes beside its query may also be given to `invoke`."""
+    """Retrieves the memories of a profile. `invoke` takes the options of `Engine.query`, except the profile."""
 
-    # LangChain would pass over a name that it does not know, and a misspelt project is then the whole profile.
+    # LangChain would ignore an unknown name: a misspelt `project` would search the whole profile.
     model_config = ConfigDict(extra="forbid")
 
     memory: Engine | ProfileView = Field(exclude=True, repr=False)
@@ -42,9 +42,9 @@ class RetentiveRetriever(BaseRetriever):
         *,
         run_manager: CallbackManagerForRetrieverRun | None = None,
         k: int | None = None,
-        **asked: Unpack[QueryOptions],
+        **options: Unpack[QueryOptions],
     ) -> list[Document]:
-        asking = QueryOptions(
+        combined = QueryOptions(
             limit=self.k if k is None else k,
             project=self.project,
             session=self.session,
@@ -52,9 +52,9 @@ class RetentiveRetriever(BaseRetriever):
             kinds=self.kinds,
             tuning=self.tuning,
         )
-        asking.update(check_asked(asked))
-        found = confined(self.memory).recall(query, **asking)
-        return [Document(id=hit.id, page_content=hit.memory.text, metadata=facts(hit)) for hit in found.hits]
+        combined.update(check_options(options))
+        found = profile_view(self.memory).recall(query, **combined)
+        return [Document(id=hit.id, page_content=hit.memory.text, metadata=hit_metadata(hit)) for hit in found]
 
     async def _aget_relevant_documents(
         self,
@@ -62,6 +62,6 @@ class RetentiveRetriever(BaseRetriever):
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun | None = None,
         k: int | None = None,
-        **asked: Unpack[QueryOptions],
+        **options: Unpack[QueryOptions],
     ) -> list[Document]:
-        return await asyncio.to_thread(self._get_relevant_documents, query, k=k, **asked)
+        return await asyncio.to_thread(self._get_relevant_documents, query, k=k, **options)

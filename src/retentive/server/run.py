@@ -1,4 +1,4 @@
-"""The service as a process: one socket, one engine, ended in order."""
+"""Run the HTTP service in this process, with one engine on one socket."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ try:
 
     from retentive.server.http.app import create_app
     from retentive.server.http.auth import LOOPBACK, needs_token
-    from retentive.server.http.logs import log_to_stderr
+    from retentive.server.http.request_log import log_warnings
 except ImportError as error:
     raise MissingExtra("retentive serve", "server") from error
 
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 15
-"""How long requests under way have when the service is told to end. A write that has begun is always finished."""
+"""How long running requests have to finish when the service stops. A write that has started is always finished."""
 
 KEEP_ALIVE_SECONDS = 30
 THREADS = 100
-"""Most of them wait: for the store's writer, or for an embedder elsewhere."""
+"""Most of them wait for the store's write lock, or for a remote embedder."""
 
 LOADING = "the embedding model is being loaded; try again in a few seconds"
 
 
 def serve(engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None]) -> None:
-    """Serve an engine, which stays the caller's to close, until the process is told to end.
+    """Serve an engine until the process is stopped. The caller closes the engine.
 
-    `started` hears the address as soon as requests are answered.
+    `started` is called with the address when the service accepts requests.
     """
     settings = settings or engine.settings
-    with bound(settings.server) as listener:
+    with open_socket(settings.server) as listener:
         check_tokens(engine, settings.server)
-        log_to_stderr(settings.server.log)
+        log_warnings(settings.server.log)
         app = create_app(engine, settings)
         app.state.starting = LOADING
         config = uvicorn.Config(
@@ -66,27 +66,29 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
 
         def begin() -> None:
             to_thread.current_default_thread_limiter().total_tokens = THREADS
-            _prepare_for_threads()
+            _reduce_contention()
             started(_address(listener))
             threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
 
-        with _own_signals():
+        with _ignored_signals():
             _Server(config, begin).run(sockets=[listener])
 
 
 def check_tokens(engine: Engine, settings: ServerSettings) -> None:
-    """`Invalid` if everybody needs a token and nobody has one."""
+    """Raise `Invalid` if every request needs a token and there is none."""
     if needs_token(settings) and not engine.tokens.list():
-        why = "the settings ask for it" if settings.host in LOOPBACK else f"{settings.host} is not this machine alone"
+        why = (
+            "server.require_token is set" if settings.host in LOOPBACK else f"{settings.host} is not a loopback address"
+        )
         raise Invalid(
-            f"every request needs a token ({why}), and there is none yet; make one first: "
-            "retentive token create --scope write"
+            f"every request needs a token ({why}), and there is none yet; create one first: "
+            "retentive token create --access write"
         )
 
 
 @contextmanager
-def bound(settings: ServerSettings) -> Iterator[socket.socket]:
-    """A socket at the address of the settings; what stands in the way is said in a sentence."""
+def open_socket(settings: ServerSettings) -> Iterator[socket.socket]:
+    """Bind a socket to the address in the settings; an error says what to change."""
     host, port = settings.host, settings.port
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -94,26 +96,28 @@ def bound(settings: ServerSettings) -> Iterator[socket.socket]:
         )[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise Invalid(f"'{host}' is no address to listen on ({error}); use 127.0.0.1, or 0.0.0.0 for all") from None
+        raise Invalid(
+            f"'{host}' is not an address to listen on ({error}); use 127.0.0.1, or 0.0.0.0 for all addresses"
+        ) from None
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
         except OSError as error:
-            raise _not_bound(error, host, port) from None
+            raise _bind_error(error, host, port) from None
         yield listener
 
 
-def _not_bound(error: OSError, host: str, port: int) -> RetentiveError:
+def _bind_error(error: OSError, host: str, port: int) -> RetentiveError:
     if error.errno == errno.EADDRINUSE:
         other = port + 1 if port < 65535 else 4000
         return Unavailable(
-            f"port {port} on {host} is taken by another process; choose another one with --port {other}, "
+            f"port {port} on {host} is used by another process; choose another one with --port {other}, "
             "or any free one with --port 0"
         )
     if error.errno == errno.EACCES:
         return Unavailable(f"this user may not listen on port {port}; choose one above 1023 with --port")
-    return Unavailable(f"{host}:{port} cannot be listened on ({error.strerror}); choose another --host or --port")
+    return Unavailable(f"cannot listen on {host}:{port} ({error.strerror}); choose another --host or --port")
 
 
 def _address(listener: socket.socket) -> str:
@@ -122,7 +126,7 @@ def _address(listener: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Says when it has begun, and ends at once when it is interrupted a second time."""
+    """Calls a function when it has started, and exits at once on a second interrupt."""
 
     def __init__(self, config: uvicorn.Config, begin: Callable[[], None]) -> None:
         super().__init__(config)
@@ -134,14 +138,14 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit and sig == signal.SIGINT:
-            # The store is safe: what was not committed is undone when it is next opened.
+            # The store stays consistent: uncommitted changes are rolled back when it is next opened.
             os._exit(130)
         super().handle_exit(sig, frame)
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
-    """Takes the signals that the server sends itself once more when it has ended: it was asked to, and it did."""
+def _ignored_signals() -> Iterator[None]:
+    """Ignore the signals that uvicorn raises again after it has stopped: they were handled."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -153,12 +157,12 @@ def _own_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _prepare_for_threads() -> None:
-    """Let threads that share the interpreter get in each other's way less.
+def _reduce_contention() -> None:
+    """Tune the interpreter for many threads.
 
-    What is loaded by now stays for good and need not be looked through for garbage again and again (a tenth of the work
-    of a busy service). And a thread that wants the interpreter asks for it sooner: the one that answers requests has
-    little to do each time, and all others wait for it.
+    What is loaded by now is never freed, so the garbage collector need not scan it (a tenth of the work of a busy
+    service). A shorter switch interval helps the thread of the event loop, which has little to do at a time while all
+    others wait for it.
     """
     gc.collect()
     gc.freeze()
@@ -167,10 +171,10 @@ def _prepare_for_threads() -> None:
 
 
 def _warm_up(engine: Engine, ready: Callable[[], None]) -> None:
-    """Load the model and the index with a recall that leaves no trace, so that the first real one is quick."""
+    """Load the model and the index with a recall that records no use, so that the first real recall is fast."""
     try:
         engine.recall("warm up", limit=1, record_use=False)
-    except Exception as error:  # such as a service that is told to end before it has quite begun
+    except Exception as error:  # for example, the service was stopped while it started
         log.warning("the first recall will be slow: %s", error)
     finally:
         ready()

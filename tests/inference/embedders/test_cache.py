@@ -1,22 +1,25 @@
-"""The cache asks for each text once, keeps the order, and remembers no failure."""
+"""The cache embeds each text once, keeps the order, and stores no failure."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import Embedder, Matrix, reading_of, tokenizer_of
 from retentive.inference.embedders.cache import CachedEmbedder
+from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.models import Model
 
 
 class Counting:
-    """An embedder that writes down what it is asked for."""
+    """An embedder that records its calls."""
 
     model = Model(name="counting", revision="", dimension=2, fingerprint="c0")
 
@@ -107,12 +110,54 @@ def test_no_texts_give_no_rows(inner: Counting) -> None:
     assert CachedEmbedder(inner).embed([]).shape == (0, 2)
 
 
-def test_model_split_and_close_are_those_of_the_embedder_behind(inner: Counting) -> None:
+def test_model_split_and_close_are_those_of_the_wrapped_embedder(inner: Counting) -> None:
     cached = CachedEmbedder(inner)
     assert cached.model == inner.model
     assert cached.split("a|b") == ["a", "b"]
     cached.close()
     assert inner.closed
+
+
+def test_a_cached_text_is_not_split_because_it_was_embedded_whole(inner: Counting) -> None:
+    cached = CachedEmbedder(inner)
+    cached.embed(["a|b"])
+    assert cached.split("a|b") == ["a|b"]
+    assert cached.split("b|c") == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    "wrap", [CachedEmbedder, DiskCachedEmbedder, lambda one: DiskCachedEmbedder(CachedEmbedder(one))]
+)
+def test_a_wrapper_computes_in_process_if_the_wrapped_embedder_does(
+    inner: Counting, wrap: Callable[[Embedder], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    local = Counting()
+    local.in_process = True  # type: ignore[attr-defined]
+    remote, here = wrap(inner), wrap(local)
+    assert (remote.in_process, here.in_process) == (False, True)
+    remote.close()
+    here.close()
+
+
+def test_abilities_of_a_wrapped_embedder_are_found_through_any_number_of_wrappers(
+    inner: Counting, tmp_path: Path
+) -> None:
+    class Tokenizing(Counting):
+        def count_tokens(self, text: str) -> int:
+            return len(text.split())
+
+        def reads_whole(self, text: str) -> bool:
+            return len(text) < 4
+
+    tokenizing = Tokenizing()
+    wrapped = CachedEmbedder(DiskCachedEmbedder(CachedEmbedder(tokenizing), tmp_path / "vectors.db"))
+    assert tokenizer_of(wrapped) is tokenizing
+    assert reading_of(wrapped)("tea")
+    assert not reading_of(wrapped)("coffee")
+    assert tokenizer_of(CachedEmbedder(inner)) is None
+    assert not reading_of(CachedEmbedder(inner))("a|b")
+    wrapped.close()
 
 
 def test_threads_share_it_and_all_get_the_right_rows(inner: Counting) -> None:

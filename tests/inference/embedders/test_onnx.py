@@ -12,7 +12,7 @@ import pytest
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import open_embedder
 from retentive.inference.embedders.onnx import BGE_SMALL_FOLDER, OnnxEmbedder
-from retentive.inference.onnx import packaged_model, preload
+from retentive.inference.onnx_runtime import packaged_model, preload
 from retentive.settings import EmbedderSettings
 
 

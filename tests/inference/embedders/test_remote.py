@@ -312,7 +312,7 @@ def test_the_pause_that_the_service_asks_for_replaces_the_usual_one(open_remote:
 
 def test_a_pause_longer_than_the_deadline_is_not_waited_for(open_remote: Opener, service: Service) -> None:
     service.script = [failing(429, "slow down", Retry_After="3600")]
-    assert "slow down (it asks to wait 3600 s)" in failure(open_remote(deadline=5))
+    assert "slow down (retry after 3600 s)" in failure(open_remote(deadline=5))
     assert len(service.seen) == 1
 
 

@@ -1,4 +1,4 @@
-"""A store with something of everything in it, and stores to copy it into."""
+"""A store with some data of every kind, and stores to copy it to."""
 
 from __future__ import annotations
 

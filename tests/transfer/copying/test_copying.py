@@ -57,7 +57,7 @@ def pair(request: pytest.FixtureRequest, open_one: Callable[..., Store]) -> Pair
 
 
 def similarity(*kinds: str) -> SearchSimilarity:
-    """How alike these stores search. So few memories PostgreSQL looks at as SQLite does."""
+    """How the searches of these stores compare. With so few memories PostgreSQL searches like SQLite."""
     return "different" if any(kind.startswith("qdrant") for kind in kinds) else "identical"
 
 
@@ -67,7 +67,7 @@ def seen(store: Store) -> list[object]:
 
 
 def broken_off(source: Store, target: Store, *, after: int, monkeypatch: pytest.MonkeyPatch, **options: bool) -> None:
-    """A copy that ends, as if by a power cut, when it has brought so many memories."""
+    """A copy that is interrupted after so many memories."""
     with monkeypatch.context() as patch:
         patch.setattr(copier, "PAGE", 10)
 
@@ -118,7 +118,7 @@ def test_an_empty_store_is_copied_into_an_empty_store(open_one):
     assert verdicts(verified)["recalls"] is None
 
 
-def test_tokens_stay_behind_unless_they_are_asked_for(open_one):
+def test_tokens_are_copied_only_if_requested(open_one):
     source, target, other = open_one("source"), open_one("target"), open_one("other")
     fill(source)
 
@@ -142,7 +142,7 @@ def test_tokens_stay_behind_unless_they_are_asked_for(open_one):
 
 
 @pytest.mark.parametrize("after", [10, 50, 120])
-def test_a_copy_that_was_broken_off_goes_on_and_brings_nothing_twice(open_one, monkeypatch, after):
+def test_an_interrupted_copy_continues_and_copies_nothing_twice(open_one, monkeypatch, after):
     source, target = open_one("source"), open_one("target")
     fill(source)
     broken_off(source, target, after=after, monkeypatch=monkeypatch)
@@ -173,7 +173,7 @@ def listed_by_scan(store: Store) -> list[str]:
     return [record.memory.id for record in store.scan(limit=ALL).records]
 
 
-def test_a_half_done_copy_is_gone_on_with_from_its_own_source_alone(open_one, monkeypatch):
+def test_an_unfinished_copy_continues_only_from_its_own_source(open_one, monkeypatch):
     source, target, other = open_one("source"), open_one("target"), open_one("other")
     fill(source)
     broken_off(source, target, after=50, monkeypatch=monkeypatch)
@@ -206,7 +206,7 @@ def test_two_copies_into_one_store_at_a_time_do_not_mix(open_one, monkeypatch):
     assert seen(target) == seen(source)
 
 
-def test_a_copy_that_differs_is_looked_at_again_by_the_next_run(open_one, monkeypatch):
+def test_a_copy_that_differs_is_compared_again_by_the_next_run(open_one, monkeypatch):
     source, target = open_one("source"), open_one("target")
     made = fill(source)
     broken_off(source, target, after=120, monkeypatch=monkeypatch)
@@ -347,7 +347,7 @@ def test_judgements_and_settings_that_are_there_stay(open_one):
 
 
 @pytest.mark.parametrize("kind", OPENERS)
-def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open_one, kind):
+def test_a_copy_is_updated_with_what_was_changed_added_deleted_and_moved(open_one, kind):
     source, target, options = (
         open_one("source"),
         open_one("target", kind),
@@ -375,7 +375,7 @@ def test_a_copy_is_brought_up_to_date_with_what_changed_came_went_and_moved(open
     assert once_more == replace(done, memories=0, changed=0, forgotten=0, existing=53)
 
 
-def test_only_a_finished_copy_of_the_same_store_is_brought_up_to_date(open_one):
+def test_only_a_finished_copy_of_the_same_store_is_updated(open_one):
     source, target, other = open_one("source"), open_one("target"), open_one("other")
     fill(source)
     other.add(records(3, start=900), model=MODEL)
@@ -395,7 +395,7 @@ def test_only_a_finished_copy_of_the_same_store_is_brought_up_to_date(open_one):
     assert (target.stats().memories, other.stats().memories) == (120, 123)
 
 
-def test_bringing_up_to_date_can_be_broken_off_too(open_one, monkeypatch):
+def test_an_update_can_be_interrupted_too(open_one, monkeypatch):
     source, target = open_one("source"), open_one("target")
     made = fill(source)
     copied(source, target)

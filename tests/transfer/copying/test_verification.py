@@ -1,4 +1,4 @@
-"""Two stores compared: every kind of difference is seen, and none that is not one."""
+"""The comparison of two stores finds every kind of difference, and no others."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ def keyword_results(store: Store, change: Callable[[Retrieved], Retrieved], monk
     monkeypatch.setattr(store, "open_search", opened)
 
 
-def test_a_store_whose_searches_are_broken_is_found_out_by_its_recalls(twins, monkeypatch):
+def test_a_store_with_a_broken_search_is_detected_by_its_recalls(twins, monkeypatch):
     keyword_results(twins[1], lambda found: Retrieved(), monkeypatch)
 
     assert compared(*twins)["recalls"] is False
     assert {name for name, agrees in compared(*twins).items() if agrees is False} == {"recalls"}
 
 
-def test_stores_with_different_keyword_scores_need_agree_in_most_hits_alone(twins, monkeypatch):
+def test_stores_with_different_keyword_scores_must_agree_in_most_hits_only(twins, monkeypatch):
     def by_place(found: Retrieved) -> Retrieved:
         return Retrieved([Candidate(one.memory, 1 / place) for place, one in enumerate(found.candidates, 1)])
 
@@ -143,7 +143,7 @@ def test_no_recall_is_made_where_none_is_asked_for(twins):
 # Checksums
 
 
-def test_a_checksum_does_not_depend_on_order_and_no_thing_stands_for_two():
+def test_a_checksum_does_not_depend_on_order_and_counts_repeated_items():
     def of(*things: bytes) -> Checksum:
         total = Checksum()
         for thing in things:

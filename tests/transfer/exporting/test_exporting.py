@@ -183,7 +183,7 @@ def test_settings_of_the_store_are_not_replaced_and_wrong_ones_not_taken(tmp_pat
                 assert three.store.list_values("") == {}
 
 
-def test_a_parameter_that_was_turned_since_stays_when_an_import_is_taken_back(tmp_path):
+def test_a_parameter_that_was_changed_since_stays_when_an_import_is_undone(tmp_path):
     with open_on("memory://") as one, open_on("memory://") as two:
         fill(one)
         one.export_to(tmp_path / "all.jsonl", everything=True)
@@ -194,7 +194,7 @@ def test_a_parameter_that_was_turned_since_stays_when_an_import_is_taken_back(tm
         assert two.tuning.saved() == {"rrf_k": 11, "fusion": "rrf"}
 
 
-def test_a_file_is_replaced_only_when_that_was_said_and_only_by_a_whole_one(tmp_path, monkeypatch):
+def test_a_file_is_replaced_only_with_force_and_only_by_a_complete_one(tmp_path, monkeypatch):
     path = tmp_path / "all.jsonl"
     path.write_text("something precious")
     with open_on("memory://") as engine:
@@ -297,7 +297,7 @@ def test_an_export_goes_to_an_output_too(tmp_path):
     assert output.getvalue().endswith(b'{"end": {"memories": 3, "judgements": 1, "kept": 0}}\n')
 
 
-def test_an_output_that_is_full_is_an_error_that_says_so(tmp_path):
+def test_an_output_without_space_is_an_error_with_the_reason(tmp_path):
     class Full(io.BytesIO):
         def write(self, data):
             raise OSError(errno.ENOSPC, "No space left on device")

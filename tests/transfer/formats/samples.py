@@ -9,7 +9,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats.base import Format, ImportEntry, Item, ReadWarning, Skipped, StoredMemory, Truncated
+from retentive.transfer.formats.base import (
+    Format,
+    ImportEntry,
+    ImportItem,
+    ReadWarning,
+    Skipped,
+    StoredMemory,
+    Truncated,
+)
 
 BEGAN = 1_780_000_000.0  # 2026-05-28T20:26:40Z
 
@@ -111,15 +119,15 @@ def entries(format: Format, path: Path) -> list[ImportEntry]:
     return list(format.read(path))
 
 
-def items(found: Iterable[ImportEntry]) -> list[Item]:
-    return [entry for entry in found if isinstance(entry, Item)]
+def items(found: Iterable[ImportEntry]) -> list[ImportItem]:
+    return [entry for entry in found if isinstance(entry, ImportItem)]
 
 
 def texts(found: Iterable[ImportEntry]) -> list[str]:
     return [
-        entry.draft["text"] if isinstance(entry, Item) else entry.memory.text
+        entry.draft["text"] if isinstance(entry, ImportItem) else entry.memory.text
         for entry in found
-        if isinstance(entry, Item | StoredMemory)
+        if isinstance(entry, ImportItem | StoredMemory)
     ]
 
 

@@ -12,7 +12,7 @@ from retentive.transfer.formats.beir import Qrel, read_corpus, read_qrels, read_
 from tests.evaluation.build import MEMORY_LINES, QUERY_LINES, write_set
 
 
-def test_a_memory_has_what_its_metadata_says_and_its_id_in_its_source(tmp_path):
+def test_a_memory_has_the_fields_of_its_metadata_and_its_id_in_its_source(tmp_path):
     first = next(read_corpus(write_set(tmp_path / "set")))
 
     assert first.text == "Anna: The spare key is under the blue pot on the terrace."
@@ -35,7 +35,7 @@ def test_title_and_text_are_joined(tmp_path, title, text, joined):
     assert [draft.text for draft in read_corpus(folder)] == [joined]
 
 
-def test_a_document_without_any_text_is_passed_over(tmp_path):
+def test_a_document_without_text_is_skipped(tmp_path):
     folder = write_set(tmp_path / "set", corpus=[{"_id": "1", "title": "", "text": " "}, {"_id": "2", "text": "b"}])
 
     assert [draft.source for draft in read_corpus(folder)] == ["beir:2"]
@@ -47,7 +47,7 @@ def test_metadata_of_no_meaning_to_us_stays_metadata(tmp_path):
     assert next(read_corpus(folder)).metadata == {"url": "x"}
 
 
-def test_sessions_that_are_counted_anew_in_each_project_are_told_apart(tmp_path):
+def test_sessions_with_the_same_name_in_several_projects_are_distinguished(tmp_path):
     lines = [
         {"_id": str(at), "text": "b", "metadata": {"project": project, "session": "session_1"}}
         for at, project in enumerate(["p", "q", "p", "q"])

@@ -1,4 +1,4 @@
-"""Conversations of ChatGPT, Claude and Claude Code: turns with their speakers, times and order, and no noise."""
+"""Conversations of ChatGPT, Claude and Claude Code: messages with their speakers, times and order."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_conversation_of_chatgpt_is_a_session_with_speakers_times_and_order(tm
     assert first.key == "c1/m1"
 
 
-def test_only_the_current_branch_is_walked_and_the_others_are_said(tmp_path):
+def test_only_the_current_branch_is_read_and_the_others_are_reported(tmp_path):
     found = chatgpt(
         tmp_path,
         chatgpt_conversation(
@@ -106,7 +106,7 @@ def test_without_a_current_node_the_branch_with_the_latest_message_is_taken(tmp_
     assert warnings(found) == ["current_node does not exist; the branch with the latest message was read"]
 
 
-def test_a_tree_that_leads_back_to_itself_is_walked_once(tmp_path):
+def test_a_tree_with_a_cycle_is_followed_once(tmp_path):
     found = chatgpt(
         tmp_path,
         chatgpt_conversation(chatgpt_node("a", "b", "user", "one"), chatgpt_node("b", "a", "assistant", "two")),
@@ -115,7 +115,7 @@ def test_a_tree_that_leads_back_to_itself_is_walked_once(tmp_path):
     assert sorted(texts(found)) == ["one", "two"]
 
 
-def test_a_conversation_of_ten_thousand_turns_is_walked(tmp_path):
+def test_a_conversation_of_ten_thousand_turns_is_read(tmp_path):
     nodes = [chatgpt_node(f"n{at}", f"n{at - 1}" if at else "root", "user", f"turn {at}") for at in range(10_000)]
 
     found = items(chatgpt(tmp_path, chatgpt_conversation(*nodes)))
@@ -144,13 +144,13 @@ def test_a_conversation_of_ten_thousand_turns_is_walked(tmp_path):
         ("robot", "hello", {}, "a message of the unknown role 'robot'"),
     ],
 )
-def test_noise_of_chatgpt_is_passed_over_with_its_reason(tmp_path, role, content, fields, reason):
+def test_messages_of_chatgpt_that_nobody_wrote_are_skipped_with_their_reason(tmp_path, role, content, fields, reason):
     found = chatgpt(tmp_path, chatgpt_conversation(chatgpt_node("a", "root", role, content, **fields)))
 
     assert (texts(found), reasons(found)) == ([], [reason])
 
 
-def test_parts_that_are_no_text_are_left_out_and_said(tmp_path):
+def test_parts_that_are_not_text_are_left_out_with_a_warning(tmp_path):
     parts = [{"content_type": "image_asset_pointer", "asset_pointer": "x"}, "What is this?", {"text": "spoken"}]
 
     found = chatgpt(
@@ -168,7 +168,7 @@ def test_parts_that_are_no_text_are_left_out_and_said(tmp_path):
     ]
 
 
-def test_an_archive_of_chatgpt_is_read_with_all_its_parts_and_says_what_it_leaves(tmp_path):
+def test_an_archive_of_chatgpt_is_read_with_all_its_parts_and_other_files_are_reported(tmp_path):
     path = write_zip(
         tmp_path / "export.zip",
         {
@@ -186,7 +186,7 @@ def test_an_archive_of_chatgpt_is_read_with_all_its_parts_and_says_what_it_leave
     assert truncated(entries(ChatGpt(), write_zip(tmp_path / "none.zip", {"a.txt": "x"}))) != []
 
 
-def test_a_bomb_in_an_archive_is_not_unpacked_and_what_stands_before_it_is_read(tmp_path, monkeypatch):
+def test_a_zip_bomb_is_not_unpacked_and_the_files_before_it_are_read(tmp_path, monkeypatch):
     path = write_zip(
         tmp_path / "bomb.zip",
         {
@@ -252,7 +252,7 @@ def test_a_conversation_of_claude_is_a_session_with_speakers_times_and_order(tmp
     assert (second.draft["speaker"], second.draft["position"]) == ("assistant", 1)
 
 
-def test_blocks_of_claude_that_nobody_said_are_passed_over_one_by_one(tmp_path):
+def test_blocks_of_claude_that_are_not_text_are_skipped_one_by_one(tmp_path):
     content = [
         {"type": "thinking", "thinking": "hm"},
         {"type": "text", "text": "I looked it up."},
@@ -361,7 +361,7 @@ def test_a_transcript_of_claude_code_is_a_session_in_the_project_it_began_in(tmp
         ('{"type": "user", "message": 3, "uuid": "1", "sessionId": "s"}', "no text"),
     ],
 )
-def test_noise_of_claude_code_is_passed_over_with_its_reason(tmp_path, line, reason):
+def test_lines_of_claude_code_that_are_no_conversation_are_skipped_with_their_reason(tmp_path, line, reason):
     found = code(tmp_path, line, code_line("9", "user", "hello"))
 
     assert (texts(found), reasons(found)) == (["hello"], [reason])
@@ -373,7 +373,7 @@ def test_reminders_inside_a_message_are_taken_out(tmp_path):
     assert texts(found) == ["Fix it."]
 
 
-def test_a_folder_of_transcripts_is_read_whole_and_a_cut_off_line_is_told(tmp_path):
+def test_a_folder_of_transcripts_is_read_and_an_incomplete_line_is_reported(tmp_path):
     write_lines(tmp_path / "-home-sam" / "a.jsonl", [code_line("1", "user", "one")])
     (tmp_path / "-home-sam" / "b.jsonl").write_text(json.dumps(code_line("2", "user", "two")) + '\n{"type": "us')
 

@@ -1,4 +1,4 @@
-"""Each format knows its own files, and nobody else's."""
+"""Each format recognises its own files and no others."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_files_of_a_format_are_recognised_and_read(tmp_path, name):
 @pytest.mark.parametrize(
     "content", [b"", b"\0" * 100, b"{", b"[]", b"{}", b"[1]", b"PK\x03\x04", b'"text"', b"\xff\xfe"]
 )
-def test_what_looks_like_nothing_is_refused_with_the_names_of_the_formats(tmp_path, content):
+def test_an_unrecognised_file_is_rejected_with_the_names_of_the_formats(tmp_path, content):
     path = tmp_path / "thing.dat"
     path.write_bytes(content)
 

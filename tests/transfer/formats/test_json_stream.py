@@ -1,4 +1,4 @@
-"""JSON of any size and depth, one element at a time."""
+"""JSON of any size and depth, read one element at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_elements_are_what_the_json_module_reads(values):
     assert [element.value for element in read(written)] == json.loads(written)
 
 
-def test_an_object_gives_its_lists_and_names_what_stands_beside_them():
+def test_an_object_yields_the_elements_of_its_lists_and_its_other_keys():
     assert read('{"a": {"b": 1}, "results": [{"x": 1}, 2], "links": []}', "results") == [
         Element(1, {"x": 1}),
         Element(2, 2),
@@ -50,7 +50,7 @@ def test_an_object_without_a_list_is_the_only_element():
 
 
 @pytest.mark.parametrize("data", ["", " ", '[{"a": 1}, {"b"', '[{"a": 1}] and more', '[{"a": 1},]', '[{"a": 1}, NaN]'])
-def test_what_stands_before_a_break_is_given_and_the_break_is_told(data):
+def test_elements_before_invalid_json_are_read_and_the_place_is_reported(data):
     *before, cut = read(data)
 
     assert isinstance(cut, InvalidJson)
@@ -70,7 +70,7 @@ def test_a_document_cut_off_anywhere_gives_the_elements_that_are_complete():
         assert [element.value["at"] for element in found] == list(range(len(found)))
 
 
-def test_an_element_that_is_too_deep_is_passed_over_and_the_next_is_read():
+def test_an_element_that_is_too_deep_is_skipped_and_the_next_is_read():
     deep, next_one = read('[{"a": ' + "[" * 50_000 + "]" * 50_000 + '}, {"b": 1}]')
 
     assert (deep.value, deep.problem) == (None, "it is nested deeper than 100 levels")
@@ -81,7 +81,7 @@ def test_a_document_that_is_only_deep_ends_with_its_reason():
     assert [type(one) for one in read("[" * 200_000)] == [InvalidJson]
 
 
-def test_an_element_of_too_many_parts_is_passed_over_without_being_held(monkeypatch):
+def test_an_element_of_too_many_parts_is_skipped_without_being_held(monkeypatch):
     monkeypatch.setattr(json_stream, "MAX_NODES", 1000)
     data = b'[{"a": [' + b"[]," * 300_000 + b'1]}, {"b": 1}]'
 
@@ -134,7 +134,7 @@ def test_a_number_out_of_any_range_ends_the_reading_and_not_the_process(number):
         ("not JSON", "", "", None),
     ],
 )
-def test_the_shape_of_a_document_is_told_by_its_beginning(data, outer, inner, name):
+def test_the_shape_of_a_document_is_detected_by_its_first_bytes(data, outer, inner, name):
     shape = detect_shape(as_file(data.encode()))
 
     assert (shape.outer, shape.inner, shape.name) == (set(outer.split()), set(inner), name)

@@ -1,4 +1,4 @@
-"""Retentive's own lines, whole, cut off, and by the hand of somebody else."""
+"""Retentive's own export format: complete, truncated, and written by hand."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_written_is_read_back(tmp_path):
     assert (kept.name, kept.value) == ("tuning", '{"rrf_k": 7}')
 
 
-def test_a_file_cut_off_anywhere_gives_what_is_whole_and_says_that_it_is_cut_off(tmp_path):
+def test_a_file_truncated_anywhere_is_read_up_to_there_and_reported(tmp_path):
     path = write_lines(tmp_path / "memories.jsonl", LINES)
     data = path.read_bytes()
     ends = [at for at, byte in enumerate(data) if byte == 10]
@@ -65,7 +65,7 @@ def test_a_file_cut_off_anywhere_gives_what_is_whole_and_says_that_it_is_cut_off
         assert truncated(found), end
 
 
-def test_missing_lines_are_told_by_the_end(tmp_path):
+def test_missing_lines_are_detected_by_the_counts(tmp_path):
     found = read(tmp_path, [LINES[0], LINES[2], LINES[5]])
 
     assert truncated(found) == [
@@ -97,7 +97,7 @@ def test_missing_lines_are_told_by_the_end(tmp_path):
         ({"judgement": {"query": "x"}}, "not a valid line of this version"),
     ],
 )
-def test_a_wrong_line_is_passed_over_with_its_reason(tmp_path, line, says):
+def test_an_invalid_line_is_skipped_with_its_reason(tmp_path, line, says):
     found = read(tmp_path, [HEADER, line, LINES[2], {"end": {}}])
 
     assert texts(found) == ["note number2"]
@@ -120,7 +120,7 @@ def test_a_header_that_cannot_be_read_is_an_error(tmp_path, header, says):
         read(tmp_path, [header, *LINES[1:]])
 
 
-def test_files_put_one_behind_the_other_are_read_each_by_its_own_header(tmp_path):
+def test_concatenated_files_are_each_read_by_their_own_header(tmp_path):
     other = {**MODEL.to_dict(), "fingerprint": "another"}
     end = end_line({"memories": 1, "judgements": 0, "kept": 0})
     found = read(tmp_path, [*LINES, {**HEADER, "model": other}, LINES[1], end])
@@ -134,7 +134,7 @@ def test_files_put_one_behind_the_other_are_read_each_by_its_own_header(tmp_path
     assert reasons(found) == truncated(found) == []
 
 
-def test_a_header_behind_others_that_cannot_be_read_is_where_the_file_breaks_off(tmp_path):
+def test_an_invalid_header_of_an_appended_file_ends_the_reading(tmp_path):
     found = read(tmp_path, [*LINES[:2], {**HEADER, "version": 2}, LINES[2]])
 
     assert [entry.memory.id for entry in found if isinstance(entry, StoredMemory)] == [A.id]
@@ -153,7 +153,7 @@ def test_lines_without_a_header_are_read_as_they_are_remembered(tmp_path):
     assert reasons(found) == ["unknown field 'halo'"]
 
 
-def test_other_encodings_are_read_and_wrong_bytes_are_said(tmp_path):
+def test_other_encodings_are_read_and_invalid_bytes_are_reported(tmp_path):
     path = tmp_path / "memories.jsonl"
     line = json.dumps({"text": "Grüße"}, ensure_ascii=False) + "\n"
 

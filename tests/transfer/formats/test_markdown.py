@@ -1,4 +1,4 @@
-"""A folder of notes is read file by file, inside its walls, whatever its files are."""
+"""A folder of text files is read file by file, and nothing outside of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive.pipeline.remember import Draft, to_memory
-from retentive.transfer.formats.base import Item, Skipped
+from retentive.transfer.formats.base import ImportItem, Skipped
 from retentive.transfer.formats.markdown import MarkdownFolder, date_in_name, read_front_matter
 from retentive.transfer.formats.text_files import MAX_BYTES, Unreadable, read_bytes
 from tests.transfer.formats.samples import warnings
@@ -32,8 +32,8 @@ def write(folder: Path, path: str, text: str | bytes = "Some words.") -> Path:
     return file
 
 
-def items(folder: Path, **options) -> list[Item]:
-    return [found for found in MarkdownFolder(**options).read(folder) if isinstance(found, Item)]
+def items(folder: Path, **options) -> list[ImportItem]:
+    return [found for found in MarkdownFolder(**options).read(folder) if isinstance(found, ImportItem)]
 
 
 def skipped(folder: Path) -> dict[str, str]:
@@ -91,7 +91,7 @@ def test_a_folder_without_notes_is_not_recognised(folder):
     assert not MarkdownFolder().recognises(folder / "picture.png")
 
 
-def test_keys_stay_when_lines_move_and_differ_for_the_same_words_said_twice(folder):
+def test_keys_stay_when_lines_move_and_differ_for_repeated_text(folder):
     file = write(folder, "a.md", "# A\n\nwords\n\n# B\n\nsame\n\n# B\n\nsame\n")
     before = [item.key for item in items(folder)]
     file.write_text("\n\nfirst of all\n\n" + file.read_text())
@@ -152,14 +152,14 @@ def test_a_note_without_a_day_has_none_whenever_its_file_was_written(folder):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_an_encoding_that_says_its_name_is_read(folder, encoding):
+def test_an_encoding_with_a_byte_order_mark_is_read(folder, encoding):
     write(folder, "a.md", "Über Fuß – 日本\r\nzweite Zeile\r".encode(encoding))
 
     assert texts(folder) == ["Über Fuß – 日本\nzweite Zeile"]
     assert skipped(folder) == {}
 
 
-def test_text_that_is_not_utf_8_is_read_as_windows_1252_and_that_is_said(folder):
+def test_text_that_is_not_utf_8_is_read_as_windows_1252_with_a_warning(folder):
     write(folder, "a.md", "first line\nFuß – x".encode("cp1252"))
 
     assert texts(folder) == ["first line\nFuß – x"]
@@ -169,7 +169,7 @@ def test_text_that_is_not_utf_8_is_read_as_windows_1252_and_that_is_said(folder)
 @pytest.mark.parametrize(
     "data", [b"\x89PNG\0\0\xff", b"text\0text", "x".encode("utf-16") + b"\x00", b"\xff\xfe\x00\xd8"]
 )
-def test_what_is_not_text_is_passed_over_and_said(folder, data):
+def test_binary_files_are_skipped_and_reported(folder, data):
     write(folder, "a.md", data)
     write(folder, "b.md")
 
@@ -177,7 +177,7 @@ def test_what_is_not_text_is_passed_over_and_said(folder, data):
     assert list(skipped(folder)) == ["a.md"]
 
 
-def test_a_file_too_large_is_passed_over_without_reading_it_whole(folder):
+def test_a_file_that_is_too_large_is_skipped_without_reading_all_of_it(folder):
     with write(folder, "huge.md").open("wb") as file:
         file.truncate(3_000_000_000)
     tracemalloc.start()
@@ -210,7 +210,7 @@ def test_a_link_that_was_named_itself_is_read(folder, tmp_path):
     assert [entry.draft["source"] for entry in MarkdownFolder().read(tmp_path / "link.md")] == ["a.md#L1-L1"]
 
 
-def test_a_folder_that_becomes_a_link_between_looking_and_reading_does_not_lead_out(folder, tmp_path):
+def test_a_folder_that_becomes_a_link_before_it_is_read_is_not_followed(folder, tmp_path):
     write(tmp_path, "outside/secret.md", "the secret")
     write(folder, "sub/secret.md", "ours")
     (folder / "sub").rename(folder / "was")
@@ -233,7 +233,7 @@ def test_pipes_and_folders_in_the_place_of_files_are_not_waited_for(folder):
         read_bytes(folder, "nothing.md")
 
 
-def test_names_that_are_not_text_and_paths_that_are_too_long_are_said(folder):
+def test_invalid_names_and_paths_that_are_too_long_are_reported(folder):
     write(folder, "a.md")
     Path(os.fsdecode(bytes(folder) + b"/bad\xff.md")).write_text("words")
     write(folder, "/".join(["deep" * 20] * 6) + "/x.md")
@@ -247,7 +247,7 @@ def test_names_that_are_not_text_and_paths_that_are_too_long_are_said(folder):
     ]
 
 
-def test_folders_nested_deeper_than_a_path_can_say_are_said_and_the_rest_is_read(folder, monkeypatch):
+def test_folders_nested_too_deeply_are_reported_and_the_rest_is_read(folder, monkeypatch):
     monkeypatch.chdir(folder)
     deep = Path("d" * 200)
     for _ in range(25):

@@ -1,4 +1,4 @@
-"""Long texts become passages that fit, that know their lines and headings, and that lose nothing."""
+"""Long texts are split into passages that fit, have their lines and headings, and lose nothing."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_underlined_headings_are_headings_and_lists_above_a_rule_are_not():
     assert [passage.headings for passage in found] == [("House", "Kitchen")]
 
 
-def test_the_title_of_the_file_leads_every_passage_but_is_not_said_twice():
+def test_the_title_of_the_file_is_before_every_passage_but_not_repeated():
     assert [p.text for p in cut("Some words.", title="House")] == ["House\n\nSome words."]
     assert [(p.text, p.headings) for p in cut("# House\n\nWords.", title="House")] == [
         ("# House\n\nWords.", ("House",))

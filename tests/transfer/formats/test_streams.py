@@ -1,4 +1,4 @@
-"""Bytes nobody vouches for: encodings, endless lines, archives."""
+"""Untrusted files: encodings, endless lines, archives."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_blank_lines_count_and_are_left_out_and_only_a_line_feed_ends_a_line():
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-def test_a_line_that_is_too_long_is_passed_over_and_the_rest_is_read(end):
+def test_a_line_that_is_too_long_is_skipped_and_the_rest_is_read(end):
     found = list(read_lines(as_file(b"a\n" + b"x" * 500_000 + b"\nb\n" + b"y" * 500_000 + end), max_bytes=1000))
 
     assert [(line.number, line.text) for line in found] == [(1, "a"), (2, None), (3, "b"), (4, None)]
@@ -115,7 +115,7 @@ def test_an_archive_of_too_many_files_is_refused_before_they_are_listed(tmp_path
 
 
 @pytest.mark.parametrize("packed", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_a_damaged_archive_gives_what_stands_before_the_damage(tmp_path, packed):
+def test_a_damaged_archive_is_read_up_to_the_damage(tmp_path, packed):
     content = bytes(random.Random(2).choices(b"abcdefgh", k=4_000_000))
     path = write_zip(tmp_path / "a.zip", {"a.json": content}, packed)
     data = bytearray(path.read_bytes())
@@ -147,7 +147,7 @@ def test_an_archive_packed_in_an_unknown_way_is_named(tmp_path):
         open_member(archive, find_members(archive, "a")[0])
 
 
-def test_the_size_that_an_archive_claims_is_the_most_that_comes_out_of_it(tmp_path):
+def test_an_archive_unpacks_to_no_more_than_the_size_it_claims(tmp_path):
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.json", b"[" + b"1," * 1_000_000 + b"1]")

@@ -1,4 +1,4 @@
-"""Imports into a real store: nothing twice, everything said, and taken back as a whole."""
+"""Imports into a store: without duplicates, with a report of everything skipped, and undone as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Judgement, Scope
 from retentive.stores import open_store
-from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped, Truncated
+from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped, Truncated
 from retentive.transfer.importing import importer
 from retentive.transfer.importing import log as import_log
 from retentive.transfer.importing.ids import imported_id
@@ -44,8 +44,8 @@ class Given:
         yield from self.entries
 
 
-def item(number: int, **fields: object) -> Item:
-    return Item({"text": f"note number {number}", **fields}, f"k{number}", f"line {number}")
+def item(number: int, **fields: object) -> ImportItem:
+    return ImportItem({"text": f"note number {number}", **fields}, f"k{number}", f"line {number}")
 
 
 def take(store, *entries: ImportEntry, embedder=None, path: Path = Path("given"), **options):
@@ -102,9 +102,7 @@ def test_importing_again_adds_nothing_and_leaves_no_trace(open_engine, tmp_path)
     assert len(engine.imports.list()) == 1
 
 
-def test_a_conversation_that_went_on_brings_only_what_is_new_and_a_changed_text_is_another_memory(
-    open_engine, tmp_path
-):
+def test_a_continued_conversation_adds_only_new_messages_and_a_changed_text_is_another_memory(open_engine, tmp_path):
     engine = open_engine()
     path = tmp_path / "conversations.json"
     turns = [chatgpt_node("a", "root", "user", "one"), chatgpt_node("b", "a", "assistant", "two")]
@@ -119,7 +117,7 @@ def test_a_conversation_that_went_on_brings_only_what_is_new_and_a_changed_text_
     assert sorted(listed(engine)) == ["one", "three", "two", "two, corrected"]
 
 
-def test_a_trial_run_says_what_would_happen_and_changes_nothing(store):
+def test_a_dry_run_reports_what_would_happen_and_changes_nothing(store):
     entries = [item(1), item(2), item(1), Skipped("line 3", "no text"), ReadWarning("line 4", "odd")]
     take(store, item(2))
     before = (store.stats(), store.list_values(""))
@@ -133,7 +131,7 @@ def test_a_trial_run_says_what_would_happen_and_changes_nothing(store):
     assert (trial.run, trial.dry_run) == (None, True)
 
 
-def test_everything_that_was_passed_over_is_counted_by_reason_and_told_one_by_one(store):
+def test_everything_skipped_is_counted_by_reason_and_reported_one_by_one(store):
     told: list[object] = []
     remarks = [Skipped("a", "no text"), Skipped("b", "no text"), Truncated("c", "cut off"), ReadWarning("d", "odd")]
 
@@ -167,7 +165,7 @@ def test_undo_removes_what_an_import_added_and_nothing_else(store):
         import_log.undo_import(store, done.run)
 
 
-def test_many_batches_are_noted_and_taken_back(store, monkeypatch):
+def test_many_batches_are_recorded_and_undone(store, monkeypatch):
     monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
     monkeypatch.setattr(import_log, "GROUP", 3)
     heard: list[int] = []
@@ -181,7 +179,7 @@ def test_many_batches_are_noted_and_taken_back(store, monkeypatch):
     assert store.list_values("import") == {}
 
 
-def test_an_import_that_was_broken_off_goes_on_in_the_same_run(store, monkeypatch):
+def test_an_interrupted_import_continues_in_the_same_run(store, monkeypatch):
     monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
 
     class Stops(Given):
@@ -220,7 +218,7 @@ def test_what_was_noted_and_not_added_when_it_was_killed_is_counted_once(store, 
     assert import_log.undo_import(store, done.run).memories == 3
 
 
-def test_an_undo_that_was_broken_off_can_be_done_again(store, monkeypatch):
+def test_an_interrupted_undo_can_be_run_again(store, monkeypatch):
     monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
     done = take(store, *map(item, range(9)))
 
@@ -235,7 +233,7 @@ def test_an_undo_that_was_broken_off_can_be_done_again(store, monkeypatch):
     assert store.list_values("import") == {}
 
 
-def test_two_imports_of_the_same_at_once_add_it_once_and_each_takes_back_its_own(store, monkeypatch):
+def test_two_concurrent_imports_of_the_same_file_add_it_once_and_each_undo_removes_its_own(store, monkeypatch):
     """The other one is faster by one batch, each time just before ours is added."""
     monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 3)
     add, others = store.add, []
@@ -257,7 +255,7 @@ def test_two_imports_of_the_same_at_once_add_it_once_and_each_takes_back_its_own
     assert store.stats().memories == 2
 
 
-def test_an_import_that_ends_first_does_not_forget_what_another_in_its_run_noted(store, monkeypatch):
+def test_an_import_that_ends_first_keeps_the_record_of_another_in_its_run(store, monkeypatch):
     monkeypatch.setattr(import_log, "GROUP", 1)
     ids = [imported_id("default", "given", str(number), "x", when=None) for number in range(3)]
     first = import_log.ImportLog(store, format="given", path="p", profile="default", now=NOW)
@@ -283,7 +281,7 @@ def test_a_session_that_was_moved_keeps_its_project(store):
 
 
 @pytest.mark.parametrize("project", ["right", None])
-def test_what_was_taken_back_leaves_its_sessions_free_to_go_into_another_project(store, project):
+def test_the_sessions_of_an_undone_import_can_go_into_another_project(store, project):
     wrong = take(store, item(1, session="s"), item(2, session="t"), target=ImportTarget("default", project="wrong"))
     import_log.undo_import(store, wrong.run)
 
@@ -333,12 +331,12 @@ def test_long_texts_are_stored_in_smaller_batches(store, monkeypatch):
     add = store.add
     monkeypatch.setattr(store, "add", lambda records, **options: sizes.append(len(records)) or add(records, **options))
 
-    take(store, *(Item({"text": f"{at} " + "x" * 400}, str(at), "") for at in range(7)))
+    take(store, *(ImportItem({"text": f"{at} " + "x" * 400}, str(at), "") for at in range(7)))
 
     assert sizes == [3, 3, 1]
 
 
-def test_a_judged_set_brings_its_judgements_and_takes_them_back(open_engine, tmp_path):
+def test_an_evaluation_set_is_imported_with_its_judgements_and_undone(open_engine, tmp_path):
     engine = open_engine()
     folder = write_set(tmp_path / "set")
 
@@ -396,7 +394,7 @@ def test_lines_of_jsonl_without_a_header_are_imported_once(open_engine, tmp_path
     assert engine.list(engine.scope(project="home")).memories[0].text == "one"
 
 
-def test_what_cannot_be_imported_is_an_error_that_says_what_to_do(open_engine, tmp_path):
+def test_a_path_that_cannot_be_imported_is_an_error_with_a_hint(open_engine, tmp_path):
     engine = open_engine()
     (tmp_path / "x.bin").write_bytes(b"\0\1\2")
 
@@ -412,7 +410,7 @@ def test_what_cannot_be_imported_is_an_error_that_says_what_to_do(open_engine, t
         engine.import_from(write_json(tmp_path / "a.json", [a_chatgpt_conversation()]), project=" ")
 
 
-def test_a_conflict_that_nothing_helps_is_passed_over_with_its_reason(store, monkeypatch):
+def test_a_conflict_that_stays_is_skipped_with_its_reason(store, monkeypatch):
     add = store.add
 
     def refuse(records, **options):

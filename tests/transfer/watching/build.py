@@ -1,4 +1,4 @@
-"""Folders, looks at them, and what a store remembers of them, in one line each."""
+"""Helpers that write folders, sync them and read their memories, in one line each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def syncing(engine: Engine, folder: Path, *, project: str | None = None, **optio
 
 
 def sync(engine: Engine, folder: Path, **options: Any) -> list[FileChange]:
-    """One look by somebody who has just come, as after a restart."""
+    """One sync by a new process, as after a restart."""
     return list(syncing(engine, folder, **options).sync())
 
 

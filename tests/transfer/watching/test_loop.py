@@ -1,4 +1,4 @@
-"""What a watcher does where the system does not help it."""
+"""The watch loop without events, and the lock of a folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def followed(engine: Engine, folder: Path) -> Iterator[list[FileChange]]:
         thread.join()
 
 
-def test_without_events_it_looks_every_few_seconds_instead(open_engine, tmp_path, monkeypatch):
+def test_without_events_it_syncs_every_few_seconds(open_engine, tmp_path, monkeypatch):
     def no_events(*_: object, **__: object) -> Iterator[object]:
         raise OSError("no more inotify watches")
         yield
@@ -54,7 +54,7 @@ def test_without_events_it_looks_every_few_seconds_instead(open_engine, tmp_path
     ]
 
 
-def test_it_wakes_for_notes_folders_and_what_is_gone_but_not_for_its_own_store_or_what_is_hidden(tmp_path):
+def test_text_files_folders_and_deleted_paths_are_relevant_but_not_the_store_or_hidden_files(tmp_path):
     for path in ("a.md", "store.db", "store.db-wal", ".git/x.md", "v1.2/b.TXT"):
         write(tmp_path, path)
 
@@ -65,7 +65,7 @@ def test_it_wakes_for_notes_folders_and_what_is_gone_but_not_for_its_own_store_o
     assert [path for path in ("store.db", "store.db-wal", ".git", ".git/x.md", ".a.md.swp") if wakes(path)] == []
 
 
-def test_without_its_package_it_says_what_to_install(open_engine, tmp_path, monkeypatch):
+def test_without_its_package_the_error_names_the_extra(open_engine, tmp_path, monkeypatch):
     monkeypatch.setattr("retentive.transfer.watching.loop.find_spec", lambda name: None)
     engine = open_engine()
 
@@ -73,7 +73,7 @@ def test_without_its_package_it_says_what_to_install(open_engine, tmp_path, monk
         watch_folder(syncing(engine, tmp_path), engine.embeddings, report=print, stop=StopFlag())
 
 
-def test_a_folder_is_held_for_one_store_at_a_time_and_nothing_is_left_behind(tmp_path, monkeypatch):
+def test_a_folder_is_locked_for_one_process_per_store_and_no_lock_file_is_left(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with folder_lock("a.db", tmp_path):
         with (

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_folder_becomes_memories_in_a_project_of_its_name_and_a_second_look_changes_nothing(engine, folder):
+def test_a_folder_becomes_memories_in_a_project_of_its_name_and_a_second_sync_changes_nothing(engine, folder):
     write(folder, "a.md", TWO)
     write(folder, "sub/b.txt")
 
@@ -126,7 +126,7 @@ def test_a_folder_that_is_moved_takes_its_files_along_even_where_they_say_the_sa
     assert ids(engine) == {source.replace("old/", "new/place/"): id for source, id in before.items()}
 
 
-def test_a_file_that_is_renamed_and_edited_keeps_the_memories_of_what_it_still_says(engine, folder):
+def test_a_file_that_is_renamed_and_edited_keeps_the_memories_of_unchanged_passages(engine, folder):
     write(folder, "a.md", TWO)
     sync(engine, folder)
     before = ids(engine)
@@ -212,7 +212,7 @@ def test_an_edit_that_leaves_size_and_time_as_they_were_is_seen(engine, folder):
     assert told(sync(engine, folder)) == [("changed", "a.md")]
 
 
-def test_a_memory_that_somebody_forgot_or_changed_by_hand_comes_back_as_the_file_has_it(engine, folder):
+def test_a_memory_that_was_forgotten_or_changed_by_hand_is_restored_from_the_file(engine, folder):
     file = write(folder, "a.md", TWO)
     sync(engine, folder)
     before = memories(engine)
@@ -258,7 +258,7 @@ def test_a_dry_run_tells_everything_and_changes_nothing(engine, folder):
     assert told(sync(engine, folder)) == told(changes)
 
 
-def test_a_file_that_cannot_be_read_is_told_once_keeps_its_memories_and_is_tried_again(engine, folder):
+def test_an_unreadable_file_is_reported_once_keeps_its_memories_and_is_retried(engine, folder):
     now = 0.0
     write(folder, "a.md", "words")
     watcher = syncing(engine, folder, clock=lambda: now)
@@ -293,14 +293,14 @@ def test_a_file_that_stays_unreadable_is_left_alone_until_its_time_has_come(engi
     assert times == [0, 1, 3, 7, 15, 31]
 
 
-def test_an_encoding_that_was_guessed_is_said(engine, folder):
+def test_an_encoding_that_was_guessed_is_reported(engine, folder):
     write(folder, "a.md", "Fuß".encode("cp1252"))
 
     assert told(sync(engine, folder)) == [("noted", "a.md"), ("added", "a.md")]
     assert memories(engine)["a.md#L1-L1"].text == "Fuß"
 
 
-def test_links_lead_nowhere_and_a_file_that_becomes_one_is_forgotten(engine, folder, tmp_path):
+def test_links_are_not_followed_and_a_file_that_becomes_one_is_forgotten(engine, folder, tmp_path):
     secret = write(tmp_path, "outside/secret.md", "the secret")
     write(folder, "a.md")
     sync(engine, folder)
@@ -317,7 +317,7 @@ def test_links_lead_nowhere_and_a_file_that_becomes_one_is_forgotten(engine, fol
     assert memories(engine) == {}
 
 
-def test_when_most_of_many_files_are_gone_they_stay_remembered_until_somebody_is_sure(engine, folder):
+def test_when_most_of_many_files_are_missing_their_memories_are_kept_unless_forced(engine, folder):
     for number in range(MIN_FILES_TO_HOLD + 2):
         write(folder, f"{number:02}.md", f"note {number}")
     sync(engine, folder)
@@ -394,7 +394,7 @@ def test_a_folder_stays_in_the_project_of_its_first_time(engine, folder):
         sync(engine, folder, project="garden")
 
 
-def test_a_folder_that_is_let_go_leaves_nothing_behind(engine, folder):
+def test_a_folder_that_is_forgotten_leaves_no_state(engine, folder):
     write(folder, "a.md", TWO)
     sync(engine, folder)
 
@@ -443,10 +443,10 @@ class Killed(BaseException):
 
 
 class Dying:
-    """A store whose process ends at its nth write, before it is carried out or just behind it."""
+    """A store whose process ends at its nth write, before or after it is made."""
 
-    def __init__(self, store, *, at: int, behind: bool) -> None:
-        self._store, self._left, self._behind = store, at, behind
+    def __init__(self, store, *, at: int, after: bool) -> None:
+        self._store, self._left, self._after = store, at, after
 
     def __getattr__(self, name):
         method = getattr(self._store, name)
@@ -455,7 +455,7 @@ class Dying:
 
         def write(*given, **named):
             self._left -= 1
-            if self._left == 0 and not self._behind:
+            if self._left == 0 and not self._after:
                 raise Killed
             done = method(*given, **named)
             if self._left == 0:
@@ -465,9 +465,9 @@ class Dying:
         return write
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_killed_at_any_write_the_next_look_makes_it_whole_with_nothing_twice_and_nothing_lost(
-    tmp_path, behind, monkeypatch
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_write_the_next_sync_completes_it_with_nothing_twice_and_nothing_lost(
+    tmp_path, after, monkeypatch
 ):
     monkeypatch.setattr("retentive.transfer.watching.sync.BATCH_FILES", 2)
     died = 0
@@ -487,7 +487,7 @@ def test_killed_at_any_write_the_next_look_makes_it_whole_with_nothing_twice_and
         write(folder, "e.md", "fifth")
         write(folder, "f.md", "sixth")
 
-        dying = Engine(Dying(store, at=at, behind=behind))  # type: ignore[arg-type]
+        dying = Engine(Dying(store, at=at, after=after))  # type: ignore[arg-type]
         try:
             sync(dying, folder)
         except Killed:
@@ -512,8 +512,8 @@ def test_killed_at_any_write_the_next_look_makes_it_whole_with_nothing_twice_and
     assert died > 8
 
 
-@pytest.mark.parametrize("behind", [False, True])
-def test_killed_at_any_write_while_files_change_names_the_next_look_makes_it_whole(tmp_path, behind):
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_write_while_files_swap_names_the_next_sync_completes_it(tmp_path, after):
     died = 0
     for at in range(1, 100):
         folder = tmp_path / str(at) / "notes"
@@ -526,7 +526,7 @@ def test_killed_at_any_write_while_files_change_names_the_next_look_makes_it_who
         write(folder, "a.md", "Said in b.")
         write(folder, "b.md", "Said in a.")
 
-        dying = Engine(Dying(store, at=at, behind=behind))  # type: ignore[arg-type]
+        dying = Engine(Dying(store, at=at, after=after))  # type: ignore[arg-type]
         try:
             sync(dying, folder)
         except Killed:

@@ -1,101 +1,39 @@
-"""Embedders turn text into vectors, behind one small interface.
+"""Embedders turn text into vectors.
 
-`open_embedder` knows them by name: `bge-small` (the default, local and offline), `local:DIRECTORY` (any ONNX model with
-its tokenizer), `fastembed:NAME`, an `http://` or `https://` address of an OpenAI-compatible service, and `none`.
+`open_embedder` opens one by name: `bge-small` (the default, local and offline), `local:DIRECTORY` (any ONNX model with
+its tokenizer), `fastembed:NAME`, an `http://` or `https://` address of an OpenAI-compatible service, or `none`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
 
 from retentive.errors import Invalid
-from retentive.models import Model
+from retentive.inference.embedders.base import (
+    ChecksLength,
+    CountsTokens,
+    Embedder,
+    Matrix,
+    WrapsEmbedder,
+    reading_of,
+    tokenizer_of,
+)
 from retentive.settings import EmbedderSettings
 
-Matrix = npt.NDArray[np.float32]
-
-
-class Embedder(Protocol):
-    """Turns texts into unit vectors of one model.
-
-    `embed` gives one row of length 1 for each text, in order, and the same row for the same text whatever else is in
-    the call. It raises `Unavailable` when the model cannot be reached now. `split` cuts a text that is too long for the
-    model into parts that are not, at natural boundaries, losing nothing; a text that fits is its own only part.
-    """
-
-    @property
-    def model(self) -> Model:
-        """Whose vectors these are."""
-        ...
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit vector a text."""
-        ...
-
-    def split(self, text: str) -> list[str]:
-        """The text in parts that the model can read whole."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections and memory."""
-        ...
-
-
-@runtime_checkable
-class CountsTokens(Protocol):
-    """What an embedder can do besides if it has its model's own tokenizer at hand."""
-
-    def count_tokens(self, text: str) -> int:
-        """How many tokens the text has, also beyond what the model can read at once."""
-        ...
-
-
-@runtime_checkable
-class KnowsItsLength(Protocol):
-    """What an embedder can do besides if asking costs it less than splitting."""
-
-    def reads_whole(self, text: str) -> bool:
-        """Whether the model can read the text at once: its only part is then the text itself."""
-        ...
-
-
-@runtime_checkable
-class Wraps(Protocol):
-    """An embedder that stands before another one."""
-
-    @property
-    def inner(self) -> Embedder:
-        """The one behind."""
-        ...
-
-
-def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
-    """The embedder that can count tokens: this one or one behind it, None if none can."""
-    while embedder is not None:
-        if isinstance(embedder, CountsTokens):
-            return embedder
-        embedder = embedder.inner if isinstance(embedder, Wraps) else None
-    return None
-
-
-def reading_of(embedder: Embedder | None) -> Callable[[str], bool]:
-    """Whether an embedder can read a text at once; without an embedder any text can be."""
-    if embedder is None:
-        return lambda text: True
-    inner: Embedder | None = embedder
-    while inner is not None:
-        if isinstance(inner, KnowsItsLength):
-            return inner.reads_whole
-        inner = inner.inner if isinstance(inner, Wraps) else None
-    return lambda text: len(embedder.split(text)) == 1
+__all__ = [
+    "ChecksLength",
+    "CountsTokens",
+    "Embedder",
+    "Matrix",
+    "WrapsEmbedder",
+    "open_embedder",
+    "reading_of",
+    "tokenizer_of",
+]
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:
-    """The embedder that the settings name, with a cache before it; None for `none`."""
+    """Open the embedder that the settings name, with a cache in memory; return None for `none`."""
     from retentive.inference.embedders.cache import CachedEmbedder
 
     name, _, argument = settings.name.partition(":")
@@ -120,7 +58,7 @@ def _open_local(directory: str, settings: EmbedderSettings) -> Embedder:
 
 
 def _open_fastembed(name: str, settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.hub import FastembedEmbedder
+    from retentive.inference.embedders.fastembed import FastembedEmbedder
 
     return FastembedEmbedder(name, path=settings.path)
 

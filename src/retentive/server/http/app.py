@@ -1,42 +1,34 @@
-"""The application: engine and settings in, a service out."""
+"""The HTTP application: `create_app(engine)` returns a FastAPI app with all routes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Route
 
 import retentive
+from retentive.chat.proxy import Chat
 from retentive.engine import Engine
-from retentive.server.http.docs_page import add_docs_page
-from retentive.server.http.logs import request_log
 from retentive.server.http.mcp_mount import HEADERS, McpMount
-from retentive.server.http.openapi import EVERYWHERE, TAGS, add_problem_schema
+from retentive.server.http.openapi import COMMON_PROBLEMS, TAGS, add_docs_page, add_problem_schema
 from retentive.server.http.playground_page import add_playground
-from retentive.server.http.problems import add_problems, problem
-from retentive.server.http.recent_stats import Lately
-from retentive.server.http.request_guard import Doors, TooLarge
-from retentive.server.http.request_log import Observed
+from retentive.server.http.problems import add_problem_handlers
+from retentive.server.http.request_guard import RequestGuard
+from retentive.server.http.request_log import RequestLogMiddleware, request_logger
 from retentive.server.http.routes import add_routes
-from retentive.server.http.routes.chat import add_chat
-from retentive.server.http.telemetry import Telemetry
-from retentive.server.http.tracing import Traced, trace_recall
+from retentive.server.http.telemetry import Telemetry, TracingMiddleware
 from retentive.server.http.tune_job import TuneJob
 from retentive.settings import Settings
-
-Opener = Callable[[FastAPI], AbstractAsyncContextManager[object]]
-"""Opens something that lives as long as the service runs, and closes it when that ends."""
 
 TRACING: TelemetryConfig = {
     # Takes effect if OTEL_EXPORTER_OTLP_ENDPOINT is set.
     "auto_configure": True,
-    # Paths, queries and what failed in them may hold somebody's memories: see `tracing` for what is told instead.
+    # The framework's spans contain paths, queries and errors, which may hold memories; see `telemetry` for ours.
     "tracing": False,
     "operation_spans": False,
     "logs": False,
@@ -44,79 +36,69 @@ TRACING: TelemetryConfig = {
 
 
 def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
-    """The service on an engine, which stays the caller's to close."""
+    """Return the application for an engine. The caller closes the engine."""
     settings = settings or engine.settings
     app = FastAPI(
         title="Retentive",
         version=retentive.__version__,
-        summary="Memory for AI agents: found by meaning and by words at once, fused, explained, tunable.",
-        generate_unique_id_function=_operation,
+        summary="Memory for AI agents: hybrid keyword and semantic search with explained, tunable ranking.",
+        generate_unique_id_function=_operation_id,
         lifespan=_lifespan,
         telemetry=TRACING,
         openapi_tags=TAGS,
-        responses=EVERYWHERE,
+        responses=COMMON_PROBLEMS,
         docs_url=None,
         redoc_url=None,
     )
     app.state.engine = engine
     app.state.settings = settings
-    app.state.openers = []
-    app.state.starting = None  # why it is not ready yet, if it is not
-    add_problems(app)
-    app.add_exception_handler(TooLarge, _too_large)
-    if settings.server.origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(settings.server.origins),
-            allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
-        )
-    app.add_middleware(Doors, settings=settings.server)
-    _observe(app, engine, settings)
+    app.state.starting = None  # the reason why it is not ready yet
+    app.state.telemetry = telemetry = Telemetry(engine)
+    telemetry.start()  # here, because an app that is mounted in another one never runs its lifespan
+    app.state.chat = Chat(settings.llm)
+    app.state.mcp = McpMount(engine, settings.server)
+    app.state.tune_job = TuneJob()
+    add_problem_handlers(app)
+    _add_middleware(app, settings)
     add_routes(app)
-    add_chat(app)
+    app.router.routes.append(Route("/mcp", app.state.mcp, methods=["POST"], include_in_schema=False))
     add_problem_schema(app)
     add_docs_page(app)
     add_playground(app)
-    _add_mcp(app, engine, settings)
-    app.state.tune_job = TuneJob()
-    app.state.openers.append(app.state.tune_job.open)
     return app
 
 
-def _observe(app: FastAPI, engine: Engine, settings: Settings) -> None:
-    """Count and log what is asked, outside of everything that could refuse it."""
-    app.state.telemetry = telemetry = Telemetry(engine)
-    app.state.lately = lately = Lately()
-    engine.on_recall(telemetry.recalled)
-    engine.on_recall(lately.recalled)
-    engine.on_recall(trace_recall)
-    app.add_middleware(Traced)
-    log = request_log(settings.server.log)
-    app.add_middleware(Observed, telemetry.requested, lately.requested, *([log] if log else []))
-
-
-def _add_mcp(app: FastAPI, engine: Engine, settings: Settings) -> None:
-    mcp = McpMount(engine, settings.server)
-    app.state.openers.append(lambda _: mcp.run())
-    app.router.routes.append(Route("/mcp", mcp, methods=["POST"], include_in_schema=False))
+def _add_middleware(app: FastAPI, settings: Settings) -> None:
+    """Add the middleware, the innermost first. Requests that the guard rejects are counted and logged too."""
+    server = settings.server
+    if server.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(server.origins),
+            allow_methods=["*"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
+        )
+    app.add_middleware(RequestGuard, settings=server)
+    app.add_middleware(TracingMiddleware)
+    logger = request_logger(server.log)
+    app.add_middleware(RequestLogMiddleware, app.state.telemetry.add_request, *([logger] if logger else []))
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """What was put into `app.state.openers` is open while the service runs; the last opened is closed first."""
-    openers: list[Opener] = app.state.openers
-    async with AsyncExitStack() as opened:
-        for opener in openers:
-            await opened.enter_async_context(opener(app))
+    """Start MCP, and at the end stop MCP and the tuning run, store the last chat turns, and release the engine."""
+    telemetry: Telemetry = app.state.telemetry
+    chat: Chat = app.state.chat
+    mcp: McpMount = app.state.mcp
+    tune_job: TuneJob = app.state.tune_job
+    telemetry.start()
+    async with AsyncExitStack() as stack:
+        stack.callback(telemetry.stop)
+        stack.push_async_callback(chat.close)
+        await stack.enter_async_context(mcp.run())
+        await stack.enter_async_context(tune_job.open())
         yield
 
 
-def _operation(route: APIRoute) -> str:
-    """An operation is called by the name of its function."""
+def _operation_id(route: APIRoute) -> str:
     return route.name
-
-
-def _too_large(request: Request, _: Exception) -> JSONResponse:
-    most = request.app.state.settings.server.max_body
-    return problem(413, f"a request has at most {most:,} bytes; send several", code="too_large")

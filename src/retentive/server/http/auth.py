@@ -1,7 +1,7 @@
-"""Who is calling, and what they may do.
+"""Identify the caller of a request and check its access.
 
-On loopback, without a token, it is whoever runs the service. A token binds its bearer to one profile. Off loopback
-every request needs one, and so it does everywhere if the settings say so.
+A token limits its caller to one profile. On loopback, a request without a token is from the owner, who may use any
+profile; on other addresses, or if the settings require it, every request needs a token.
 """
 
 from __future__ import annotations
@@ -25,150 +25,138 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who was let in. A profile of None is whoever runs the service, who may name any."""
+    """An identified caller. The owner has no profile and may use any."""
 
     name: str
     profile: str | None
     access: Access
 
-    def may(self, access: Access) -> bool:
-        """Whether this is allowed: each access includes those before it."""
+    def has(self, access: Access) -> bool:
+        """Whether the caller has this access; each access includes the ones before it."""
         return ACCESSES.index(access) <= ACCESSES.index(self.access)
 
 
 OWNER = Caller("owner", None, "admin")
 
 bearer = HTTPBearer(auto_error=False, description="A token from `retentive token create`; not needed on loopback.")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 
 def needs_token(settings: ServerSettings) -> bool:
-    """Whether everybody needs a token."""
+    """Whether every request needs a token."""
     return settings.require_token or settings.host not in LOOPBACK
 
 
 def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Caller:
-    """Who comes with this token, or with none."""
+    """Return the caller with this token, or without one; 401 if it is not valid."""
     if secret is None:
         if needs_token(settings):
             raise HTTPException(
                 401,
-                "a token is needed: send it as 'Authorization: Bearer …'; make one with: retentive token create",
+                "a token is required: send it as 'Authorization: Bearer …'; create one with: retentive token create",
                 {"WWW-Authenticate": "Bearer"},
             )
         return OWNER
     token = engine.tokens.find(secret)
     if token is None:
         raise HTTPException(
-            401, "this token is not known, or was taken back", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
+            401, "this token is unknown or was revoked", {"WWW-Authenticate": 'Bearer error="invalid_token"'}
         )
     return Caller(f"token {token.id}", token.profile, token.access)
 
 
-# These dependencies are `async` because they wait for nothing but the look for a token: a plain function would cost
-# every request a change of threads for each.
+# These dependencies are `async` because only the search for a token blocks: as plain functions, each would cost every
+# request a change of threads.
 
 
-async def caller(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None
-) -> Caller:
-    """Who is calling; 401 if they may not come in at all."""
+async def current_caller(request: Request, credentials: Credentials = None) -> Caller:
+    """Return the caller of a request; 401 if its token is missing or not valid."""
     engine, settings = request.app.state.engine, request.app.state.settings.server
-    if given is not None:
-        who = await run_in_threadpool(identify, engine, settings, given.credentials)
+    if credentials is not None:
+        caller = await run_in_threadpool(identify, engine, settings, credentials.credentials)
     elif request.headers.get("authorization") is not None:
-        # An empty token is a slip in a script. Whoever meant to come as somebody must not come in as the owner.
+        # An empty token is a mistake in a script. The caller meant to use a token and must not become the owner.
         raise HTTPException(
             401, "there is no token in 'Authorization'; write it as 'Bearer …'", {"WWW-Authenticate": "Bearer"}
         )
     else:
-        who = identify(engine, settings, None)
-    request.state.caller = who.name  # for the log
-    return who
+        caller = identify(engine, settings, None)
+    request.state.caller = caller.name  # for the log
+    return caller
 
 
-def allowed(who: Caller, access: Access) -> None:
-    """403 if this caller may not do such a thing."""
-    if not who.may(access):
-        raise HTTPException(403, f"this token may {who.access}; this needs a token that may {access}")
+def check_access(caller: Caller, access: Access) -> None:
+    """Raise 403 if the caller does not have this access."""
+    if not caller.has(access):
+        raise HTTPException(403, f"this token has {caller.access} access; this request needs {access} access")
 
 
-def inside(request: Request, who: Caller, asked: str | None) -> ProfileView:
-    """The engine, confined to the caller's profile; whoever runs the service may name one."""
+def open_view(request: Request, caller: Caller, profile: str | None) -> ProfileView:
+    """Return a view of the caller's profile; the owner may choose one."""
     engine: Engine = request.app.state.engine
-    asked = None if asked is None else as_utf8(asked)
-    if who.profile is not None and asked not in (None, who.profile):
-        raise HTTPException(403, f"this token is for profile '{who.profile}' alone")
-    return ProfileView(engine, who.profile or asked or engine.settings.profile)
+    profile = None if profile is None else decode_header(profile)
+    if caller.profile is not None and profile not in (None, caller.profile):
+        raise HTTPException(403, f"this token is limited to profile '{caller.profile}'")
+    return ProfileView(engine, caller.profile or profile or engine.settings.profile)
 
 
-def as_utf8(header: str) -> str:
-    """A header's text as it was meant: clients send UTF-8, servers read Latin-1."""
+def decode_header(header: str) -> str:
+    """Decode a header as UTF-8: clients send UTF-8, and the server reads Latin-1."""
     try:
         return header.encode("latin-1").decode()
     except UnicodeError:
         return header
 
 
-Known = Annotated[Caller, Depends(caller)]
-Profile = Annotated[
+CurrentCaller = Annotated[Caller, Depends(current_caller)]
+ProfileHeader = Annotated[
     str | None,
     Header(
         alias="X-Profile",
         min_length=1,
         max_length=2000,
-        description="Whose memories; without it the token's, or the service's own.",
+        description="The profile to use. Default: the profile of the token, or of the service.",
     ),
 ]
 
 
-async def reading(request: Request, who: Known, profile: Profile = None) -> ProfileView:
-    """What this caller may read."""
-    allowed(who, "read")
-    return inside(request, who, profile)
+def _require(access: Access) -> Callable[..., Awaitable[ProfileView]]:
+    """Return a dependency: a view of the caller's profile, if the caller has this access."""
+
+    async def view(request: Request, caller: CurrentCaller, profile: ProfileHeader = None) -> ProfileView:
+        check_access(caller, access)
+        return open_view(request, caller, profile)
+
+    return view
 
 
-async def writing(request: Request, who: Known, profile: Profile = None) -> ProfileView:
-    """What this caller may change."""
-    allowed(who, "write")
-    return inside(request, who, profile)
-
-
-async def administering(request: Request, who: Known) -> Engine:
-    """The whole engine, for those who may change settings."""
-    allowed(who, "admin")
+async def _admin_engine(request: Request, caller: CurrentCaller) -> Engine:
+    check_access(caller, "admin")
     engine: Engine = request.app.state.engine
     return engine
 
 
-async def administering_inside(request: Request, who: Known, profile: Profile = None) -> ProfileView:
-    """What this caller may change, for those who may change settings."""
-    allowed(who, "admin")
-    return inside(request, who, profile)
+def _require_openai(access: Access) -> Callable[..., Awaitable[ProfileView]]:
+    """Return a dependency for OpenAI's clients, which always send an API key.
 
-
-def _whatever_the_key(access: Access) -> Callable[..., Awaitable[ProfileView]]:
-    """Lets in clients made for a model's server, which always send a key.
-
-    Where nobody needs a token, a key that is none of ours is meant for the model.
+    If no token is needed, a key that is not one of our tokens is for the LLM server.
     """
 
-    async def let_in(
-        request: Request,
-        given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)] = None,
-        profile: Profile = None,
-    ) -> ProfileView:
+    async def view(request: Request, credentials: Credentials = None, profile: ProfileHeader = None) -> ProfileView:
         settings: ServerSettings = request.app.state.settings.server
-        is_for_model = given is not None and not looks_like_token(given.credentials) and not needs_token(settings)
-        who = OWNER if is_for_model else await caller(request, given)
-        allowed(who, access)
-        return inside(request, who, profile)
+        is_llm_key = (
+            credentials is not None and not looks_like_token(credentials.credentials) and not needs_token(settings)
+        )
+        caller = OWNER if is_llm_key else await current_caller(request, credentials)
+        check_access(caller, access)
+        return open_view(request, caller, profile)
 
-    return let_in
+    return view
 
 
-Reading = Annotated[ProfileView, Depends(reading)]
-Writing = Annotated[ProfileView, Depends(writing)]
-Administering = Annotated[Engine, Depends(administering)]
-AdministeringInside = Annotated[ProfileView, Depends(administering_inside)]
-Chatting = Annotated[ProfileView, Depends(_whatever_the_key("write"))]
-ListingModels = Annotated[ProfileView, Depends(_whatever_the_key("read"))]
+ReadView = Annotated[ProfileView, Depends(_require("read"))]
+WriteView = Annotated[ProfileView, Depends(_require("write"))]
+AdminView = Annotated[ProfileView, Depends(_require("admin"))]
+AdminEngine = Annotated[Engine, Depends(_admin_engine)]
+OpenAIReadView = Annotated[ProfileView, Depends(_require_openai("read"))]
+OpenAIWriteView = Annotated[ProfileView, Depends(_require_openai("write"))]

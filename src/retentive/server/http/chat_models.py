@@ -1,4 +1,4 @@
-"""What chat and context take and give, as JSON."""
+"""Request and response models of chat and context."""
 
 from __future__ import annotations
 
@@ -10,36 +10,33 @@ from pydantic.json_schema import SkipJsonSchema
 
 from retentive.chat.context import Item, PromptContext
 from retentive.models import Kind
-from retentive.server.http.fields import WHOLE, Camel, Name, QueryOptions
-from retentive.server.http.tuning_parameters import TuningChoice
+from retentive.server.http.request_fields import INTEGER, CamelModel, Name, QueryText, TuningChoice
 
 ChatMessage = dict[str, Any]
 
 
-class _Place(Camel):
-    session: Name | None = Field(None, description="The conversation. Its latest episodes go into the prompt.")
+class _ContextOptions(CamelModel):
+    session: Name | None = Field(None, description="The conversation. Its latest episodes are added to the prompt.")
     project: Name | None = Field(None, description="Recall from this project.")
-    everywhere: bool = Field(
-        False, description="Recall from the whole profile, and not from the session or project alone."
+    everywhere: bool = Field(False, description="Recall from the whole profile, not only from the session or project.")
+    budget: Annotated[int, Field(ge=0, le=200_000), INTEGER] | None = Field(
+        None, description="Token budget for memories. Default: the setting llm.context_tokens."
     )
-    budget: Annotated[int, Field(ge=0, le=200_000), WHOLE] | None = Field(
-        None, description="How many tokens memories may take; the settings say if not."
+    recent: Annotated[int, Field(ge=0, le=1000), INTEGER] | None = Field(
+        None, description="Number of the session's latest episodes. Default: the setting llm.recent."
     )
-    recent: Annotated[int, Field(ge=0, le=1000), WHOLE] | None = Field(
-        None, description="How many of the session's latest episodes; the settings say if not."
-    )
-    tuning: TuningChoice | None = Field(None, description="For this recall alone: parameters, or the name of a preset.")
+    tuning: TuningChoice | None = Field(None, description="Tuning of this recall: parameters, or the name of a preset.")
 
 
-class MemoryWishes(_Place):
-    """What a chat asks of memory, in the field `retentive` of a request."""
+class ChatMemoryOptions(_ContextOptions):
+    """How a chat request uses memory: the field `retentive` of the request."""
 
-    recall: bool = Field(True, description="Whether memories go into the prompt.")
-    store: bool = Field(True, description="Whether the turn is remembered.")
+    recall: bool = Field(True, description="Add memories to the prompt.")
+    store: bool = Field(True, description="Store the user's message and the answer.")
 
 
 class ChatRequest(BaseModel):
-    """A request for a chat completion. Whatever else it holds is passed on to the model as it is."""
+    """A request for a chat completion. All other fields are passed on to the LLM server unchanged."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -55,27 +52,27 @@ class ChatRequest(BaseModel):
         },
     )
 
-    messages: list[ChatMessage] = Field(min_length=1, description="The conversation, as OpenAI's API has it.")
-    retentive: MemoryWishes | None = Field(None, description="For Retentive alone; not passed on.")
+    messages: list[ChatMessage] = Field(min_length=1, description="The conversation, in the format of OpenAI's API.")
+    retentive: ChatMemoryOptions | None = Field(None, description="Options of memory; not passed on.")
 
 
-class OpenAIProblem(BaseModel):
-    """What went wrong, and what to do."""
+class OpenAIErrorBody(BaseModel):
+    """What failed, and what to do."""
 
     message: str
     type: str
-    param: str | None = Field(description="Which field of the request, if it is one.")
-    code: str | None = Field(description="Stable: a program can go by it.")
+    param: str | None = Field(description="The invalid field of the request, if there is one.")
+    code: str | None = Field(description="A stable code for programs.")
 
 
 class OpenAIError(BaseModel):
-    """An error as OpenAI's clients know it."""
+    """An error in OpenAI's format."""
 
-    error: OpenAIProblem
+    error: OpenAIErrorBody
 
 
-class ContextRequest(_Place):
-    """A query, or the messages that are to go to a model."""
+class ContextRequest(_ContextOptions):
+    """A query, or the messages for a model."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -84,21 +81,21 @@ class ContextRequest(_Place):
         }
     )
 
-    query: QueryOptions | SkipJsonSchema[None] = Field(None, description="A query.")
+    query: QueryText | SkipJsonSchema[None] = Field(None, description="The text to recall for.")
     messages: Annotated[list[ChatMessage], Field(min_length=1)] | SkipJsonSchema[None] = Field(
-        None, description="A conversation; memories that it holds already are left out."
+        None, description="A conversation. Memories that it already contains are left out."
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> Self:
+    def _check_exactly_one(self) -> Self:
         given = [getattr(self, name) for name in ("query", "messages") if name in self.model_fields_set]
         if len(given) != 1 or given[0] is None:
-            raise ValueError("send a query or messages, one of both")
+            raise ValueError("send either query or messages")
         return self
 
 
-class ContextItem(Camel):
-    """A memory in the prompt, or one that was left out, and why."""
+class ContextItem(CamelModel):
+    """A memory in the prompt, or one that was left out, and the reason."""
 
     id: str
     part: Literal["identity", "recent", "recalled"]
@@ -109,12 +106,12 @@ class ContextItem(Camel):
     when: datetime
     text: str
     tokens: int
-    cut: bool = Field(description="Whether this is only its beginning, because nothing fitted whole.")
+    cut: bool = Field(description="Whether the text was cut to fit the budget.")
     why: str
 
     @classmethod
     def of(cls, item: Item) -> Self:
-        """The item as it is sent."""
+        """Convert an item."""
         memory = item.memory
         return cls(
             id=memory.id,
@@ -131,21 +128,21 @@ class ContextItem(Camel):
         )
 
 
-class Context(Camel):
-    """What memory gives to a prompt."""
+class Context(CamelModel):
+    """The memories for a prompt."""
 
-    text: str = Field(description="The block for the prompt; empty if there is nothing to say.")
-    messages: list[dict[str, str]] = Field(description="The block as messages, to go before the conversation.")
+    text: str = Field(description="The block for the prompt; empty if there are no memories.")
+    messages: list[dict[str, str]] = Field(description="The block as messages, to insert before the conversation.")
     token_count: int
     budget: int
-    counter: str = Field(description="What the tokens were counted with.")
-    items: list[ContextItem] = Field(description="What is in the block, in its order.")
-    left_out: list[ContextItem] = Field(description="What had no room, or is in the messages already.")
-    degraded: str | None = Field(description="What the recall had to do without.")
+    counter: str = Field(description="How the tokens were counted.")
+    items: list[ContextItem] = Field(description="The memories in the block, in order.")
+    left_out: list[ContextItem] = Field(description="Memories that did not fit, or that the messages already contain.")
+    degraded: str | None = Field(description="What was missing in the recall.")
 
     @classmethod
     def of(cls, context: PromptContext) -> Self:
-        """The context as it is sent."""
+        """Convert a context."""
         return cls(
             text=context.text,
             messages=context.messages,

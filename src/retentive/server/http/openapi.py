@@ -1,59 +1,84 @@
-"""What the OpenAPI document says beyond what FastAPI finds out by itself: every problem that may come back."""
+"""The OpenAPI document: tags, and the problems that every operation can return. And the page at /docs."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse
 from pydantic.json_schema import models_json_schema
+from starlette.staticfiles import StaticFiles
 
+from retentive.errors import MissingExtra
 from retentive.server.http.problems import MEDIA_TYPE
 from retentive.server.http.response_models import Problem
 
-_SCHEMA = {"schema": {"$ref": "#/components/schemas/Problem"}}
-
-_MEANING = {
-    401: "A token is needed, or this one is not known.",
-    403: "This token may not do that.",
-    404: "There is nothing under that name.",
-    409: "This contradicts what is stored or set.",
-    413: "The request is too large.",
-    415: "The body is not JSON, or does not say so.",
-    421: "The service does not go by that host name.",
-    422: "Something in the request is wrong; `errors` names each field.",
-    501: "An optional package is not installed here; the sentence is the line to type.",
-    503: "Something needed is down, busy or full; try again later.",
-}
-
 TAGS = [
-    {"name": "memories", "description": "What happened, what is known, and who somebody is."},
-    {"name": "recall", "description": "Memories that answer a query, found by meaning and by words at once."},
-    {"name": "settings", "description": "Every parameter of a recall, changed while the service runs, with a history."},
-    {"name": "catalogue", "description": "Sessions, projects, profiles, and how much there is."},
-    {"name": "chat", "description": "Chat with memory for OpenAI's clients, and the context alone for others."},
-    {"name": "judgements", "description": "What people said of memories, to measure and tune by."},
-    {"name": "health", "description": "Whether the service lives, is ready, and how it has been doing."},
+    {"name": "memories", "description": "Store, read, change and delete memories."},
+    {"name": "recall", "description": "Find the memories that answer a query."},
+    {"name": "settings", "description": "Read and change the tuning while the service runs, with a history."},
+    {"name": "catalogue", "description": "Sessions, projects, profiles and statistics."},
+    {"name": "chat", "description": "Chat completions with memory for OpenAI's clients, and the context alone."},
+    {"name": "judgements", "description": "Relevance judgements, and evaluation and tuning with them."},
+    {"name": "health", "description": "Liveness, readiness, metrics and status of the service."},
 ]
 
+_DESCRIPTIONS = {
+    401: "The token is missing or unknown.",
+    403: "The token, profile or origin does not allow this.",
+    404: "There is no such resource.",
+    409: "The request conflicts with what is stored or configured.",
+    413: "The request is too large.",
+    415: "The body is not JSON, or its Content-Type is not.",
+    421: "The service does not accept this host name.",
+    422: "The request is invalid; `errors` lists the fields.",
+    501: "An optional package is not installed; `detail` is the command that installs it.",
+    503: "Something needed is down, busy or full; try again later.",
+}
+_PROBLEM = {"schema": {"$ref": "#/components/schemas/Problem"}}
 
-def may_fail(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The problems with which an operation may answer, for its `responses`."""
-    return {status: {"description": _MEANING[status], "content": {MEDIA_TYPE: _SCHEMA}} for status in statuses}
+DOCS_FILES = "/docs/files"
 
 
-EVERYWHERE = may_fail(401, 403, 413, 415, 421, 422, 503)
-"""What any operation may answer with."""
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the problems that an operation can return, for its `responses`."""
+    return {status: {"description": _DESCRIPTIONS[status], "content": {MEDIA_TYPE: _PROBLEM}} for status in statuses}
+
+
+COMMON_PROBLEMS = problem_responses(401, 403, 413, 415, 421, 422, 503)
+"""The problems that any operation can return."""
 
 
 def add_problem_schema(app: FastAPI) -> None:
-    """Let the document define what a problem is."""
-    document = app.openapi
+    """Define the schema of problems in the document."""
+    build = app.openapi
 
-    def with_problem() -> dict[str, Any]:
+    def build_with_problem() -> dict[str, Any]:
         if app.openapi_schema is None:
-            found = document()
+            document = build()
             _, defined = models_json_schema([(Problem, "serialization")], ref_template="#/components/schemas/{model}")
-            found.setdefault("components", {}).setdefault("schemas", {}).update(defined["$defs"])
-        return document()
+            document.setdefault("components", {}).setdefault("schemas", {}).update(defined["$defs"])
+        return build()
 
-    app.openapi = with_problem  # type: ignore[method-assign]
+    app.openapi = build_with_problem  # type: ignore[method-assign]
+
+
+def add_docs_page(app: FastAPI) -> None:
+    """Add Swagger UI at /docs, from files of this machine, so that it works offline."""
+    package = find_spec("fastapi_offline")
+    if package is None or package.origin is None:
+        raise MissingExtra("the page at /docs", "server")
+    app.mount(DOCS_FILES, StaticFiles(directory=Path(package.origin).parent / "static"), name="docs_files")
+
+    @app.get("/docs", include_in_schema=False)
+    def docs_page() -> HTMLResponse:
+        return get_swagger_ui_html(
+            openapi_url=app.openapi_url or "/openapi.json",
+            title=f"{app.title} · API",
+            swagger_js_url=f"{DOCS_FILES}/swagger-ui-bundle.js",
+            swagger_css_url=f"{DOCS_FILES}/swagger-ui.css",
+            swagger_favicon_url="data:,",
+        )

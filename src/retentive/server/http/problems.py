@@ -1,21 +1,26 @@
-"""Errors as `application/problem+json` (RFC 9457): a stable code, what happened, what to do, and which field."""
+"""Errors as `application/problem+json` (RFC 9457), and in OpenAI's format on the routes for OpenAI's clients.
+
+A problem has a stable code, a sentence that says what happened and what to do, and the fields that are wrong.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
+from retentive.chat.llm_client import LlmError
 from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
-from retentive.server.http.request_log import template
+from retentive.server.http.request_log import route_template
+from retentive.server.http.strict_route import Handler, StrictRoute
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +31,7 @@ STATUS: dict[type[RetentiveError], int] = {
     Unavailable: 503,
     MissingExtra: 501,
 }
-"""What HTTP calls each kind of error."""
+"""The HTTP status of each kind of error."""
 
 CODES = {
     400: "invalid",
@@ -38,21 +43,23 @@ CODES = {
     415: "not_json",
     421: "unknown_host",
 }
-"""The stable code of what HTTP itself refuses."""
+"""The stable code of each HTTP error."""
 
-HELP = {
-    404: "there is nothing at this address; /docs shows what there is",
-    405: "this address does not take that method; the header Allow names those it takes",
+DETAILS = {
+    404: "there is no such path; /docs lists all operations",
+    405: "this path does not accept the method; the Allow header lists the methods it accepts",
 }
 
-DEEPEST = 8
-"""So many parts of the path to a field are told."""
+UNEXPECTED = "an unexpected error occurred; see the log of the service"
+
+MAX_PATH_PARTS = 8
+"""The path to a wrong field is cut after this many parts."""
 
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(JSONResponse):
-    """A problem as a response, which leaves its code where the log and the metrics find it."""
+class ProblemResponse(JSONResponse):
+    """A problem as a response. It stores its code in the request's state, for the log and the metrics."""
 
     media_type = MEDIA_TYPE
 
@@ -73,101 +80,145 @@ def problem(
     errors: Sequence[dict[str, str]] = (),
     headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """A problem as a response."""
+    """Return a problem as a response."""
     body: dict[str, Any] = {
         "type": f"urn:retentive:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "code": code,
-        "detail": _readable(detail),
+        "detail": _encodable(detail),
     }
     if errors:
-        body["errors"] = [{name: _readable(text) for name, text in error.items()} for error in errors]
-    return Problem(body, headers=headers)
+        body["errors"] = [{name: _encodable(text) for name, text in error.items()} for error in errors]
+    return ProblemResponse(body, headers=headers)
 
 
-def _readable(text: str) -> str:
-    """Text that can be sent: half of a surrogate pair, which a name in a request may hold, cannot."""
+def _encodable(text: str) -> str:
+    """Replace halves of surrogate pairs, which a name in a request may contain and which cannot be sent."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
-def wrong(field: str, message: str) -> RequestValidationError:
-    """What to raise where a handler finds a field of the body wrong that its model could not judge."""
+def invalid_field(field: str, message: str) -> RequestValidationError:
+    """Return the error to raise if a handler finds a field of the body invalid."""
     return RequestValidationError([{"type": "value_error", "loc": ("body", field), "msg": message}])
 
 
-def add_problems(app: FastAPI) -> None:
-    """Make every error of this application a problem."""
-    app.add_exception_handler(RetentiveError, _ours)
-    app.add_exception_handler(RequestValidationError, _not_valid)
-    app.add_exception_handler(HTTPException, _of_http)
-    app.add_exception_handler(Exception, _unforeseen)
+def add_problem_handlers(app: FastAPI) -> None:
+    """Return every error of the application as a problem."""
+    app.add_exception_handler(RetentiveError, _on_retentive_error)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_unexpected_error)
 
 
-def status_of(error: RetentiveError) -> int:
-    """What HTTP calls an error."""
+def _status_of(error: RetentiveError) -> int:
     return next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
 
 
-def _ours(_: Request, error: Exception) -> JSONResponse:
+def _on_retentive_error(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RetentiveError):
         raise error
-    status = status_of(error)
+    status = _status_of(error)
     headers = {"Retry-After": "1"} if status == 503 else None
     return problem(status, str(error), code=error.code, headers=headers)
 
 
-def _not_valid(_: Request, error: Exception) -> JSONResponse:
+def _on_validation_error(_: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    named = dict.fromkeys(tuple(field_of(item).items()) for item in error.errors())  # two may take the same header
-    errors = [dict(items) for items in named]
+    # Two dependencies may read the same header.
+    unique = dict.fromkeys(tuple(_field_error(item).items()) for item in error.errors())
+    errors = [dict(items) for items in unique]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
     return problem(422, detail, code="invalid", errors=errors)
 
 
-def field_of(item: Any) -> dict[str, str]:
-    """Which field is wrong, and why; what was sent is not repeated, for it may be somebody's memory."""
-    place, *path = item["loc"]
+def _field_error(item: Any) -> dict[str, str]:
+    """Return the invalid field and the reason, without its value, which may be the text of a memory."""
+    source, *path = item["loc"]
     if item["type"] == "json_invalid":
         reason, where = item["ctx"]["error"], f" at character {path[0]}" if path[0] else ""
-        return {"field": place, "message": f"this is not JSON: {reason[:1].lower()}{reason[1:]}{where}"}
-    # A part in brackets tells which of several forms of a field was meant, and is no field.
+        return {"field": source, "message": f"this is not JSON: {reason[:1].lower()}{reason[1:]}{where}"}
+    # A part in parentheses is the tag of a union, not a field.
     parts = [str(part) for part in path if not str(part).startswith("(")]
-    name = ".".join(parts[:DEEPEST] + ["…"] * (len(parts) > DEEPEST)) or place
+    name = ".".join(parts[:MAX_PATH_PARTS] + ["…"] * (len(parts) > MAX_PATH_PARTS)) or source
     message: str = item["msg"].removeprefix("Value error, ")
     if item["type"] == "extra_forbidden":
         message = "there is no such field"
     return {"field": name, "message": message[:1].lower() + message[1:]}
 
 
-def _of_http(request: Request, error: Exception) -> JSONResponse:
+def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     code, detail = CODES.get(error.status_code, "error"), str(error.detail)
-    if detail == HTTPStatus(error.status_code).phrase:  # Starlette's own words, which help nobody
-        detail = HELP.get(error.status_code, detail)
+    if detail == HTTPStatus(error.status_code).phrase:  # Starlette's default
+        detail = DETAILS.get(error.status_code, detail)
     headers = dict(error.headers or {})
     if error.status_code == 405:
-        headers["Allow"] = ", ".join(_methods(request))
+        headers["Allow"] = ", ".join(_allowed_methods(request))
     return problem(error.status_code, detail, code=code, headers=headers)
 
 
-def _methods(request: Request) -> list[str]:
-    """What may be asked of this address; the router's own answer names only the first of several routes."""
+def _allowed_methods(request: Request) -> list[str]:
+    """Return the methods of all routes with this path; the router's own answer has only the first route's."""
     return [
         method
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
-        if any(_takes(route, {**request.scope, "method": method}) for route in request.app.routes)
+        if any(_matches(route, {**request.scope, "method": method}) for route in request.app.routes)
     ]
 
 
-def _takes(route: BaseRoute, scope: Scope) -> bool:
+def _matches(route: BaseRoute, scope: Scope) -> bool:
     return not isinstance(route, Mount) and route.matches(scope)[0] is Match.FULL
 
 
-def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    name = getattr(request.state, "request_id", None)
-    log.error("%s %s failed, request %s", request.method, template(request.scope), name, exc_info=error)
-    detail = "something went wrong here that should not; the log of the service says what"
-    return problem(500, detail, code="error", headers={"X-Request-Id": name} if name else None)
+def _on_unexpected_error(request: Request, error: Exception) -> JSONResponse:
+    id = getattr(request.state, "request_id", None)
+    log.error("%s %s failed, request %s", request.method, route_template(request.scope), id, exc_info=error)
+    return problem(500, UNEXPECTED, code="error", headers={"X-Request-Id": id} if id else None)
+
+
+# OpenAI's format
+
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+_DO_NOT_RETRY = {"x-should-retry": "false"}
+"""Without it, OpenAI's clients repeat requests that cannot succeed, or that timed out after minutes."""
+
+
+class OpenAIRoute(StrictRoute):
+    """A route that returns errors in OpenAI's format."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+
+        async def handle_errors(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except (LlmError, RetentiveError, RequestValidationError, HTTPException) as error:
+                return _openai_response(error)
+
+        return handle_errors
+
+
+def _openai_response(error: LlmError | RetentiveError | RequestValidationError | HTTPException) -> JSONResponse:
+    if isinstance(error, LlmError):
+        headers = {} if error.status == 502 else _DO_NOT_RETRY
+        return JSONResponse(error.to_dict(), error.status, headers=headers)
+    if isinstance(error, RetentiveError):
+        status = _status_of(error)
+        return _openai_error(status, str(error), code=error.code, headers=_DO_NOT_RETRY if status == 409 else None)
+    if isinstance(error, RequestValidationError):
+        first, *_ = [_field_error(item) for item in error.errors()]
+        message = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
+        return _openai_error(422, message, code="invalid", param=first["field"] or None)
+    code = CODES.get(error.status_code, "error")
+    return _openai_error(error.status_code, str(error.detail), code=code, headers=error.headers)
+
+
+def _openai_error(
+    status: int, message: str, *, code: str, param: str | None = None, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return JSONResponse(body, status, headers=dict(headers or {}))

@@ -1,7 +1,7 @@
-"""Values as JSON over HTTP: camelCase, ISO 8601.
+"""Write values as JSON: field names in camelCase, times in ISO 8601.
 
-Handlers answer with these responses themselves. Handing values to FastAPI would have every answer copied, checked and
-copied again, which costs more than a recall of a small store does.
+Handlers return these responses directly. FastAPI would copy and validate each value again, which takes longer than a
+recall on a small store.
 """
 
 from __future__ import annotations
@@ -16,56 +16,52 @@ from pydantic.alias_generators import to_camel
 
 from retentive.models import Hit, Memory, Reason, Recall, Serializable
 
-_MEMORY = tuple(to_camel(name) for name in Memory._fields)
+_MEMORY_FIELDS = tuple(to_camel(name) for name in Memory._fields)
+_FIELDS: dict[type[Any], tuple[tuple[str, str], ...]] = {}
 
 
-def answer(value: Any, *, status: int = 200) -> JSONResponse:
-    """The response that carries a value."""
-    return JSONResponse(plain(value), status)
+def json_response(value: Any, *, status: int = 200) -> JSONResponse:
+    """Return a response with a value as JSON."""
+    return JSONResponse(to_json(value), status)
 
 
-def plain(value: Any) -> Any:
-    """A value as dicts and lists, the names of its fields in camelCase. Keys that users chose stay as they are."""
+def to_json(value: Any) -> Any:
+    """Return a value as dicts and lists, with field names in camelCase. Keys chosen by users are not changed."""
     if isinstance(value, str | float | int | None):
         return value
     if isinstance(value, Memory):
-        return dict(zip(_MEMORY, map(plain, value), strict=True))
-    if isinstance(value, date):  # or a time, which is one too
+        return dict(zip(_MEMORY_FIELDS, map(to_json, value), strict=True))
+    if isinstance(value, date):  # also a datetime
         return value.isoformat()
     if isinstance(value, Hit):
-        return {**bare(value), "why": [reason.to_dict() for reason in value.why]}
+        return {**_hit_without_reasons(value), "why": [reason.to_dict() for reason in value.why]}
     if isinstance(value, Reason):
         return value.to_dict()
     if isinstance(value, Serializable):
-        return {name: plain(getattr(value, field)) for field, name in _names(value.__class__)}
+        return {name: to_json(getattr(value, field)) for field, name in _field_names(value.__class__)}
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value]
+        return {name: to_json(item) for name, item in value.items()}
+    return [to_json(item) for item in value]
 
 
-def bare(hit: Hit) -> dict[str, Any]:
-    """A hit without why it is there."""
-    return {"rank": hit.rank, "id": hit.id, "score": hit.score, "memory": plain(hit.memory)}
-
-
-def recalled(recall: Recall, *, explain: bool, dropped: bool = False) -> dict[str, Any]:
-    """A recall, with why each hit is there and with what was dropped where that is wished."""
-    show = plain if explain else bare
-    shown: dict[str, Any] = {"query": recall.query, "hits": [show(hit) for hit in recall.hits]}
-    shown |= {name: plain(getattr(recall, field)) for field, name in _REST}
+def recall_to_json(recall: Recall, *, explain: bool, dropped: bool = False) -> dict[str, Any]:
+    """Return a recall as JSON; `explain` includes the reasons of each hit, `dropped` the dropped hits."""
+    hit_to_json = to_json if explain else _hit_without_reasons
+    written: dict[str, Any] = {"query": recall.query, "hits": [hit_to_json(hit) for hit in recall.hits]}
+    for field, name in _field_names(Recall):
+        if field not in ("query", "hits", "dropped"):
+            written[name] = to_json(getattr(recall, field))
     if dropped:
-        shown["dropped"] = [show(hit) for hit in recall.dropped]
-    return shown
+        written["dropped"] = [hit_to_json(hit) for hit in recall.dropped]
+    return written
 
 
-_NAMES: dict[type[Any], tuple[tuple[str, str], ...]] = {}
+def _hit_without_reasons(hit: Hit) -> dict[str, Any]:
+    return {"rank": hit.rank, "id": hit.id, "score": hit.score, "memory": to_json(hit.memory)}
 
 
-def _names(kind: type[Any]) -> tuple[tuple[str, str], ...]:
-    """Each field of a kind of value, in Python and in JSON."""
-    if kind not in _NAMES:
-        _NAMES[kind] = tuple((item.name, to_camel(item.name)) for item in fields(kind))
-    return _NAMES[kind]
-
-
-_REST = tuple(names for names in _names(Recall) if names[0] not in ("query", "hits", "dropped"))
+def _field_names(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """Return the name of each field of a dataclass, in Python and in JSON."""
+    if kind not in _FIELDS:
+        _FIELDS[kind] = tuple((item.name, to_camel(item.name)) for item in fields(kind))
+    return _FIELDS[kind]

@@ -1,7 +1,7 @@
-"""What stands before every request, whatever it asks for: its Host, its Origin and its size.
+"""Reject requests with a foreign Host or Origin, or with too large a body.
 
-A page on the web can make a browser call 127.0.0.1, and with a name of its own that resolves there even read the
-answer. So a request must name a host that is ours, and one from a page must come from ours or an allowed one.
+A web page can make a browser send requests to 127.0.0.1, and with a host name that resolves to it even read the
+responses. So the Host header must be one of ours, and the Origin must be the service itself or an allowed one.
 """
 
 from __future__ import annotations
@@ -17,78 +17,79 @@ from retentive.server.http.problems import problem
 from retentive.settings import ServerSettings
 
 
-class Doors:
-    """Lets in requests for this host, from pages of this host, of bearable size."""
+class RequestGuard:
+    """Rejects requests with a foreign Host or Origin, or with too large a body."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
         self._app = app
         self._hosts = {*LOOPBACK, settings.host, *settings.hosts}
         self._origins = set(settings.origins)
-        self._most = settings.max_body
+        self._max_body = settings.max_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        host = _host(headers.get("host", ""))
+        host = headers.get("host", "").lower()
         origin = headers.get("origin")
         length = headers.get("content-length", "0")
-        if host not in self._hosts:
-            refusal = problem(
-                421,
-                "this service does not go by that name; allow it with RETENTIVE_SERVER_HOSTS",
-                code="unknown_host",
-            )
-        elif origin is not None and origin not in self._origins and _place(origin) != headers.get("host", "").lower():
-            refusal = problem(
-                403, "pages of that origin may not call this service; see RETENTIVE_SERVER_ORIGINS", code="not_allowed"
-            )
-        elif not length.isdecimal() or int(length) > self._most:
-            refusal = problem(413, f"a request has at most {self._most:,} bytes; send several", code="too_large")
+        if _host_name(host) not in self._hosts:
+            detail = "the Host header names another host; allow it with RETENTIVE_SERVER_HOSTS"
+            refusal = problem(421, detail, code="unknown_host")
+        elif origin is not None and origin not in self._origins and _origin_host(origin) != host:
+            detail = "pages of this origin may not call the service; allow it with RETENTIVE_SERVER_ORIGINS"
+            refusal = problem(403, detail, code="not_allowed")
+        elif not length.isdecimal() or int(length) > self._max_body:
+            refusal = problem(413, too_large(self._max_body), code="too_large")
         else:
-            await self._app(scope, _counting(receive, self._most), send)
+            await self._app(scope, _limited(receive, self._max_body), send)
             return
         await refusal(scope, receive, send)
 
 
-class TooLarge(HTTPException):
-    """A body that did not say its size turned out to be too large.
+class BodyTooLarge(HTTPException):
+    """A body without a Content-Length was too large.
 
-    An error of HTTP, because FastAPI takes any other that comes while it reads a body for a body that cannot be read.
+    It is an HTTPException because FastAPI reports any other error while it reads a body as an unreadable body.
     """
 
-    def __init__(self) -> None:
-        super().__init__(413)
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, too_large(limit))
 
 
-def _counting(receive: Receive, most: int) -> Receive:
-    """A body without a stated length is counted as it comes."""
-    seen = 0
+def too_large(limit: int) -> str:
+    """Return the message for a body over the limit."""
+    return f"a request has at most {limit:,} bytes; send several requests"
 
-    async def counted() -> Message:
-        nonlocal seen
+
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Count the bytes of a body as they arrive."""
+    received = 0
+
+    async def receive_limited() -> Message:
+        nonlocal received
         message = await receive()
         if message["type"] == "http.request":
-            seen += len(message.get("body", b""))
-            if seen > most:
-                raise TooLarge
+            received += len(message.get("body", b""))
+            if received > limit:
+                raise BodyTooLarge(limit)
         return message
 
-    return counted
+    return receive_limited
 
 
-def _place(origin: str) -> str:
-    """The host and port of an origin: a page of another port of this machine is another's page."""
+def _origin_host(origin: str) -> str:
+    """Return host and port of an origin: another port on this machine is another origin."""
     try:
         return urlsplit(origin).netloc.lower()
-    except ValueError:  # such as a bracket that is not closed
+    except ValueError:  # such as an unclosed bracket
         return ""
 
 
-def _host(netloc: str) -> str:
-    """The name in a Host header, without its port and brackets."""
-    name = netloc.rpartition("@")[2]
+def _host_name(host: str) -> str:
+    """Return the name in a Host header, without port and brackets."""
+    name = host.rpartition("@")[2]
     if name.startswith("["):
-        return name[1:].partition("]")[0].lower()
-    return name.partition(":")[0].lower()
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]

@@ -1,66 +1,92 @@
-"""What answers look like. Handlers send plain values of these shapes; the models are for the OpenAPI document."""
+"""The schemas of responses in the OpenAPI document. Handlers return JSON directly, so these do no validation.
+
+Pydantic writes the schema of a dataclass that a model contains, in camelCase, as configured for the model. Models are
+needed for named tuples, which are objects in JSON, and for whole responses; `@fields_of` adds the fields of the value.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
 
 from retentive import models
-from retentive.models import Kind
+from retentive.evaluation.tune import HeldOut, Verdict
+from retentive.server.http.telemetry import Latency
+
+M = TypeVar("M", bound=BaseModel)
 
 
-class _Answer(BaseModel):
+class _Response(BaseModel):
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, json_schema_extra={"additionalProperties": False}
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        json_schema_serialization_defaults_required=True,
     )
 
 
-class Memory(_Answer):
-    """One stored thing."""
+def fields_of(kind: type[Any]) -> Callable[[type[M]], type[M]]:
+    """Add the fields of a dataclass or named tuple that the model does not declare."""
 
-    id: str
-    text: str
-    created: datetime
-    profile: str
-    project: str | None
-    session: str | None
-    position: int | None = Field(description="Its place in the session.")
-    kind: Kind
-    speaker: str | None
-    importance: float
-    metadata: dict[str, JsonValue]
-    source: str | None
-    occurred: datetime | None
-    accessed: datetime | None = Field(description="When a recall last gave it.")
-    access_count: int
-    evergreen: bool
-    content_hash: str = Field(description="The same for texts that say the same thing.")
+    def extend(model: type[M]) -> type[M]:
+        hints = get_type_hints(kind)
+        missing: dict[str, Any] = {
+            name: (hints[name], ...) for name in kind.__annotations__ if name not in model.model_fields
+        }
+        return create_model(
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **missing
+        )
+
+    return extend
 
 
-class Memories(_Answer):
+def _may_lack(*names: str) -> ConfigDict:
+    """Configure a model whose responses may lack some fields."""
+
+    def remove(schema: JsonDict) -> None:
+        required = schema["required"]
+        schema["required"] = [name for name in required if name not in names] if isinstance(required, list) else []
+
+    return ConfigDict(json_schema_extra=remove)
+
+
+@fields_of(models.Memory)
+class Memory(_Response):
+    """A memory."""
+
+    position: int | None = Field(description="Position in its session.")
+    accessed: datetime | None = Field(description="Time of the last recall that returned it.")
+    access_count: int = Field(description="Number of recalls that returned it.")
+    evergreen: bool = Field(description="Whether time decay does not apply to it.")
+    content_hash: str = Field(description="Hash of the text, ignoring case, white space and punctuation.")
+
+
+class Memories(_Response):
     """Several memories."""
 
     memories: list[Memory]
 
 
-class Page(_Answer):
-    """Some memories, newest first, and where to go on."""
+class Page(_Response):
+    """One page of memories, newest first."""
 
     memories: list[Memory]
-    next_cursor: str | None = Field(description="What to send as `cursor` for the next page; null at the end.")
+    next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
 
 
-class Forgotten(_Answer):
-    """How many memories there were, and are no more."""
+class Forgotten(_Response):
+    """The result of forgetting memories."""
 
-    forgotten: int
+    forgotten: int = Field(description="Number of memories that existed and were deleted.")
 
 
-class Reason(_Answer):
-    """What one step of ranking did to one hit. The changes of a hit add up to its score."""
+class Reason(_Response):
+    """The effect of one ranking step on one hit. The changes of a hit add up to its score."""
 
     step: str
     change: float
@@ -70,82 +96,41 @@ class Reason(_Answer):
     note: str
 
 
-class Hit(_Answer):
-    """A memory in the result, with its score and why."""
+class Hit(_Response):
+    """A memory in the result."""
+
+    model_config = _may_lack("why")
 
     rank: int
     id: str
     score: float
     memory: Memory
-    why: list[Reason] = Field(default=[], description="Left out where no explanation was asked for.")
+    why: list[Reason] = Field(description="The reasons for the score; missing if `explain` is false.")
 
 
-class RetrieverReport(_Answer):
-    """How one search of a recall went."""
+@fields_of(models.Recall)
+class Recall(_Response):
+    """The result of a recall."""
 
-    name: str
-    weight: float
-    ran: bool
-    found: int
-    elapsed_ms: float
-    note: str
+    model_config = _may_lack("dropped")
 
-
-class Recall(_Answer):
-    """The answer to a query."""
-
-    query: str
     hits: list[Hit]
-    retrievers: list[RetrieverReport]
-    degraded: str | None = Field(description="What is missing, such as keyword-only; null if nothing is.")
-    degraded_reason: str | None
-    elapsed_ms: float
-    stages: dict[str, float] = Field(description="Milliseconds by stage.")
-    dropped: list[Hit] = Field(default=[], description="What did not come into the result; there if it was asked for.")
+    degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
+    stages: dict[str, float] = Field(description="Duration of each stage, in milliseconds.")
+    dropped: list[Hit] = Field(description="The candidates that are not hits, if they were requested.")
 
 
-class Move(_Answer):
-    """Where a memory stands in each list, null where it is not in it."""
+class Move(_Response):
+    """The ranks of a memory in two results; null if it is not in a result."""
 
     id: str
     rank_a: int | None
     rank_b: int | None
-    change: int | None = Field(description="How many places higher it is in b than in a.")
+    change: int | None = Field(description="How many ranks higher it is in b than in a.")
 
 
-class Standing(_Answer):
-    """How one retriever of a recall sees a memory, whether it brought it or not."""
-
-    retriever: str
-    ran: bool
-    score: float | None = Field(description="The retriever's own score of it.")
-    rank: int | None = Field(
-        description="Its place among all memories asked of; null where the retriever cannot find it."
-    )
-    found: int = Field(description="How many candidates the retriever brought.")
-    last: float | None = Field(description="What the last of them scored.")
-    note: str
-
-
-class Explanation(_Answer):
-    """Why a memory ranked where it did for a query, or why it did not appear."""
-
-    query: str
-    memory: Memory
-    outcome: models.Outcome
-    sentence: str
-    standings: list[Standing]
-    hit: Hit | None
-    above: Hit | None = Field(description="The hit just before it.")
-    below: Hit | None = Field(description="The hit just behind it.")
-    part: str | None = Field(description="What of the scope it is outside of.")
-    same_as: str | None = Field(description="The id of the hit that says the same.")
-    degraded: str | None
-    degraded_reason: str | None
-
-
-class Comparison(_Answer):
-    """One query, two tunings: both lists, and what moved."""
+class Comparison(_Response):
+    """The results of one query with two tunings."""
 
     query: str
     a: Recall
@@ -153,217 +138,150 @@ class Comparison(_Answer):
     moved: list[Move]
 
 
-class Session(_Answer):
+@fields_of(models.Explanation)
+class Explanation(_Response):
+    """Why a memory ranks where it does for a query, or why it does not appear."""
+
+    memory: Memory
+    hit: Hit | None
+    above: Hit | None = Field(description="The hit before it.")
+    below: Hit | None = Field(description="The hit after it.")
+    part: str | None = Field(description="The part of the scope that excludes it.")
+    same_as: str | None = Field(description="The id of a higher hit with the same text.")
+
+
+@fields_of(models.Session)
+class Session(_Response):
     """A conversation or run, in at most one project."""
 
-    name: str
-    profile: str
-    project: str | None
-    memories: int
-    first: datetime | None
-    last: datetime | None
 
-
-class Sessions(_Answer):
+class Sessions(_Response):
     """Sessions, by name."""
 
     sessions: list[Session]
 
 
-class Project(_Answer):
-    """A set of sessions, and memories that belong to no session."""
-
-    name: str
-    profile: str
-    sessions: int
-    memories: int
-
-
-class Projects(_Answer):
+class Projects(_Response):
     """Projects, by name."""
 
-    projects: list[Project]
+    projects: list[models.Project]
 
 
-class Profile(_Answer):
-    """Whose memories: the wall that no recall sees across."""
-
-    name: str
-    projects: int
-    sessions: int
-    memories: int
-
-
-class Profiles(_Answer):
+class Profiles(_Response):
     """Profiles, by name."""
 
-    profiles: list[Profile]
+    profiles: list[models.Profile]
 
 
-class Bucket(_Answer):
-    """How many memories there are of a day, a month or a year."""
+@fields_of(models.Timeline)
+class Timeline(_Response):
+    """Number of memories by kind over time, oldest first. Buckets without memories are left out."""
 
-    start: date = Field(description="Its first day.")
-    memories: int
-    by_kind: dict[str, int]
-
-
-class Timeline(_Answer):
-    """Memories by kind over time, oldest first; what has none is left out."""
-
-    by: models.TimelineBy
-    first: date | None = Field(description="The day of the oldest memory.")
-    last: date | None = Field(description="The day of the newest.")
-    buckets: list[Bucket]
+    first: date | None = Field(description="Day of the oldest memory.")
+    last: date | None = Field(description="Day of the newest memory.")
 
 
-class Model(_Answer):
-    """Which embedding model made the vectors."""
+class Stats(_Response):
+    """Statistics of the store, or of one profile. For a profile, the fields about the whole store are missing."""
 
-    name: str
-    revision: str
-    dimension: int
-    fingerprint: str
-
-
-class Stats(_Answer):
-    """How much there is. What is of the whole store is left out for those who see one profile."""
+    model_config = _may_lack("profiles", "byKind", "vectors", "unembedded", "model", "bytes")
 
     memories: int
     projects: int
     sessions: int
-    profile: str | None = Field(description="Whose these are; null if they are everybody's.")
-    profiles: int | None = None
-    by_kind: dict[str, int] | None = None
-    vectors: int | None = None
-    unembedded: int | None = None
-    model: Model | None = None
-    bytes: int | None = None
+    profile: str | None = Field(description="The profile; null for the whole store.")
+    profiles: int
+    by_kind: dict[str, int]
+    vectors: int
+    unembedded: int
+    model: models.Model | None
+    bytes: int
 
 
-class Times(_Answer):
-    """Milliseconds."""
-
-    p50: float
-    p95: float
-
-
-class Latency(_Answer):
-    """How long the last few hundred recalls took, the whole and by stage; a stage counts where it ran."""
-
-    recalls: int
-    whole: Times | None = Field(description="Null before the first recall.")
-    stages: dict[str, Times]
-
-
-class Status(_Answer):
-    """How the service is doing. What counts everybody's memories and recalls is null for whoever has a token."""
+class Status(_Response):
+    """Status of the service. Counts over all profiles are null for callers with a token."""
 
     version: str
     uptime_seconds: float
     profile: str
-    memories: int = Field(description="Those of the profile.")
-    store: str = Field(description="The name of the store's file.")
+    memories: int = Field(description="Number of memories of the profile.")
+    store: str = Field(description="File name or database name of the store.")
     embedder: str
-    model: Model | None
-    degraded: bool = Field(description="Whether recall by meaning is not to be had now.")
+    model: models.Model | None
+    degraded: bool = Field(description="Whether the semantic retriever is unavailable.")
     degraded_reason: str | None
-    unembedded: int | None = Field(description="How many memories wait for a vector.")
+    unembedded: int | None = Field(description="Number of memories without a vector.")
     latency: Latency
-    recalls: int | None = Field(description="Since the start.")
-    degraded_recalls: dict[str, int] | None = Field(description="Those that lacked something, by what they lacked.")
-    errors: int | None = Field(description="Requests that the service itself failed, since the start.")
+    recalls: int | None = Field(description="Number of recalls since the start.")
+    degraded_recalls: dict[str, int] | None = Field(description="Number of degraded recalls, by what was missing.")
+    errors: int | None = Field(description="Number of failed requests (5xx) since the start.")
 
 
-class Judgement(_Answer):
-    """How relevant somebody found a memory to a query: 0 is not, 1 to 3 more and more."""
+class Judgements(_Response):
+    """Relevance judgements, in the order in which they were first given."""
 
-    query: str
-    memory: str
-    relevance: int
-    created: datetime
-    profile: str
-    project: str | None
-    asked_at: datetime | None
+    judgements: list[models.Judgement]
 
 
-class Judgements(_Answer):
-    """Judgements, in the order in which they were first given."""
-
-    judgements: list[Judgement]
-
-
-class MeasuredQuery(_Answer):
-    """One judged query under both tunings."""
+class MeasuredQuery(_Response):
+    """The metrics of one judged query with both tunings."""
 
     query: str
     project: str | None
-    relevant: int = Field(description="How many memories were judged good for it.")
+    relevant: int = Field(description="Number of memories judged relevant.")
     a: dict[str, float]
     b: dict[str, float]
 
 
-class Measured(_Answer):
-    """How well two tunings find what was judged good."""
+class Measured(_Response):
+    """The metrics of two tunings on the judged queries."""
 
-    n: int = Field(description="How many queries were asked.")
+    n: int = Field(description="Number of queries.")
     sentence: str
-    metrics: list[str] = Field(description="What was measured, for each query and in the mean.")
-    a: dict[str, float] | None = Field(description="The mean of each metric; null without a query.")
+    metrics: list[str] = Field(description="The names of the metrics.")
+    a: dict[str, float] | None = Field(description="The mean of each metric; null if there are no queries.")
     b: dict[str, float] | None
     queries: list[MeasuredQuery]
-    degraded: str | None = Field(description="What recalls lacked, such as keyword-only; null if nothing.")
+    degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     degraded_reason: str | None
 
 
-class Turned(_Answer):
-    """A parameter before and after tuning."""
+class ParameterChange(_Response):
+    """A tuning parameter before and after tuning."""
 
     before: Any
     after: Any
 
 
-class HeldOut(_Answer):
-    """One metric on held-out queries, before and after tuning, each with its 95 % interval."""
-
-    before: float
-    before_interval: tuple[float, float]
-    after: float
-    after_interval: tuple[float, float]
-    gain: float
-    gain_interval: tuple[float, float]
-    p_value: float
-
-
-class TuneResult(_Answer):
-    """What tuning found; `better` only where held-out queries show a gain that is not chance."""
+class TuneResult(_Response):
+    """The result of a tuning run; `better` only if held-out queries show a significant gain."""
 
     metric: str
     n: int
-    searched: int = Field(description="On how many queries the search looked.")
+    searched: int = Field(description="Number of queries in the search.")
     folds: int
     folds_by: Literal["project", "query"]
-    tunings: int = Field(description="How many tunings were looked at.")
-    verdict: Literal["better", "stands"]
-    parameters: dict[str, Turned] = Field(
-        description="Those that the search would turn, as PATCH /settings takes them."
+    tunings: int = Field(description="Number of tunings tried.")
+    verdict: Verdict
+    parameters: dict[str, ParameterChange] = Field(
+        description="The parameters that the search would change, as PATCH /settings accepts them."
     )
     held_out: dict[str, HeldOut]
 
 
-class TuneProgress(_Answer):
-    """How far a search for parameters has come."""
+class TuneProgress(_Response):
+    """The progress of a tuning run."""
 
     state: Literal["idle", "running", "done", "failed", "stopped"]
     stage: str | None
     done: int
     total: int
-    detail: str | None = Field(description="Why it failed.")
+    detail: str | None = Field(description="The reason for a failure.")
     result: TuneResult | None
 
 
-class Change(_Answer):
-    """The parameters that are kept in the store, before and after somebody turned some."""
+class TuningChange(_Response):
+    """A change of the saved tuning parameters."""
 
     id: int
     at: datetime
@@ -372,21 +290,21 @@ class Change(_Answer):
     after: dict[str, Any]
 
 
-class Changes(_Answer):
-    """Changes of the settings, newest first."""
+class TuningChanges(_Response):
+    """Changes of the saved tuning parameters, newest first."""
 
-    changes: list[Change]
+    changes: list[TuningChange]
 
 
-class Wrong(_Answer):
-    """A field that is wrong, and why."""
+class FieldError(_Response):
+    """An invalid field, and the reason."""
 
     field: str
     message: str
 
 
-class Problem(_Answer):
-    """Something that did not work (RFC 9457)."""
+class Problem(_Response):
+    """An error (RFC 9457)."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -400,12 +318,13 @@ class Problem(_Answer):
                     "errors": [{"field": "keywordWeight", "message": "input should be less than or equal to 5"}],
                 }
             ]
-        }
+        },
+        json_schema_serialization_defaults_required=False,
     )
 
     type: str
     title: str
     status: int
-    code: str = Field(description="Stable: what a program goes by.")
+    code: str = Field(description="A stable code for programs.")
     detail: str = Field(description="What happened, and what to do.")
-    errors: list[Wrong] = Field(default=[], description="The fields that are wrong.")
+    errors: list[FieldError] = Field(default=[], description="The invalid fields.")

@@ -1,4 +1,4 @@
-"""Tuning as work in the background: one at a time, watched while it runs, stopped when it is told to."""
+"""Run tuning in the background: one run at a time, with progress, until it ends or is stopped."""
 
 from __future__ import annotations
 
@@ -10,65 +10,65 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from anyio import to_thread
-from fastapi import FastAPI
 
 from retentive.errors import Conflict, RetentiveError
-from retentive.evaluation.evaluation_set import JudgedSet
-from retentive.evaluation.metrics import library
-from retentive.evaluation.own_judgements import own_queries, own_set
-from retentive.evaluation.tune import FEWEST, Tuned, tune
+from retentive.evaluation.evaluation_set import EvaluationSet
+from retentive.evaluation.metrics import load_library
+from retentive.evaluation.own_judgements import own_evaluation_set, own_queries
+from retentive.evaluation.tune import MIN_QUERIES, TuningResult, tune
 from retentive.models import Memory, Serializable
+from retentive.server.http.problems import UNEXPECTED
 from retentive.tenancy import ProfileView
 
 log = logging.getLogger(__name__)
 
 State = Literal["idle", "running", "done", "failed", "stopped"]
 
-ENDING_SECONDS = 5.0
-"""How long the end of the service waits for the work to end. It looks up with every memory that it meets."""
+STOP_SECONDS = 5.0
+"""How long to wait for a run to stop. It checks whether it was stopped at every memory it processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress(Serializable):
-    """How far a tuning has come."""
+    """The progress of a tuning run."""
 
     state: State = "idle"
     stage: str | None = None
     done: int = 0
     total: int = 0
     detail: str | None = None
-    result: Tuned | None = None
+    result: TuningResult | None = None
 
 
 class _Stopped(Exception):
-    """The work was told to stop."""
+    """The run was stopped."""
 
 
-class _Work:
-    """One tuning, on a thread of its own."""
+class _TuneRun:
+    """One tuning run, on its own thread."""
 
-    def __init__(self, inside: ProfileView, options: dict[str, Any]) -> None:
-        self.profile = inside.profile
+    def __init__(self, view: ProfileView, options: dict[str, Any]) -> None:
+        self.profile = view.profile
         self.progress = Progress("running", stage="reading memories")
-        self._inside = inside
+        self._engine = view.engine
         self._options = options
         self._stop = threading.Event()
-        # It must not keep the process alive should it not notice in time that it is stopped.
+        # A daemon, so that it cannot keep the process alive if it does not stop in time.
         self._thread = threading.Thread(target=self._run, name="tune", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, *, seconds: float = ENDING_SECONDS) -> None:
-        """Have it end, and wait until it has."""
+    def stop(self, *, seconds: float = STOP_SECONDS) -> None:
+        """Stop the run and wait until it has ended."""
         self._stop.set()
         self._thread.join(seconds)
 
     def _run(self) -> None:
-        engine = self._inside.engine
+        engine = self._engine
         try:
-            judged = self._interruptible(own_set(engine, profile=self.profile))
-            found = tune(engine, judged, present=engine.tuning.current(), progress=self._watched, **self._options)
+            judged = self._interruptible(own_evaluation_set(engine, profile=self.profile))
+            found = tune(engine, judged, current=engine.tuning.current(), progress=self._report, **self._options)
             self.progress = replace(self.progress, state="done", result=found)
         except _Stopped:
             self.progress = replace(self.progress, state="stopped")
@@ -76,11 +76,10 @@ class _Work:
             self.progress = replace(self.progress, state="failed", detail=str(error))
         except Exception:
             log.exception("tuning failed")
-            detail = "something went wrong here that should not; the log of the service says what"
-            self.progress = replace(self.progress, state="failed", detail=detail)
+            self.progress = replace(self.progress, state="failed", detail=UNEXPECTED)
 
-    def _interruptible(self, judged: JudgedSet) -> JudgedSet:
-        """The set, with a look up at each memory that is found: steps of progress may be seconds apart."""
+    def _interruptible(self, judged: EvaluationSet) -> EvaluationSet:
+        """Check at each memory of the set whether the run was stopped: steps of progress may be seconds apart."""
         identify = judged.identify
 
         def checked(memory: Memory) -> str | None:
@@ -90,7 +89,7 @@ class _Work:
         return replace(judged, identify=checked)
 
     @contextmanager
-    def _watched(self, label: str, *, total: int) -> Iterator[Callable[[int], None]]:
+    def _report(self, label: str, *, total: int) -> Iterator[Callable[[int], None]]:
         self._check()
         self.progress = Progress("running", label, 0, total)
 
@@ -106,42 +105,42 @@ class _Work:
 
 
 class TuneJob:
-    """The tuning that runs or ran last. Each profile is told of its own alone."""
+    """The current or last tuning run. A profile sees only its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._work: _Work | None = None
+        self._current: _TuneRun | None = None
 
-    def start(self, inside: ProfileView, options: dict[str, Any]) -> Progress:
-        """Begin to tune on what the profile judged; `Conflict` if that is too little, and while any tuning runs."""
-        library()  # whether it is there is known before anything begins
-        count = len(own_queries(inside.engine, profile=inside.profile))
-        if count < FEWEST:
-            raise Conflict(f"tuning needs at least {FEWEST} queries with a memory judged good, and there are {count}")
+    def start(self, view: ProfileView, options: dict[str, Any]) -> Progress:
+        """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress."""
+        load_library()  # fails now if the package is missing, and not in the background
+        count = len(own_queries(view.engine, profile=view.profile))
+        if count < MIN_QUERIES:
+            raise Conflict(f"tuning needs at least {MIN_QUERIES} queries with a memory judged good; there are {count}")
         with self._lock:
-            if self._work is not None and self._work.progress.state == "running":
-                raise Conflict("a tuning is running already; wait for it, or stop it")
-            self._work = _Work(inside, options)
-            self._work.start()
-            return self._work.progress
+            if self._current is not None and self._current.progress.state == "running":
+                raise Conflict("a tuning run is in progress; wait for it, or stop it")
+            self._current = _TuneRun(view, options)
+            self._current.start()
+            return self._current.progress
 
-    def progress(self, inside: ProfileView) -> Progress:
-        """How far the profile's tuning has come."""
-        work = self._work
-        return work.progress if work is not None and work.profile == inside.profile else Progress()
+    def progress(self, view: ProfileView) -> Progress:
+        """Return the progress of the profile's run."""
+        run = self._current
+        return run.progress if run is not None and run.profile == view.profile else Progress()
 
-    def stop(self, inside: ProfileView) -> Progress:
-        """Stop the profile's tuning, if it runs."""
-        work = self._work
-        if work is not None and work.profile == inside.profile:
-            work.stop()
-        return self.progress(inside)
+    def stop(self, view: ProfileView) -> Progress:
+        """Stop the profile's run, if there is one, and return its progress."""
+        run = self._current
+        if run is not None and run.profile == view.profile:
+            run.stop()
+        return self.progress(view)
 
     @asynccontextmanager
-    async def open(self, _: FastAPI) -> AsyncIterator[None]:
-        """Tuning can be asked for while this is open; what runs at the end is stopped."""
+    async def open(self) -> AsyncIterator[None]:
+        """Stop the current run at the end."""
         try:
             yield
         finally:
-            if self._work is not None:
-                await to_thread.run_sync(self._work.stop)
+            if self._current is not None:
+                await to_thread.run_sync(self._current.stop)

@@ -1,10 +1,10 @@
-"""The MCP server: memory as tools, resources and a prompt, over whatever transport it is run on.
+"""The MCP server: memory as tools, resources and a prompt, independent of the transport.
 
-Whose memories, and of which project and session, is chosen by whoever runs the server. No tool has an argument for it,
-so a model cannot wander. Memory text is data: it goes out as JSON, and only as JSON.
+The profile, project and session are configured with the server. No tool has an argument for them, so a model cannot
+read another scope. Memory text is data: it is always returned as JSON.
 """
 
 from retentive.server.mcp.server import build_server
-from retentive.server.mcp.tool_scope import Place
+from retentive.server.mcp.tool_scope import ToolScope
 
-__all__ = ["Place", "build_server"]
+__all__ = ["ToolScope", "build_server"]

@@ -1,7 +1,7 @@
-"""Serving one client over standard input and output, with nothing on the output but the protocol.
+"""Serve one MCP client over standard input and output.
 
-A library that prints, a log to standard output, a child process: all of it would break the conversation. So whoever
-starts this has taken the output away from everybody else, as the wire to the client.
+Anything else on standard output (a library that prints, a child process) would break the protocol. So the caller
+reserves the original output for the client, and standard output is redirected to standard error.
 """
 
 from __future__ import annotations
@@ -16,36 +16,35 @@ from typing import Any, TextIO
 import anyio
 
 from retentive.server.mcp.server import build_server
-from retentive.server.mcp.tool_scope import Place
+from retentive.server.mcp.tool_scope import ToolScope
 
 
-def serve_stdio(place: Place, wire: TextIO, *, read_only: bool = False) -> None:
-    """Serve one client, which reads from the wire, until it hangs up."""
-    earlier = sys.stdout
-    server = build_server(lambda _: place, read_only=read_only, lifespan=_quietly)
+def serve_stdio(tool_scope: ToolScope, output: TextIO, *, read_only: bool = False) -> None:
+    """Serve one client, which reads from `output`, until it disconnects."""
+    previous = sys.stdout
+    server = build_server(lambda _: tool_scope, read_only=read_only, lifespan=_redirected_stdout)
 
     async def serve() -> None:
-        sys.stdout = wire  # the transport asks for it once, when it starts
+        sys.stdout = output  # the transport reads it once, when it starts
         await server.run_stdio_async()
 
-    signal.signal(signal.SIGINT, _hang_up)
+    signal.signal(signal.SIGINT, _exit_now)
     try:
         anyio.run(serve)
     finally:
-        sys.stdout = earlier
+        sys.stdout = previous
 
 
-def _hang_up(*_: object) -> None:
-    """End at once. The thread that waits for the client's next word would keep everything else waiting, too.
+def _exit_now(*_: object) -> None:
+    """Exit at once, because the thread that reads standard input would block a normal exit.
 
-    What was stored is stored, and a write that was not done yet is not done at all.
+    Unfinished writes are rolled back.
     """
     print("stopped", file=sys.stderr)
     os._exit(130)
 
 
 @asynccontextmanager
-async def _quietly(_: Any) -> AsyncIterator[dict[str, Any]]:
-    """While it serves, nobody who prints gets hold of the wire."""
+async def _redirected_stdout(_: Any) -> AsyncIterator[dict[str, Any]]:
     with redirect_stdout(sys.stderr):
         yield {}

@@ -1,99 +1,92 @@
-"""Where the tools of a server work: inside one profile, perhaps one project of it, perhaps one session."""
+"""`ToolScope`: the memories that the tools of an MCP server can use."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from retentive.engine import Engine
 from retentive.errors import NotFound
-from retentive.models import Explanation, Kind, Memory, Profile, Recall
+from retentive.models import Explanation, Kind, Memory, Profile, Query, Scope
 from retentive.pipeline.remember import check_name
 from retentive.tenancy import ProfileView
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a model can reach.
+class ToolScope:
+    """One profile, one project of it, or one session without a project.
 
-    In a project, that is all of the project, and a session is where new memories go. A session without a project is
-    all there is.
+    New memories go into the session. In a project, the session does not limit what can be read.
     """
 
-    inside: ProfileView
+    view: ProfileView
     session: str | None = None
-    leaves_traces: bool = True
+    record_use: bool = True
 
     @property
-    def _only(self) -> dict[str, Any]:
-        """The part of a scope that goes beyond what `Confined` holds to by itself."""
-        alone = self.session is not None and self.inside.project is None
-        return {"session": self.session, "only_session": True} if alone else {}
+    def within(self) -> Scope:
+        """The scope of all reads and writes."""
+        if self.session is None or self.view.project is not None:
+            return self.view.within
+        return replace(self.view.within, sessions=(self.session,), only_sessions=True)
 
-    def recall(self, query: str, *, limit: int, kinds: Sequence[Kind] | None = None) -> Recall:
-        """The memories that answer a query."""
-        return self.inside.recall(query, limit=limit, kinds=kinds, record_use=self.leaves_traces, **self._only)
+    def query(self, text: str, *, limit: int, kinds: Sequence[Kind] | None = None) -> Query:
+        """Build a query in this scope."""
+        within = self.within
+        return self.view.query(
+            text, limit=limit, kinds=kinds, session=within.sessions, only_session=within.only_sessions
+        )
 
-    def explain(self, query: str, id: str, *, limit: int, kinds: Sequence[Kind] | None = None) -> Explanation:
-        """Why a memory ranks where it does for a query, or does not appear."""
-        self.get(id)
-        return self.inside.explain(query, id, limit=limit, kinds=kinds, **self._only)
+    def explain(self, query: Query, id: str) -> Explanation:
+        """Explain why a memory ranks where it does for a query, or why it does not appear."""
+        return self.view.explain(query, id, within=self.within)
 
     def remember(self, drafts: Sequence[Mapping[str, Any]]) -> Sequence[Memory]:
-        """The memories as stored, in this place."""
-        return self.inside.remember([{**draft, "session": self.session} for draft in drafts])
+        """Store memories in the session and return them."""
+        return self.view.remember([{**draft, "session": self.session} for draft in drafts])
 
     def get(self, id: str) -> Memory:
-        """The memory of that id, if it is here."""
-        memory = self.inside.get(id)
-        if self._only and memory.session != self.session:
-            raise NotFound(f"there is no memory {id}")
-        return memory
+        """Return a memory."""
+        return self.view.get(id, within=self.within)
 
-    def update(self, id: str, changes: Mapping[str, Any]) -> Memory:
-        """The memory with some fields changed."""
-        self.get(id)
-        return self.inside.update(id, **changes)
+    def update(self, id: str, changes: Any) -> Memory:
+        """Change some fields of a memory and return it."""
+        return self.view.update(id, within=self.within, **changes)
 
     def forget(self, ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """Which of these are gone now, and which were not here; `NotFound` if not one was."""
-        here = [id for id in dict.fromkeys(ids) if self._here(id)]
-        missing = [id for id in dict.fromkeys(ids) if id not in here]
-        if not here:
+        """Delete memories; return the ids that existed and those that did not. `NotFound` if none existed."""
+        unique = list(dict.fromkeys(ids))
+        forgotten = self.view.forget(*unique, within=self.within)
+        existed = set(forgotten)
+        missing = [id for id in unique if id not in existed]
+        if not forgotten:
             raise NotFound(f"there is no memory {', '.join(missing)}; nothing was forgotten")
-        self.inside.forget(*here)
-        return here, missing
+        return forgotten, missing
 
-    def recent(self, limit: int) -> Sequence[Memory]:
-        """The latest memories, newest first."""
-        return self.inside.list(limit=limit, **self._only).memories
+    def latest(self, limit: int) -> Sequence[Memory]:
+        """Return the latest memories, newest first."""
+        within = self.within
+        return self.view.list(session=within.sessions, only_session=within.only_sessions, limit=limit).memories
 
-    def counted(self) -> Profile:
-        """How much there is here."""
-        project, session = self.inside.project, self.session
-        if self._only:
-            held = sum(one.memories for one in self.inside.sessions() if one.name == session)
-            return Profile(self.inside.profile, 0, int(held > 0), held)
-        if project is None:
-            return self.inside.counts()
-        found = self.inside.projects()
-        return Profile(self.inside.profile, len(found), sum(p.sessions for p in found), sum(p.memories for p in found))
-
-    def _here(self, id: str) -> bool:
-        try:
-            self.get(id)
-        except NotFound:
-            return False
-        return True
+    def counts(self) -> Profile:
+        """Return the number of projects, sessions and memories."""
+        profile = self.view.profile
+        if self.within.sessions is not None:
+            memories = sum(one.memories for one in self.view.sessions() if one.name == self.session)
+            return Profile(profile, 0, int(memories > 0), memories)
+        if self.view.project is None:
+            return self.view.counts()
+        found = self.view.projects()
+        return Profile(profile, len(found), sum(one.sessions for one in found), sum(one.memories for one in found))
 
 
 def open_scope(
     engine: Engine, *, project: str | None = None, session: str | None = None, read_only: bool = False
-) -> Place:
-    """A place in the engine's own profile. A session that belongs to a project brings its project with it."""
+) -> ToolScope:
+    """Return a scope in the engine's profile. A session that belongs to a project includes the project."""
     profile = engine.settings.profile
     check_name("session", session)
     if session is not None and project is None:
         project = next((one.project for one in engine.sessions(profile=profile) if one.name == session), None)
-    return Place(ProfileView(engine, profile, project=project), session, leaves_traces=not read_only)
+    return ToolScope(ProfileView(engine, profile, project=project), session, record_use=not read_only)

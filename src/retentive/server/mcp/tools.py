@@ -1,4 +1,4 @@
-"""The tools: what a model can do with memory. Their descriptions are written for the model that chooses among them."""
+"""The tools. Their descriptions are written for the model that chooses among them."""
 
 from __future__ import annotations
 
@@ -21,180 +21,183 @@ from retentive.server.mcp.results import (
     RecallResult,
     RememberResult,
     StatusResult,
-    explained,
-    recalled,
-    result,
-    whole,
+    explain_result,
+    hit_out,
+    memory_result,
+    tool_result,
 )
-from retentive.server.mcp.tool_scope import Place
+from retentive.server.mcp.tool_scope import ToolScope
 
-PLACE: ContextVar[Place] = ContextVar("place")
-"""Where the request that is being answered may look."""
+TOOL_SCOPE: ContextVar[ToolScope] = ContextVar("tool_scope")
+"""The scope of the current request."""
 
-MOST_TEXTS = 100
+MAX_TEXTS = 100
 
-NOTHING_FOUND = "Nothing is stored that fits. Try other words once, then say that it is not known."
+NOTHING_FOUND = "No memory matches. Try other words once, then say that you do not know."
 
-Id = Annotated[str, Field(description="The memory's id, as memory_recall or memory_remember gave it.")]
-Query = Annotated[str, Field(description="What you want to know, as a full query or in any words.")]
-Limit = Annotated[int, Field(ge=1, le=50, description="How many memories at most.")]
+Id = Annotated[str, Field(description="The memory's id, from memory_recall or memory_remember.")]
+QueryText = Annotated[str, Field(description="What you want to know, as a full question or in any words.")]
+Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of memories.")]
 Kinds = Annotated[
     list[Kind] | None,
-    Field(description="Only these kinds: episodic (what happened), semantic (facts), identity (who somebody is)."),
+    Field(description="Only these kinds: episodic (events), semantic (facts), identity (who somebody is)."),
 ]
 NewKind = Annotated[
     Kind, Field(description="episodic: it happened or was said; semantic: a lasting fact; identity: who somebody is.")
 ]
-Importance = Annotated[float, Field(ge=0, le=1, description="How much it matters, from 0 to 1; 0.5 is ordinary.")]
-Speaker = Annotated[str, Field(description="Who said it or whom it is from, by name; leave it out if unknown.")]
+Importance = Annotated[float, Field(ge=0, le=1, description="Importance from 0 to 1; 0.5 is normal.")]
+Speaker = Annotated[str, Field(description="The name of who said it; leave it out if unknown.")]
 
 
-async def memory_recall(query: Query, limit: Limit = 8, kinds: Kinds = None) -> Annotated[CallToolResult, RecallResult]:
-    """Find what is remembered about something, by meaning and by words at once.
+async def memory_recall(
+    query: QueryText, limit: Limit = 8, kinds: Kinds = None
+) -> Annotated[CallToolResult, RecallResult]:
+    """Find memories that answer a query, with keyword and semantic search.
 
-    Use it before answering whenever earlier conversations, decisions, preferences or facts about the user or the
-    project could matter, and before storing something that may be known already. Gives hits best first, each with its
-    id, text, time, speaker, session, score and why it was found. Nothing found means that nothing like it is stored:
-    ask once more in other words or with fewer conditions, then say that you do not know; never make up a memory.
+    Use it before you answer whenever earlier conversations, decisions, preferences or facts about the user or the
+    project could matter, and before you store something that may be known already. Returns hits, best first, each with
+    its id, text, time, speaker, session, score and the parts of the score. No hits means that nothing like it is
+    stored: search once more in other words or with fewer conditions, then say that you do not know; never invent a
+    memory.
     """
 
-    def work(place: Place) -> RecallResult:
-        found = place.recall(query, limit=limit, kinds=kinds)
-        hits = [recalled(hit) for hit in found.hits]
+    def work(scope: ToolScope) -> RecallResult:
+        found = scope.view.recall(scope.query(query, limit=limit, kinds=kinds), record_use=scope.record_use)
+        hits = [hit_out(hit) for hit in found.hits]
         return RecallResult(hits=hits, degraded=found.degraded_reason, advice=None if hits else NOTHING_FOUND)
 
-    return await _answered(work)
+    return await _run(work)
 
 
 async def memory_remember(
-    text: Annotated[str, Field(description="One thing to remember, in a sentence that stands on its own.")] = "",
+    text: Annotated[str, Field(description="One thing to remember, in a sentence that is clear on its own.")] = "",
     texts: Annotated[
-        list[str], Field(max_length=MOST_TEXTS, description="Several things at once, instead of text: all or none.")
+        list[str], Field(max_length=MAX_TEXTS, description="Several things, instead of text: all are stored or none.")
     ] = [],  # noqa: B006 - a default in a JSON schema; nothing changes it
     kind: NewKind = "episodic",
     importance: Importance = 0.5,
     speaker: Speaker = "",
 ) -> Annotated[CallToolResult, RememberResult]:
-    """Store something that will be worth knowing in a later conversation.
+    """Store something that will be useful in a later conversation.
 
     Use it for decisions, preferences, facts, names, dates and what the user asks you to remember; not for what is in
-    the repository anyway, not for passwords or keys. One fact a text, with names and absolute dates instead of "he"
-    and "tomorrow". If memory_recall shows that an older version is stored, use memory_update instead. Gives the
-    new ids.
+    the repository anyway, and not for passwords or keys. Put one fact in each text, with names and absolute dates
+    instead of "he" and "tomorrow". If memory_recall shows that an older version is stored, use memory_update instead.
+    Returns the new ids.
     """
 
-    def work(place: Place) -> RememberResult:
+    def work(scope: ToolScope) -> RememberResult:
         if bool(text.strip()) == bool(texts):
-            raise ToolError(
-                "give either text (one memory) or texts (several), and not an empty one; nothing was stored"
-            )
+            raise ToolError("pass either text (one memory) or texts (several), not empty; nothing was stored")
         drafts = [
             {"text": one, "kind": kind, "importance": importance, "speaker": speaker.strip() or None}
             for one in texts or [text]
         ]
-        stored = place.remember(drafts)
-        problem = place.inside.engine.embeddings.problem()
-        degraded = f"stored, but not to be found by meaning yet: {problem}" if problem else None
+        stored = scope.remember(drafts)
+        problem = scope.view.engine.embeddings.problem()
         return RememberResult(
             ids=[memory.id for memory in stored],
             session=stored[0].session,
             project=stored[0].project,
-            degraded=degraded,
+            degraded=f"stored, but the semantic retriever cannot find it yet: {problem}" if problem else None,
         )
 
-    return await _answered(work)
+    return await _run(work)
 
 
 async def memory_get(id: Id) -> Annotated[CallToolResult, MemoryResult]:
-    """Read one memory whole, with its time, source and metadata, when you have its id.
+    """Read one memory by its id, with its time, source and metadata.
 
     Use memory_recall to find ids; this does not search.
     """
-    return await _answered(lambda place: whole(place.get(id)))
+    return await _run(lambda scope: memory_result(scope.get(id)))
 
 
 async def memory_update(
     id: Id,
-    text: Annotated[str, Field(description="The new text, replacing the old one whole; leave it out to keep it.")] = "",
+    text: Annotated[str, Field(description="The new text, which replaces the old one; leave it out to keep it.")] = "",
     kind: Annotated[Kind | None, Field(description="The new kind; leave it out to keep it.")] = None,
     importance: Annotated[
         float | None, Field(ge=0, le=1, description="The new importance from 0 to 1; leave it out to keep it.")
     ] = None,
-    speaker: Annotated[str, Field(description="Who said it; leave it out to keep what is there.")] = "",
+    speaker: Annotated[str, Field(description="The new speaker; leave it out to keep it.")] = "",
 ) -> Annotated[CallToolResult, MemoryResult]:
-    """Correct a memory that is wrong or out of date, in place of storing a second one beside it.
+    """Correct a memory that is wrong or out of date, instead of storing a second one.
 
-    Use it when the user corrects something that memory_recall gave. What is left out stays as it is; the old text is
-    gone. Gives the memory as it is now.
+    Use it when the user corrects something that memory_recall returned. Arguments that are left out are not changed;
+    the old text is lost. Returns the changed memory.
     """
 
-    def work(place: Place) -> MemoryResult:
+    def work(scope: ToolScope) -> MemoryResult:
         given = {"text": text, "kind": kind, "importance": importance, "speaker": speaker.strip()}
         changes = {name: value for name, value in given.items() if value not in ("", None)}
         if not changes:
-            raise ToolError("nothing to change was given: say at least one of text, kind, importance and speaker")
-        return whole(place.update(id, changes))
+            raise ToolError("there is nothing to change: pass at least one of text, kind, importance and speaker")
+        return memory_result(scope.update(id, changes))
 
-    return await _answered(work)
+    return await _run(work)
 
 
 async def memory_forget(
-    ids: Annotated[list[str], Field(min_length=1, max_length=MOST_TEXTS, description="The ids to forget.")],
+    ids: Annotated[list[str], Field(min_length=1, max_length=MAX_TEXTS, description="The ids to delete.")],
 ) -> Annotated[CallToolResult, ForgetResult]:
     """Delete memories for good. It cannot be undone.
 
-    Use it when the user asks for something to be forgotten, or after they have agreed; recall first, so that you forget
-    the right ones. To correct a memory use memory_update. Gives which ids are gone and which were not there.
+    Use it when the user asks to forget something, or after they have agreed; recall first, so that you delete the right
+    ones. To correct a memory use memory_update. Returns the ids that were deleted and those that do not exist.
     """
 
-    def work(place: Place) -> ForgetResult:
-        gone, missing = place.forget(ids)
-        return ForgetResult(forgotten=list(gone), not_found=list(missing))
+    def work(scope: ToolScope) -> ForgetResult:
+        forgotten, missing = scope.forget(ids)
+        return ForgetResult(forgotten=list(forgotten), not_found=list(missing))
 
-    return await _answered(work)
+    return await _run(work)
 
 
 async def memory_explain(
-    query: Query, id: Id, limit: Limit = 8, kinds: Kinds = None
+    query: QueryText, id: Id, limit: Limit = 8, kinds: Kinds = None
 ) -> Annotated[CallToolResult, ExplainResult]:
-    """Say why a memory ranks where it does for a query, or why memory_recall did not give it.
+    """Explain why a memory ranks where it does for a query, or why memory_recall did not return it.
 
-    Use it when a memory that you know of (by its id) did not come up, or came up too low, to rephrase the query or
-    to tell the user. Give query, limit and kinds as in the recall. Gives a plain sentence and the figures behind it.
+    Use it when a memory whose id you know was missing or ranked too low, to rephrase the query or to tell the user.
+    Pass query, limit and kinds as in the recall. Returns a sentence and the scores behind it.
     """
-    return await _answered(lambda place: explained(place.explain(query, id, limit=limit, kinds=kinds)))
+    return await _run(lambda scope: explain_result(scope.explain(scope.query(query, limit=limit, kinds=kinds), id)))
 
 
 def status_tool(*, read_only: bool) -> Callable[..., Any]:
-    """The tool that tells what is reached here."""
+    """Return the tool that reports the scope and the state of the server."""
 
     async def memory_status() -> Annotated[CallToolResult, StatusResult]:
-        """Tell whose memories these are, how many, whether they can be changed here, and whether recall works fully.
+        """Return the scope of this memory, the number of memories, and whether recall and writes work.
 
-        Use it when recalls come back empty or degraded, or when the user asks what you remember at all.
+        Use it when recalls are empty or degraded, or when the user asks what you remember at all.
         """
 
-        def work(place: Place) -> StatusResult:
-            counted = place.counted()
-            problem = place.inside.engine.embeddings.problem()
+        def work(scope: ToolScope) -> StatusResult:
+            counts = scope.counts()
+            problem = scope.view.engine.embeddings.problem()
             return StatusResult(
-                profile=counted.name,
-                project=place.inside.project,
-                session=place.session,
-                memories=counted.memories,
-                sessions=counted.sessions,
+                profile=counts.name,
+                project=scope.view.project,
+                session=scope.session,
+                memories=counts.memories,
+                sessions=counts.sessions,
                 read_only=read_only,
-                finds_by_meaning=problem is None,
+                semantic_search=problem is None,
                 problem=problem,
             )
 
-        return await _answered(work)
+        return await _run(work)
 
     return memory_status
 
 
+WRITE_TOOLS = ("memory_remember", "memory_update", "memory_forget")
+
+
 def make_tools(*, read_only: bool) -> list[Tool]:
-    """The tools of a server; one that only reads has no others."""
+    """Return the tools of a server; a read-only server has no tools that write."""
     tools = [
         _tool(memory_recall, "Recall memories"),
         _tool(memory_remember, "Remember something", writes=True, repeatable=False),
@@ -204,10 +207,7 @@ def make_tools(*, read_only: bool) -> list[Tool]:
         _tool(memory_explain, "Explain a recall"),
         _tool(status_tool(read_only=read_only), "Status of the memory"),
     ]
-    return [tool for tool in tools if not (read_only and tool.name in WRITING)]
-
-
-WRITING = ("memory_remember", "memory_update", "memory_forget")
+    return [tool for tool in tools if not (read_only and tool.name in WRITE_TOOLS)]
 
 
 def _tool(
@@ -220,21 +220,17 @@ def _tool(
         idempotent_hint=repeatable,
         open_world_hint=False,
     )
-    tool = Tool.from_function(function, title=title, description=_unfolded(function.__doc__ or ""), annotations=hints)
+    paragraphs = (function.__doc__ or "").strip().split("\n\n")
+    description = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    tool = Tool.from_function(function, title=title, description=description, annotations=hints)
     tool.parameters["additionalProperties"] = False
     return tool
 
 
-def _unfolded(doc: str) -> str:
-    """A docstring as paragraphs of running text."""
-    paragraphs = doc.strip().split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-
-
-async def _answered(work: Callable[[Place], BaseModel]) -> CallToolResult:
-    """The work of a tool, done on a thread; what we know to go wrong reaches the model as its sentence."""
-    place = PLACE.get()
+async def _run(work: Callable[[ToolScope], BaseModel]) -> CallToolResult:
+    """Run a tool on a worker thread; errors of the engine reach the model as their message."""
+    scope = TOOL_SCOPE.get()
     try:
-        return result(await anyio.to_thread.run_sync(work, place))
+        return tool_result(await anyio.to_thread.run_sync(work, scope))
     except RetentiveError as error:
         raise ToolError(str(error)) from error

@@ -7,8 +7,9 @@ from psycopg import errors
 
 from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
 
-_LOST = ("08", "57P01", "57P02", "57P03", "25006", "53300")
-"""SQLSTATEs: no connection, shut down, crashed, starting, turned into a standby, too many connections."""
+_LOST = ("08", "57P01", "57P02", "57P03", "25006", "25P03", "53300")
+"""SQLSTATEs: no connection, shut down, crashed, starting, turned into a standby, ended a transaction that was idle for
+too long, too many connections."""
 
 _REFUSED = ("authentication", "password", "does not exist", "pg_hba.conf", "not permitted", "no such user")
 """Parts of messages, without an SQLSTATE, of a server that refuses the connection for good."""

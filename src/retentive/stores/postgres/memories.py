@@ -14,7 +14,7 @@ from retentive.stores.base import Vector, is_within
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.maintenance import Maintenance
 from retentive.stores.postgres.pool import Connection
-from retentive.stores.postgres.search_stats import Entry, ResolvedScope, record_changes
+from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memory, to_micros
 
@@ -94,7 +94,7 @@ def refuse_existing(connection: Connection, ids: Sequence[str]) -> None:
 
 
 def insert(
-    connection: Connection, memories: Sequence[Memory], positions: Sequence[int | None], entries: Sequence[Entry]
+    connection: Connection, memories: Sequence[Memory], positions: Sequence[int | None], entries: Sequence[ScopedTerms]
 ) -> list[int]:
     """Insert memories, count them, and return their keys in ascending order. No memory ever gets the key of another."""
     keys = [key for (key,) in connection.execute(_SQL("new_keys"), (len(memories),), binary=True)]
@@ -107,7 +107,7 @@ def insert(
     return keys
 
 
-def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, Entry]:
+def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, ScopedTerms]:
     """Lock a memory and return its key, scope and terms. `NotFound` if the scope has no such memory."""
     row = connection.execute(_SQL("lock"), (id,), binary=True).fetchone()
     if row is None or (within is not None and not by_ids(connection, [id], within=within)):
@@ -116,7 +116,7 @@ def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int,
     return key, (ScopeIds(*scope), terms.split())
 
 
-def replace(connection: Connection, key: int, memory: Memory, before: Entry, after: Entry) -> None:
+def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerms, after: ScopedTerms) -> None:
     """Replace the memory with this key, and its counts."""
     ids, terms = after
     scope = (ids.profile, ids.project, ids.session, ids.kind, memory.position if ids.session else None)

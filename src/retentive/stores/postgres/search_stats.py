@@ -25,7 +25,7 @@ MAX_COUNTED = 2_000
 
 _SEARCH_STATS = Statements("search_stats")("search_stats")
 
-Entry = tuple[ScopeIds, Sequence[str]]
+ScopedTerms = tuple[ScopeIds, Sequence[str]]
 """The scope of a memory, and its terms."""
 
 _COPY = b"COPY count_changes (name, memories, length) FROM STDIN (FORMAT BINARY)"
@@ -156,7 +156,9 @@ def scope_names(ids: ScopeIds) -> list[str]:
     return [f"={letter}{id}k{ids.kind}" for letter, id in containers if id]
 
 
-def record_changes(connection: Connection, added: Iterable[Entry] = (), removed: Iterable[Entry] = ()) -> None:
+def record_changes(
+    connection: Connection, added: Iterable[ScopedTerms] = (), removed: Iterable[ScopedTerms] = ()
+) -> None:
     """Count memories that were added or removed."""
     changes: Counter[str] = Counter()
     length = 0

@@ -18,8 +18,6 @@ from retentive.transfer.copying.contents import canonical_memory, canonical_use,
 PAGE = 500
 """How many memories or judgements are written at once."""
 
-Progress = Callable[[int], None]
-
 
 @dataclass(frozen=True, slots=True)
 class CopyOptions:
@@ -60,7 +58,12 @@ class CopyResult(Serializable):
 
 
 def copy_store(
-    source: Store, target: Store, *, name: str, options: CopyOptions, progress: Progress = lambda done: None
+    source: Store,
+    target: Store,
+    *,
+    name: str,
+    options: CopyOptions,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> CopyResult:
     """Copy a source store, which has this name, to a target store.
 
@@ -126,7 +129,7 @@ def _copy_memories(
     checkpoints: CheckpointStore,
     model: Model | None,
     options: CopyOptions,
-    progress: Progress,
+    progress: Callable[[int], None],
 ) -> CopyResult:
     cursor, done = checkpoints.current.cursor, checkpoints.current.scanned
     while not done:

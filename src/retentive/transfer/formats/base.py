@@ -16,7 +16,7 @@ from retentive.stores.base import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ImportItem:
     """A new memory described by a file.
 
     `draft` holds fields of `retentive.pipeline.remember.Draft`, without profile. `key` identifies the item in its
@@ -45,7 +45,7 @@ class JudgementEntry:
 
     judgement: Judgement
     where: str
-    item: Item | None = None
+    item: ImportItem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Truncated:
 
 
 ImportIssue = Skipped | ReadWarning | Truncated
-ImportEntry = Item | StoredMemory | JudgementEntry | SettingEntry | ImportIssue
+ImportEntry = ImportItem | StoredMemory | JudgementEntry | SettingEntry | ImportIssue
 
 
 class Format(Protocol):

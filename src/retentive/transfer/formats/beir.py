@@ -17,8 +17,8 @@ from typing import Any
 from retentive.errors import Conflict, Invalid
 from retentive.models import Judgement, Memory
 from retentive.pipeline.remember import Draft, to_memory, to_time
-from retentive.transfer.formats.base import ImportEntry, Item, JudgementEntry, ReadWarning, Skipped, Truncated
-from retentive.transfer.formats.json_lines import Row, read_rows, to_name, to_object, without_none
+from retentive.transfer.formats.base import ImportEntry, ImportItem, JudgementEntry, ReadWarning, Skipped, Truncated
+from retentive.transfer.formats.json_lines import JsonRow, read_rows, to_name, to_object, without_none
 from retentive.transfer.formats.streams import open_file, read_lines
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
@@ -203,12 +203,12 @@ class Beir:
 
     def read(self, path: Path) -> Iterator[ImportEntry]:
         judgements, problems = _read_judgements(path)
-        items: dict[str, Item] = {}
+        items: dict[str, ImportItem] = {}
         sessions: dict[str, str | None] = {}
         with open_file(path / CORPUS) as file:
             for row in read_rows(CORPUS, file):
-                entry = _item(row.where, row.value, sessions) if isinstance(row, Row) else row
-                if isinstance(entry, Item) and entry.key in judgements:
+                entry = _item(row.where, row.value, sessions) if isinstance(row, JsonRow) else row
+                if isinstance(entry, ImportItem) and entry.key in judgements:
                     items[entry.key] = entry
                 yield entry
         yield from problems
@@ -220,14 +220,16 @@ class Beir:
                     yield Skipped(where, "the corpus has no such document")
 
 
-def _item(where: str, value: Mapping[str, Any], sessions: dict[str, str | None]) -> Item | Skipped:
+def _item(where: str, value: Mapping[str, Any], sessions: dict[str, str | None]) -> ImportItem | Skipped:
     id = to_name(value.get("_id"))
     texts = [value.get(name) for name in ("title", "text")]
     text = "\n".join(part for part in texts if isinstance(part, str) and part.strip())
     if id is None or not text:
         return Skipped(where, "a document without an id" if id is None else "no text")
     draft = _draft(id, text, to_object(value.get("metadata")), sessions)
-    return Item({item.name: getattr(draft, item.name) for item in fields(draft) if item.name != "profile"}, id, where)
+    return ImportItem(
+        {item.name: getattr(draft, item.name) for item in fields(draft) if item.name != "profile"}, id, where
+    )
 
 
 def _read_judgements(folder: Path) -> tuple[dict[str, list[tuple[str, Judgement]]], list[ImportEntry]]:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped
 from retentive.transfer.formats.json_documents import document_shape, read_documents
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
@@ -101,7 +101,7 @@ def _message(
         return
     if when is None:
         yield ReadWarning(where, "no valid time")
-    yield Item(
+    yield ImportItem(
         without_none(
             text=text,
             session=shared["session"],

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped
 from retentive.transfer.formats.claude_code import content_text
 from retentive.transfer.formats.json_documents import document_shape, read_documents
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
@@ -55,7 +55,7 @@ def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Impor
         when = parse_time(message.get("created_at")) or when  # without a time, that of the message before it
         shared = without_none(session=f"claude:{id}", occurred=when, metadata=without_none(title=title))
         for entry in _message(place, message, f"{id}/{to_name(message.get('uuid')) or at}", shared):
-            if isinstance(entry, Item):
+            if isinstance(entry, ImportItem):
                 yield replace(entry, draft={**entry.draft, "position": at + pasted})
                 pasted += "attachment" in entry.draft["metadata"]
             else:
@@ -80,11 +80,11 @@ def _message(where: str, message: Mapping[str, Any], key: str, shared: Mapping[s
         pasted += 1
         metadata = {**shared["metadata"], "attachment": to_name(name) or "pasted text"}
         at = f"{where}, attachment {number}"
-        yield Item({**draft, "text": content.strip(), "metadata": metadata}, f"{key}/attachment {number}", at)
+        yield ImportItem({**draft, "text": content.strip(), "metadata": metadata}, f"{key}/attachment {number}", at)
     text, skipped = content_text(message.get("content"), where)
     yield from skipped
     text = text or (to_text(message.get("text")) or "").strip()
     if text:
-        yield Item({**draft, "text": text}, key, where)
+        yield ImportItem({**draft, "text": text}, key, where)
     elif not pasted:
         yield Skipped(where, "no text")

@@ -19,8 +19,16 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from retentive.errors import Invalid, RetentiveError
-from retentive.transfer.formats.base import ImportEntry, ImportIssue, Item, ReadWarning, Skipped, Truncated
-from retentive.transfer.formats.json_lines import Row, parse_time, read_rows, to_list, to_name, to_object, without_none
+from retentive.transfer.formats.base import ImportEntry, ImportIssue, ImportItem, ReadWarning, Skipped, Truncated
+from retentive.transfer.formats.json_lines import (
+    JsonRow,
+    parse_time,
+    read_rows,
+    to_list,
+    to_name,
+    to_object,
+    without_none,
+)
 from retentive.transfer.formats.streams import open_file
 
 _COMMANDS = re.compile(r"<(command-name|command-message|local-command-|bash-(input|stdout|stderr)|user-memory-input)")
@@ -63,15 +71,15 @@ def _transcripts(path: Path) -> list[Path]:
 def _is_transcript(path: Path) -> bool:
     with open_file(path) as file:
         for row in islice(read_rows(path.name, file), _LINES_TO_DETECT):
-            if isinstance(row, Row) and "sessionId" in row.value and ("uuid" in row.value or "type" in row.value):
+            if isinstance(row, JsonRow) and "sessionId" in row.value and ("uuid" in row.value or "type" in row.value):
                 return True
     return False
 
 
-def _session(rows: Iterator[Row | ImportIssue]) -> Iterator[ImportEntry]:
+def _session(rows: Iterator[JsonRow | ImportIssue]) -> Iterator[ImportEntry]:
     project: str | None = None
     for row in rows:
-        if not isinstance(row, Row):
+        if not isinstance(row, JsonRow):
             yield row
             continue
         project = project or _project(row.value.get("cwd"))
@@ -106,7 +114,7 @@ def _message(where: str, line: Mapping[str, Any], project: str | None, position:
     occurred = parse_time(line.get("timestamp"))
     if occurred is None:
         yield ReadWarning(where, "no valid time")
-    yield Item(
+    yield ImportItem(
         without_none(
             text=text,
             project=project,

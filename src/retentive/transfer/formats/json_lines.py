@@ -22,7 +22,7 @@ _MILLISECONDS = 100_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class JsonRow:
     """The JSON object of one line, with the line's number from 1 and its location for a reader."""
 
     value: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Row:
     where: str
 
 
-def read_rows(name: str, file: IO[bytes]) -> Iterator[Row | ImportIssue]:
+def read_rows(name: str, file: IO[bytes]) -> Iterator[JsonRow | ImportIssue]:
     """Yield the object of each line, or what is wrong with the line."""
     for line in read_lines(file):
         where = f"{name}, line {line.number}"
@@ -40,7 +40,7 @@ def read_rows(name: str, file: IO[bytes]) -> Iterator[Row | ImportIssue]:
             continue
         if line.replaced:
             yield ReadWarning(where, "invalid UTF-8 was replaced")
-        yield Row(value, line.number, where)
+        yield JsonRow(value, line.number, where)
 
 
 def _parse_object(line: str) -> tuple[Mapping[str, Any] | None, str]:

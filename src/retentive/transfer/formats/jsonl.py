@@ -30,14 +30,14 @@ from retentive.stores.base import Vector
 from retentive.transfer.formats.base import (
     ImportEntry,
     ImportIssue,
-    Item,
+    ImportItem,
     JudgementEntry,
     SettingEntry,
     Skipped,
     StoredMemory,
     Truncated,
 )
-from retentive.transfer.formats.json_lines import Row, read_rows
+from retentive.transfer.formats.json_lines import JsonRow, read_rows
 from retentive.transfer.formats.streams import open_file
 
 VERSION = 1
@@ -64,7 +64,7 @@ class Jsonl:
                 first = next(read_rows(path.name, file), None)
         except RetentiveError:
             return False
-        keys = first.value.keys() if isinstance(first, Row) else ()
+        keys = first.value.keys() if isinstance(first, JsonRow) else ()
         return any(key in keys for key in _HEADERS) or ("text" in keys and "_id" not in keys)
 
     def read(self, path: Path) -> Iterator[ImportEntry]:
@@ -72,13 +72,13 @@ class Jsonl:
             yield from _read_entries(path.name, read_rows(path.name, file))
 
 
-def _read_entries(name: str, rows: Iterator[Row | ImportIssue]) -> Iterator[ImportEntry]:
+def _read_entries(name: str, rows: Iterator[JsonRow | ImportIssue]) -> Iterator[ImportEntry]:
     header: Mapping[str, Any] | None = None
     counts = {"memories": 0, "judgements": 0, "kept": 0}
     last, ended, first = name, False, True
     for row in rows:
         last, before = row.where, last
-        if not isinstance(row, Row):
+        if not isinstance(row, JsonRow):
             ended = ended or isinstance(row, Truncated)
             yield row
             continue
@@ -128,14 +128,14 @@ def _model(value: Any) -> Model | None:
     return model
 
 
-def _item(where: str, value: Mapping[str, Any]) -> Item | Skipped:
+def _item(where: str, value: Mapping[str, Any]) -> ImportItem | Skipped:
     """Return the memory of a line without a header. Its profile is that of the import."""
     unknown = sorted(value.keys() - _DRAFT_FIELDS - {"profile"})
     if unknown:
         return Skipped(where, f"unknown field '{unknown[0]:.80}'")
     draft = {name: given for name, given in value.items() if name != "profile" and given is not None}
     key = str(draft.pop("id", None) or draft.get("source") or "")
-    return Item(draft, key, where)
+    return ImportItem(draft, key, where)
 
 
 def _entry(where: str, value: Mapping[str, Any], header: Mapping[str, Any], counts: dict[str, int]) -> ImportEntry:

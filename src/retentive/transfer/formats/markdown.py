@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from retentive.transfer.formats.base import Fits, Item, ReadWarning, Skipped
+from retentive.transfer.formats.base import Fits, ImportItem, ReadWarning, Skipped
 from retentive.transfer.formats.passages import split_passages
 from retentive.transfer.formats.text_files import (
     MAX_BYTES,
@@ -58,7 +58,7 @@ class MarkdownFolder:
             return any(not isinstance(found, Skipped) for found in find_text_files(path))
         return path.suffix.lower() in SUFFIXES and path.is_file()
 
-    def read(self, path: Path) -> Iterator[Item | Skipped | ReadWarning]:
+    def read(self, path: Path) -> Iterator[ImportItem | Skipped | ReadWarning]:
         """Yield every passage, file by file in the order of their paths."""
         if not path.is_dir():
             named = path.resolve()  # a link that the caller names is followed, one inside a folder is not
@@ -70,7 +70,7 @@ class MarkdownFolder:
             else:
                 yield from self.read_file(path, found.path)
 
-    def read_file(self, folder: Path, path: str) -> Iterator[Item | Skipped | ReadWarning]:
+    def read_file(self, folder: Path, path: str) -> Iterator[ImportItem | Skipped | ReadWarning]:
         """Yield every passage of a file, given by its path in a folder."""
         try:
             decoded = decode(read_bytes(folder, path, max_bytes=self._max_bytes))
@@ -85,7 +85,7 @@ class MarkdownFolder:
                 # By the text, not the lines: a paragraph that moves down stays the same memory.
                 digest = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
                 repeats[digest] += 1
-                yield Item(draft, f"{path}#{digest}.{repeats[digest]}", draft["source"])
+                yield ImportItem(draft, f"{path}#{digest}.{repeats[digest]}", draft["source"])
         except Unreadable as error:
             yield Skipped(path, f"{error}; the rest of the file was skipped")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped
 from retentive.transfer.formats.json_documents import document_shape, read_documents
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
@@ -54,7 +54,7 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
         yield ReadWarning(where, "no valid time")
     categories = [one for one in to_list(value.get("categories")) if isinstance(one, str)]
     id = to_name(value.get("id"))
-    yield Item(
+    yield ImportItem(
         without_none(
             text=text.strip(),
             project=about["user_id"],

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.transfer.formats.base import ImportEntry, Item, ReadWarning, Skipped
+from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped
 from retentive.transfer.formats.json_documents import document_shape, read_documents
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
@@ -55,7 +55,7 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
     extra = without_none(
         tier=tier, tags=tags or None, summary=to_text(value.get("summary")), expires_at=to_text(value.get("expires_at"))
     )
-    yield Item(
+    yield ImportItem(
         without_none(
             text=text.strip(),
             project=to_name(value.get("namespace")),

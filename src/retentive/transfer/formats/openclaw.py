@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from retentive.transfer.formats.base import Fits, ImportEntry, Item, Skipped
+from retentive.transfer.formats.base import Fits, ImportEntry, ImportItem, Skipped
 from retentive.transfer.formats.markdown import MarkdownFolder, date_in_name
 from retentive.transfer.formats.text_files import find_text_files
 
@@ -54,7 +54,7 @@ class OpenClaw:
     def _read_file(self, folder: Path, path: str) -> Iterator[ImportEntry]:
         position = 0
         for entry in self._markdown.read_file(folder, path):
-            if isinstance(entry, Item):
+            if isinstance(entry, ImportItem):
                 yield replace(entry, draft={**entry.draft, **_file_fields(path, position)})
                 position += 1
             else:

@@ -19,7 +19,7 @@ from retentive.transfer.formats.base import (
     Format,
     ImportEntry,
     ImportIssue,
-    Item,
+    ImportItem,
     JudgementEntry,
     ReadWarning,
     SettingEntry,
@@ -137,7 +137,7 @@ def choose_format(path: Path, name: str | None, embedder: Callable[[], Embedder 
 
 def count_memories(format: Format, path: Path) -> int:
     """Return how many memories a format reads at a path."""
-    return sum(isinstance(entry, Item | StoredMemory) for entry in format.read(path))
+    return sum(isinstance(entry, ImportItem | StoredMemory) for entry in format.read(path))
 
 
 class _IssueCounts:
@@ -204,7 +204,7 @@ class _Importer:
         """Import all entries."""
         settings: list[SettingEntry] = []
         for entry in entries:
-            if isinstance(entry, Item | StoredMemory):
+            if isinstance(entry, ImportItem | StoredMemory):
                 self._add(entry)
             elif isinstance(entry, JudgementEntry):
                 self._pending_judgements.append(entry)
@@ -217,9 +217,9 @@ class _Importer:
         self._flush()
         self.settings = self._side_records.add_settings(settings, into_profile=self._target.profile is not None)
 
-    def _add(self, entry: Item | StoredMemory) -> None:
+    def _add(self, entry: ImportItem | StoredMemory) -> None:
         try:
-            pending = self._from_item(entry) if isinstance(entry, Item) else self._from_stored(entry)
+            pending = self._from_item(entry) if isinstance(entry, ImportItem) else self._from_stored(entry)
         except Invalid as error:
             self._issues.skip(entry.where, str(error))
             self._progress(1)
@@ -229,14 +229,14 @@ class _Importer:
         if len(self._pending) >= self._limit or self._pending_characters >= MAX_BATCH_CHARACTERS:
             self._flush_memories()
 
-    def _from_item(self, item: Item) -> PendingMemory:
+    def _from_item(self, item: ImportItem) -> PendingMemory:
         fields: dict[str, Any] = {**item.draft, "profile": self._target.profile or self._target.default_profile}
         if self._target.project is not None:
             fields["project"] = self._target.project
         memory = to_memory(Draft(**fields), now=self._now)
         return PendingMemory(memory._replace(id=self._id(item, memory)), item.where)
 
-    def _id(self, item: Item, memory: Memory) -> str:
+    def _id(self, item: ImportItem, memory: Memory) -> str:
         when = memory.occurred or (memory.created if item.draft.get("created") else None)
         return imported_id(memory.profile, self._format, item.key, memory.text, when=when)
 

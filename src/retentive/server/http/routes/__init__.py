@@ -1,4 +1,4 @@
-"""The service's addresses, one file a noun."""
+"""The routes of the service, one module for each resource, with the request models of its operations."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ from fastapi import FastAPI
 
 from retentive.server.http.routes import (
     catalogue,
-    episodes,
+    chat,
+    evaluation,
     health,
     judgements,
-    measure,
     memories,
     recall,
     settings,
-    status,
-    tune,
+)
+
+ROUTERS = (
+    settings.router,
+    memories.router,
+    recall.router,
+    catalogue.router,
+    judgements.router,
+    evaluation.router,
+    health.router,
+    health.status_router,
+    chat.openai_router,
+    chat.context_router,
 )
 
 
 def add_routes(app: FastAPI) -> None:
-    """Give the application its addresses."""
-    for room in (settings, episodes, memories, recall, catalogue, judgements, measure, tune, health, status):
-        app.include_router(room.router)
+    """Add all routes to the application."""
+    for router in ROUTERS:
+        app.include_router(router)

@@ -1,4 +1,4 @@
-"""Sessions, projects, profiles, and how much there is of each."""
+"""Sessions, projects, profiles, the timeline and statistics."""
 
 from __future__ import annotations
 
@@ -6,66 +6,83 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
+from pydantic import ConfigDict, Field
 
 from retentive.models import TimelineBy
 from retentive.pipeline.remember import MAX_NAME
-from retentive.server.http import response_models as shown
-from retentive.server.http.auth import Known, Profile, Reading, Writing
-from retentive.server.http.openapi import may_fail
-from retentive.server.http.rendering import answer, plain
-from retentive.server.http.request_models import SessionPatch
+from retentive.server.http.auth import CurrentCaller, ProfileHeader, ReadView, WriteView
+from retentive.server.http.openapi import problem_responses
+from retentive.server.http.rendering import json_response, to_json
+from retentive.server.http.request_fields import CamelModel, Name
+from retentive.server.http.response_models import Profiles, Projects, Session, Sessions, Stats, Timeline
 from retentive.server.http.strict_route import StrictRoute
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], route_class=StrictRoute)
 
-
-@router.get("/sessions", response_model=shown.Sessions, summary="Sessions")
-def list_sessions(inside: Reading, project: Annotated[str | None, Query(max_length=MAX_NAME)] = None) -> JSONResponse:
-    """The sessions, or those of one project, with how many memories each has, and from when to when."""
-    return answer({"sessions": inside.sessions(project=project)})
+ProjectFilter = Annotated[str | None, Query(max_length=MAX_NAME)]
 
 
-# A name may hold slashes.
+class SessionPatch(CamelModel):
+    """The new project of a session."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"project": "garden"}]})
+
+    project: Name | None = Field(description="The project; null moves the session out of its project.")
+
+
+@router.get("/sessions", response_model=Sessions, summary="List sessions")
+def list_sessions(view: ReadView, project: ProjectFilter = None) -> JSONResponse:
+    """Returns the sessions, or those of one project, with their number of memories and their first and last time."""
+    return json_response({"sessions": view.sessions(project=project)})
+
+
+# A path parameter, because a name may contain slashes.
 @router.patch(
     "/sessions/{name:path}",
-    response_model=shown.Session,
-    summary="Move a session to a project",
-    responses=may_fail(404, 409),
+    response_model=Session,
+    summary="Move a session to another project",
+    responses=problem_responses(404, 409),
 )
 def move_session(
-    inside: Writing, name: Annotated[str, Path(max_length=MAX_NAME, examples=["2026-05-08"])], to: SessionPatch
+    view: WriteView, name: Annotated[str, Path(max_length=MAX_NAME, examples=["2026-05-08"])], body: SessionPatch
 ) -> JSONResponse:
-    """The session in its new project, or in none, with all its memories."""
-    return answer(inside.move_session(name, project=to.project))
+    """Moves a session with all its memories to another project, or out of its project, and returns it."""
+    return json_response(view.move_session(name, project=body.project))
 
 
-@router.get("/projects", response_model=shown.Projects, summary="Projects")
-def list_projects(inside: Reading) -> JSONResponse:
-    """The projects, with how many sessions and memories each has."""
-    return answer({"projects": inside.projects()})
+@router.get("/projects", response_model=Projects, summary="List projects")
+def list_projects(view: ReadView) -> JSONResponse:
+    """Returns the projects, with their numbers of sessions and memories."""
+    return json_response({"projects": view.projects()})
 
 
-@router.get("/profiles", response_model=shown.Profiles, summary="Profiles")
-def list_profiles(inside: Reading, who: Known) -> JSONResponse:
-    """Everybody who has memories here. Whoever comes with a token sees the token's own profile alone."""
-    return answer({"profiles": inside.engine.profiles() if who.profile is None else [inside.counts()]})
+@router.get("/profiles", response_model=Profiles, summary="List profiles")
+def list_profiles(view: ReadView, caller: CurrentCaller) -> JSONResponse:
+    """Returns all profiles that have memories. A caller with a token sees only its own."""
+    return json_response({"profiles": view.engine.profiles() if caller.profile is None else [view.counts()]})
 
 
-@router.get("/timeline", response_model=shown.Timeline, summary="Memories by kind over time")
+@router.get("/timeline", response_model=Timeline, summary="Count memories over time")
 def get_timeline(
-    inside: Reading,
-    project: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
-    by: Annotated[TimelineBy | None, Query(description="In which steps; else in those that fit the span.")] = None,
+    view: ReadView,
+    project: ProjectFilter = None,
+    by: Annotated[TimelineBy | None, Query(description="Size of the buckets. Default: chosen by the span.")] = None,
 ) -> JSONResponse:
-    """How many memories there are of each day, month or year of UTC, by when they happened, oldest first."""
-    return answer(inside.timeline(project=project, by=by))
+    """Returns the number of memories of each kind in each day, month or year (UTC), oldest first."""
+    return json_response(view.timeline(project=project, by=by))
 
 
-@router.get("/stats", response_model=shown.Stats, summary="How much there is")
-def get_stats(inside: Reading, who: Known, profile: Profile = None) -> JSONResponse:
-    """What the whole store holds; for whoever comes with a token, or names a profile, what that profile does."""
-    if who.profile is None and profile is None:
-        return answer({"profile": None, **plain(inside.engine.stats())})
-    mine = inside.counts()
-    counts = {"memories": mine.memories, "projects": mine.projects, "sessions": mine.sessions}
-    return answer({"profile": mine.name, **counts})
+@router.get("/stats", response_model=Stats, summary="Get statistics")
+def get_stats(view: ReadView, caller: CurrentCaller, profile: ProfileHeader = None) -> JSONResponse:
+    """Returns statistics of the whole store, or of one profile if the caller has a token or names a profile."""
+    if caller.profile is None and profile is None:
+        return json_response({"profile": None, **to_json(view.engine.stats())})
+    counts = view.counts()
+    return json_response(
+        {
+            "profile": counts.name,
+            "memories": counts.memories,
+            "projects": counts.projects,
+            "sessions": counts.sessions,
+        }
+    )

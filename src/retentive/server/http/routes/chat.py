@@ -1,78 +1,59 @@
-"""Chat with memory for clients of OpenAI's API, and the context alone for those who call their own model."""
+"""Chat completions with memory for OpenAI's clients, and the context alone for clients that call a model themselves."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Header, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from retentive.chat.proxy import Chat, MemoryOptions, Relay, Reply
+from retentive.chat.proxy import Chat, MemoryOptions, Reply, StreamRelay
 from retentive.pipeline.access_tokens import looks_like_token
-from retentive.server.http.auth import Chatting, ListingModels, Reading, as_utf8
-from retentive.server.http.chat_models import ChatRequest, Context, ContextRequest, MemoryWishes, OpenAIError
-from retentive.server.http.idempotency import IdempotencyKey
-from retentive.server.http.openai_errors import OpenAIRoute
+from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header
+from retentive.server.http.chat_models import ChatMemoryOptions, ChatRequest, Context, ContextRequest, OpenAIError
+from retentive.server.http.problems import OpenAIRoute
+from retentive.server.http.request_fields import IdempotencyKey, tuning_override
 from retentive.server.http.strict_route import StrictRoute
-from retentive.server.http.tuning_parameters import chosen
 
-CLIENT_GONE = 499
+CLIENT_CLOSED_REQUEST = 499
 
-_MAY_FAIL = {
-    401: "A token is needed, or is not known.",
+_DESCRIPTIONS = {
+    401: "The token is missing or unknown.",
     403: "The token does not allow this.",
     409: "The session belongs to another project.",
-    415: "The body is not JSON, or does not say so.",
-    422: "Something in the request is wrong; `param` names the field.",
-    501: "No model is configured.",
-    502: "The model's server is down, or broke off.",
+    415: "The body is not JSON, or its Content-Type is not.",
+    422: "The request is invalid; `param` names the field.",
+    501: "No LLM is configured.",
+    502: "The LLM server is down, or closed the connection.",
     503: "The store cannot be reached; try again later.",
-    504: "The model's server was silent for too long.",
+    504: "The LLM server did not answer in time.",
 }
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"description": meaning, "model": OpenAIError} for status, meaning in _MAY_FAIL.items()
+    status: {"description": description, "model": OpenAIError} for status, description in _DESCRIPTIONS.items()
 }
 
-openai = APIRouter(prefix="/v1", tags=["chat"], route_class=OpenAIRoute, responses=_ERRORS)
-own = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
+openai_router = APIRouter(prefix="/v1", tags=["chat"], route_class=OpenAIRoute, responses=_ERRORS)
+context_router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
 
-Session = Annotated[
+SessionHeader = Annotated[
     str | None,
-    Header(alias="X-Session", min_length=1, max_length=2000, description="The session, if the body names none."),
+    Header(alias="X-Session", min_length=1, max_length=2000, description="The session, if the body has none."),
 ]
-Project = Annotated[
+ProjectHeader = Annotated[
     str | None,
-    Header(alias="X-Project", min_length=1, max_length=2000, description="The project, if the body names none."),
+    Header(alias="X-Project", min_length=1, max_length=2000, description="The project, if the body has none."),
 ]
 
 
-def add_chat(app: FastAPI) -> None:
-    """Give the application its chat, which is closed when the application ends."""
-    app.state.chat = Chat(app.state.settings.upstream)
-    app.state.openers.append(_chat_open)
-    app.include_router(openai)
-    app.include_router(own)
-
-
-@asynccontextmanager
-async def _chat_open(app: FastAPI) -> AsyncIterator[Chat]:
-    chat: Chat = app.state.chat
-    try:
-        yield chat
-    finally:
-        await chat.close()
-
-
-@openai.post(
+@openai_router.post(
     "/chat/completions",
     response_class=Response,
+    summary="Chat completion with memory",
     responses={
         200: {
-            "description": "The model's answer as it gave it: JSON, or a stream of events.",
+            "description": "The response of the LLM server, unchanged: JSON, or a stream of events.",
             "content": {"application/json": {}, "text/event-stream": {}},
         },
     },
@@ -80,60 +61,78 @@ async def _chat_open(app: FastAPI) -> AsyncIterator[Chat]:
 async def complete_chat(
     request: Request,
     body: ChatRequest,
-    confined: Chatting,
-    session: Session = None,
-    project: Project = None,
+    view: OpenAIWriteView,
+    session: SessionHeader = None,
+    project: ProjectHeader = None,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Answer with memory.
+    """Sends the request to the configured LLM, with memories added as one system message.
 
-    The request goes to the configured model with memories added as one system message, and its answer comes back byte
-    for byte. When it has ended, what the user said and what was answered are remembered.
+    The response is passed on byte for byte. At its end, the user's message and the answer are stored.
     """
     chat: Chat = request.app.state.chat
-    asked = await request.json()
-    wishes = _wishes(body.retentive or MemoryWishes(), asked.get("user"), session, project, idempotency_key)
-    work = chat.turns.start(chat.complete(confined, asked, wishes, headers=_for_model(request)))
-    if not await _stays(request, work):
-        return Response(status_code=CLIENT_GONE)
-    return _response(work.result())
+    sent = await request.json()
+    given = body.retentive or ChatMemoryOptions()
+    name = _body_or_header(given.session, session)
+    user = sent.get("user")
+    if name is None and isinstance(user, str) and user.strip():
+        name = user
+    options = MemoryOptions(
+        session=name,
+        project=_body_or_header(given.project, project),
+        everywhere=given.everywhere,
+        recall=given.recall,
+        store=given.store,
+        budget=given.budget,
+        recent=given.recent,
+        tuning=tuning_override(given.tuning),
+        idempotency_key=idempotency_key,
+    )
+    task = chat.recorder.start(chat.complete(view, sent, options, headers=_llm_headers(request)))
+    if not await _wait_or_disconnect(request, task):
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    reply = task.result()
+    if isinstance(reply.body, StreamRelay):
+        return _RelayResponse(reply.body, reply)
+    return Response(reply.body, reply.status, dict(reply.headers))
 
 
-@openai.get(
+@openai_router.get(
     "/models",
     response_class=Response,
-    responses={200: {"description": "The model's server's own list.", "content": {"application/json": {}}}},
+    summary="List models",
+    responses={200: {"description": "The list of the LLM server.", "content": {"application/json": {}}}},
 )
-async def list_models(request: Request, _: ListingModels) -> Response:
-    """The models that can be asked for, as the model's server lists them."""
+async def list_models(request: Request, _: OpenAIReadView) -> Response:
+    """Returns the models of the LLM server."""
     chat: Chat = request.app.state.chat
-    answer = await chat.upstream.get("models", headers=_for_model(request))
-    return Response(await answer.read(), answer.status, dict(answer.headers))
+    response = await chat.llm.get("models", headers=_llm_headers(request))
+    return Response(await response.read(), response.status, dict(response.headers))
 
 
-@own.post("/context")
+@context_router.post("/context", summary="Assemble the context of a prompt")
 async def assemble_context(
-    request: Request, body: ContextRequest, confined: Reading, session: Session = None, project: Project = None
+    request: Request, body: ContextRequest, view: ReadView, session: SessionHeader = None, project: ProjectHeader = None
 ) -> Context:
-    """What memory gives to a prompt, for those who call their own model: the block, its tokens, and why each is in."""
+    """Returns the memories for a prompt as a block of text and as messages, with the reason for each memory."""
     chat: Chat = request.app.state.chat
-    named = _either(body.session, session)
-    wishes = MemoryOptions(
-        session=named,
-        project=_either(body.project, project),
+    name = _body_or_header(body.session, session)
+    options = MemoryOptions(
+        session=name,
+        project=_body_or_header(body.project, project),
         everywhere=body.everywhere,
         budget=body.budget,
-        recent=body.recent if named is not None else 0,
-        tuning=chosen(body.tuning),
+        recent=body.recent if name is not None else 0,
+        tuning=tuning_override(body.tuning),
     )
-    await chat.turns.stored(confined, named or "")
-    return Context.of(await chat.context(confined, body.query or body.messages or [], wishes))
+    await chat.recorder.wait_for_session(view, name or "")
+    return Context.of(await chat.context(view, body.query or body.messages or [], options))
 
 
-class _Relayed(StreamingResponse):
-    """A stream that is ended whatever becomes of the client."""
+class _RelayResponse(StreamingResponse):
+    """A stream that is ended even if the client disconnects."""
 
-    def __init__(self, relay: Relay, reply: Reply) -> None:
+    def __init__(self, relay: StreamRelay, reply: Reply) -> None:
         super().__init__(relay.pieces(), reply.status, dict(reply.headers))
         self._relay = relay
 
@@ -144,59 +143,33 @@ class _Relayed(StreamingResponse):
             self._relay.end()
 
 
-def _response(reply: Reply) -> Response:
-    if isinstance(reply.body, Relay):
-        return _Relayed(reply.body, reply)
-    return Response(reply.body, reply.status, dict(reply.headers))
-
-
-async def _stays(request: Request, work: asyncio.Task[Reply]) -> bool:
-    """Whether the client waited until the work was done; it is not done for one who has gone."""
-    leaving = asyncio.create_task(_left(request))
+async def _wait_or_disconnect(request: Request, task: asyncio.Task[Reply]) -> bool:
+    """Wait for a task; cancel it and return False if the client disconnects first."""
+    disconnected = asyncio.create_task(_disconnected(request))
     try:
-        await asyncio.wait({work, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, disconnected}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        leaving.cancel()
-        stays = work.done()
-        work.cancel()
-    if not stays:
-        await asyncio.wait({work})
-    return not work.cancelled()
+        disconnected.cancel()
+        done = task.done()
+        task.cancel()
+    if not done:
+        await asyncio.wait({task})
+    return not task.cancelled()
 
 
-async def _left(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _wishes(
-    given: MemoryWishes, user: Any, session: str | None, project: str | None, idempotency_key: str | None
-) -> MemoryOptions:
-    named = _either(given.session, session)
-    if named is None and isinstance(user, str) and user.strip():
-        named = user
-    return MemoryOptions(
-        session=named,
-        project=_either(given.project, project),
-        everywhere=given.everywhere,
-        recall=given.recall,
-        store=given.store,
-        budget=given.budget,
-        recent=given.recent,
-        tuning=chosen(given.tuning),
-        key=idempotency_key,
-    )
+def _body_or_header(in_body: str | None, in_header: str | None) -> str | None:
+    return in_body if in_body is not None or in_header is None else decode_header(in_header)
 
 
-def _either(in_body: str | None, in_header: str | None) -> str | None:
-    """What the body names, or else a header."""
-    return in_body if in_body is not None or in_header is None else as_utf8(in_header)
-
-
-def _for_model(request: Request) -> dict[str, str]:
-    """The headers that are the model's: what begins with OpenAI's name, and a key that is none of ours."""
-    meant = {name: value for name, value in request.headers.items() if name.startswith("openai-")}
+def _llm_headers(request: Request) -> dict[str, str]:
+    """Return the headers for the LLM server: those of OpenAI's API, and a key that is not one of our tokens."""
+    headers = {name: value for name, value in request.headers.items() if name.startswith("openai-")}
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and secret.strip() and not looks_like_token(secret.strip()):
-        meant["Authorization"] = f"Bearer {secret.strip()}"
-    return meant
+        headers["Authorization"] = f"Bearer {secret.strip()}"
+    return headers

@@ -1,53 +1,113 @@
-"""Whether the service lives, whether it can answer quickly, and how it has been doing."""
+"""Liveness, readiness, metrics and status of the service."""
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic.alias_generators import to_camel
 
+import retentive
 from retentive.engine import Engine
-from retentive.server.http.auth import Administering
-from retentive.server.http.openapi import may_fail
+from retentive.errors import RetentiveError
+from retentive.models import Model
+from retentive.server.http.auth import AdminEngine, CurrentCaller, ReadView
+from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import problem
+from retentive.server.http.rendering import json_response
+from retentive.server.http.response_models import Status
+from retentive.server.http.strict_route import StrictRoute
 from retentive.server.http.telemetry import Telemetry
 
 router = APIRouter(tags=["health"])
+status_router = APIRouter(prefix="/v1", tags=["health"], route_class=StrictRoute)
 
 
-@router.get("/healthz", summary="Whether the service lives")
+@router.get("/healthz", summary="Check that the service runs")
 async def alive() -> dict[str, str]:
-    """Always yes: whoever can ask, is answered. Needs no token."""
+    """Returns ok while the service runs. Needs no token."""
     return {"status": "ok"}
 
 
 @router.get(
     "/readyz",
-    summary="Whether the service can answer quickly",
-    responses=may_fail(503),
+    summary="Check that the service is ready",
+    responses=problem_responses(503),
     response_model=dict[str, str],
 )
 def ready(request: Request) -> Any:
-    """No while the embedding model is loaded, and while the store cannot be read. Needs no token."""
+    """Returns 503 while the embedding model is loaded, or if the store cannot be read. Needs no token."""
     starting: str | None = request.app.state.starting
     if starting:
         return problem(503, starting, code="not_ready", headers={"Retry-After": "1"})
     engine: Engine = request.app.state.engine
-    engine.tuning.saved()  # the shortest read there is; what it raises becomes the answer
+    engine.tuning.saved()  # a short read; its errors become the response
     return {"status": "ready"}
 
 
 @router.get(
     "/metrics",
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}, "description": "The exposition format of Prometheus."}},
+    responses={200: {"content": {"text/plain": {}}, "description": "The text format of Prometheus."}},
 )
-def metrics(request: Request, _: Administering) -> Response:
-    """Recalls by stage, candidates by retriever, degraded recalls, memories, errors and requests.
-
-    They count every profile, so a token must allow administering.
-    """
+def metrics(request: Request, _: AdminEngine) -> Response:
+    """Returns metrics of recalls, retrievers, memories, errors and requests over all profiles. Needs admin access."""
     telemetry: Telemetry = request.app.state.telemetry
     return Response(telemetry.exposition(), media_type=CONTENT_TYPE_LATEST)
+
+
+@status_router.get("/status", response_model=Status, summary="Get the status of the service")
+def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONResponse:
+    """Returns the store, the models, whether recall is degraded, and the duration of the last recalls.
+
+    Counts over all profiles are null for callers with a token.
+    """
+    telemetry: Telemetry = request.app.state.telemetry
+    recent = telemetry.recent
+    engine = view.engine
+    problem = engine.embeddings.problem()
+    totals: dict[str, Any] = {"unembedded": None, "recalls": None, "degraded_recalls": None, "errors": None}
+    if caller.profile is None:
+        totals = {"unembedded": _unembedded(engine), **recent.counts()}
+    return json_response(
+        {
+            "version": retentive.__version__,
+            "uptimeSeconds": round(recent.uptime, 1),
+            "profile": view.profile,
+            "memories": view.counts().memories,
+            "store": _store_name(engine.settings.public_store),
+            "embedder": engine.settings.embedder.name,
+            "model": _model(engine),
+            "degraded": problem is not None,
+            "degradedReason": problem,
+            "latency": recent.latency(),
+            **{to_camel(name): value for name, value in totals.items()},
+        }
+    )
+
+
+def _store_name(address: str) -> str:
+    """Return the name of the store's file or database, without folders, hosts and users."""
+    scheme, separator, rest = address.partition("://")
+    if separator and scheme != "sqlite":
+        return f"{scheme}://{PurePath(rest.partition('?')[0]).name}"
+    return PurePath(address).name
+
+
+def _model(engine: Engine) -> Model | None:
+    try:
+        embedder = engine.embeddings.embedder()
+    except RetentiveError:
+        return None  # `degradedReason` has the error
+    return embedder.model if embedder else None
+
+
+def _unembedded(engine: Engine) -> int | None:
+    try:
+        return engine.embeddings.count_missing()
+    except RetentiveError:
+        return None

@@ -1,4 +1,4 @@
-"""Memories in and out."""
+"""Store, read, change and delete memories."""
 
 from __future__ import annotations
 
@@ -7,33 +7,176 @@ from uuid import UUID
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema, field_validator
 
 from retentive.errors import NotFound
 from retentive.models import Kind
 from retentive.pipeline.remember import MAX_NAME
-from retentive.server.http.auth import Reading, Writing
-from retentive.server.http.fields import EXAMPLE_ID
-from retentive.server.http.idempotency import IdempotencyKey
-from retentive.server.http.openapi import may_fail
-from retentive.server.http.problems import wrong
-from retentive.server.http.rendering import answer, plain
-from retentive.server.http.request_models import ForgetThese, IdsOrScope, MemoriesIn, MemoryPatch, OneOrMany
+from retentive.server.http.auth import ReadView, WriteView
+from retentive.server.http.openapi import problem_responses
+from retentive.server.http.problems import invalid_field
+from retentive.server.http.rendering import json_response
+from retentive.server.http.request_fields import (
+    EXAMPLE_ID,
+    INTEGER,
+    OTHER_ID,
+    CamelModel,
+    Id,
+    IdempotencyKey,
+    Kinds,
+    Name,
+    NameFilter,
+    Sessions,
+    Text,
+    Time,
+)
 from retentive.server.http.response_models import Forgotten, Memories, Memory, Page
 from retentive.server.http.strict_route import StrictRoute
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 
-# Only what is an id is the address of a memory; /v1/memories/forget is not.
-Id = Annotated[UUID, Path(description="The memory's id.", examples=[EXAMPLE_ID])]
-Sought = Annotated[str, Query(max_length=MAX_NAME)]
+Position = Annotated[int, Field(ge=0, lt=2**53), INTEGER]
+Importance = Annotated[float, Field(ge=0, le=1, description="Importance, from 0 to 1.")]
+Metadata = Annotated[dict[str, JsonValue], Field(description="Any other data about the memory.")]
 
-_ONE_OR_MANY: Any = {
+
+class MemoryIn(CamelModel):
+    """A memory to store. Only the text is required."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "text": "I am allergic to peanuts",
+                    "session": "2026-05-08",
+                    "speaker": "Ana",
+                    "importance": 0.9,
+                    "occurred": "2026-05-08T13:56:00+02:00",
+                }
+            ]
+        }
+    )
+
+    text: Text
+    id: Id | None = Field(None, description="A UUID. Default: a new one.")
+    project: Name | None = None
+    session: Name | None = None
+    position: Position | None = Field(None, description="Position in the session. Default: the next free one.")
+    kind: Kind = Field("episodic", description="episodic (an event), semantic (a fact) or identity (who the user is).")
+    speaker: Name | None = None
+    importance: Importance = 0.5
+    metadata: Metadata = Field(default_factory=dict)
+    source: Name | None = Field(None, description="Where it comes from, such as notes/trip.md.")
+    created: Time | None = Field(None, description="When it was created. Default: now.")
+    occurred: Time | None = Field(None, description="When it happened, if it differs from `created`.")
+    evergreen: bool = Field(False, description="Do not apply time decay to it.")
+
+
+class MemoriesIn(CamelModel):
+    """Several memories to store, all or none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"memories": [{"text": "Bo plays the cello"}, {"text": "Ana lives in Lisbon", "kind": "semantic"}]}
+            ]
+        }
+    )
+
+    memories: list[MemoryIn] = Field(min_length=1)
+
+
+def _one_or_many(value: Any) -> str:
+    return "(many)" if isinstance(value, dict) and "memories" in value else "(one)"
+
+
+OneOrMany = Annotated[
+    Annotated[MemoryIn, Tag("(one)")] | Annotated[MemoriesIn, Tag("(many)")], Discriminator(_one_or_many)
+]
+
+
+def _not_nullable(schema: dict[str, Any]) -> None:
+    """Remove null from the schema of a field: None only means that the field is missing."""
+    schema.pop("default")
+    schema.update(schema.pop("anyOf")[0])
+
+
+class MemoryPatch(CamelModel):
+    """The fields of a memory to change. Missing fields are not changed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"importance": 1.0, "evergreen": True}], "minProperties": 1}
+    )
+
+    text: Text | None = Field(None, json_schema_extra=_not_nullable)
+    kind: Kind | None = Field(None, json_schema_extra=_not_nullable)
+    speaker: Name | None = None
+    importance: Importance | None = Field(None, json_schema_extra=_not_nullable)
+    metadata: Metadata | None = Field(None, json_schema_extra=_not_nullable)
+    source: Name | None = None
+    occurred: Time | None = None
+    evergreen: bool | None = Field(None, json_schema_extra=_not_nullable)
+
+    @field_validator("text", "kind", "importance", "metadata", "evergreen", mode="before")
+    @classmethod
+    def _check_not_null(cls, value: Any) -> Any:
+        if value is None:
+            raise ValueError("must not be null; leave the field out to keep its value")
+        return value
+
+
+class ScopeIn(CamelModel):
+    """A scope; an empty one is the whole profile."""
+
+    project: NameFilter | None = None
+    session: Sessions | None = Field(None, description="A session, or several, without the others of their projects.")
+    kinds: Kinds | None = None
+
+
+class ForgetIds(CamelModel):
+    """The ids of memories to delete."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ids": [EXAMPLE_ID, OTHER_ID]}]})
+
+    ids: list[Id] = Field(min_length=1, max_length=10_000)
+
+
+def _check_confirmed(confirm: bool) -> bool:
+    if not confirm:
+        raise ValueError("forgetting a whole scope cannot be undone; set it to true to confirm")
+    return confirm
+
+
+Confirmed = Annotated[bool, AfterValidator(_check_confirmed), WithJsonSchema({"type": "boolean", "const": True})]
+
+
+class ForgetScope(CamelModel):
+    """A scope whose memories are all deleted. `confirm` must be true."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scope": {"session": "2026-05-08"}, "confirm": True}]})
+
+    scope: ScopeIn
+    confirm: Confirmed = Field(description="Must be true: this cannot be undone.")
+
+
+def _ids_or_scope(value: Any) -> str:
+    return "(scope)" if isinstance(value, dict) and "scope" in value else "(ids)"
+
+
+IdsOrScope = Annotated[
+    Annotated[ForgetIds, Tag("(ids)")] | Annotated[ForgetScope, Tag("(scope)")], Discriminator(_ids_or_scope)
+]
+
+# The path accepts only a UUID, so that it does not match /v1/memories/forget.
+IdPath = Annotated[UUID, Path(description="The id of the memory.", examples=[EXAMPLE_ID])]
+
+_CREATE_EXAMPLES: Any = {
     "one": {"value": {"text": "I am allergic to peanuts", "session": "2026-05-08", "speaker": "Ana"}},
     "many": {
         "value": {"memories": [{"text": "Bo plays the cello"}, {"text": "Ana lives in Lisbon", "kind": "semantic"}]}
     },
 }
-_FORGET: Any = {
+_FORGET_EXAMPLES: Any = {
     "by id": {"value": {"ids": [EXAMPLE_ID]}},
     "a whole session": {"value": {"scope": {"session": "2026-05-08"}, "confirm": True}},
 }
@@ -43,95 +186,97 @@ _FORGET: Any = {
     "",
     status_code=201,
     response_model=Memory | Memories,
-    summary="Remember one thing or many",
-    responses=may_fail(404, 409),
+    summary="Store one or several memories",
+    responses=problem_responses(404, 409),
 )
 def create_memories(
     request: Request,
-    inside: Writing,
-    given: Annotated[OneOrMany, Body(openapi_examples=_ONE_OR_MANY)],
+    view: WriteView,
+    body: Annotated[OneOrMany, Body(openapi_examples=_CREATE_EXAMPLES)],
     idempotency_key: IdempotencyKey = None,
 ) -> JSONResponse:
-    """Stores a memory, or several, all or none, and gives them as stored."""
-    many = isinstance(given, MemoriesIn)
-    drafts = given.memories if isinstance(given, MemoriesIn) else [given]
+    """Stores a memory, or several, all or none, and returns them as stored."""
+    many = isinstance(body, MemoriesIn)
+    drafts = body.memories if isinstance(body, MemoriesIn) else [body]
     most = request.app.state.settings.server.max_batch
     if len(drafts) > most:
-        raise wrong("memories", f"a request has at most {most:,} memories, not {len(drafts):,}; send several requests")
-    stored = inside.remember([draft.model_dump() for draft in drafts], idempotency_key=idempotency_key)
+        message = f"a request has at most {most:,} memories, not {len(drafts):,}; send several requests"
+        raise invalid_field("memories", message)
+    stored = view.remember([draft.model_dump() for draft in drafts], idempotency_key=idempotency_key)
     if not many and not stored:
-        raise NotFound("what this request stored when it was first sent has been forgotten since")
-    return answer({"memories": stored} if many else stored[0], status=201)
+        raise NotFound("the memory that this request stored when it was first sent has been deleted since")
+    return json_response({"memories": stored} if many else stored[0], status=201)
 
 
 @router.get("", response_model=Page, summary="List memories, newest first")
 def list_memories(
-    inside: Reading,
-    project: Sought | None = None,
-    session: Annotated[list[str] | None, Query(max_length=1000, description="May be given several times.")] = None,
+    view: ReadView,
+    project: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
+    session: Annotated[list[str] | None, Query(max_length=1000, description="May be repeated.")] = None,
     only_session: Annotated[
-        bool, Query(alias="onlySession", description="Whether a session stands for itself alone, not for its project.")
+        bool,
+        Query(alias="onlySession", description="List only the given sessions, not the others of their projects."),
     ] = False,
-    kinds: Annotated[list[Kind] | None, Query(max_length=3, description="May be given several times.")] = None,
+    kinds: Annotated[list[Kind] | None, Query(max_length=3, description="May be repeated.")] = None,
     cursor: Annotated[
-        str | None, Query(max_length=100, description="The `nextCursor` of the page before.", examples=[EXAMPLE_ID])
+        str | None, Query(max_length=100, description="Cursor returned by the previous page.", examples=[EXAMPLE_ID])
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> JSONResponse:
-    """Memories of a scope, newest first, page by page."""
-    return answer(
-        inside.list(
-            project=project, session=session, only_session=only_session, kinds=kinds, cursor=cursor, limit=limit
-        )
+    """Returns one page of the memories of a scope, newest first."""
+    return json_response(
+        view.list(project=project, session=session, only_session=only_session, kinds=kinds, cursor=cursor, limit=limit)
     )
 
 
 @router.post(
-    "/forget",
-    response_model=Forgotten,
-    summary="Forget several memories, or a whole scope",
-    responses=may_fail(409),
+    "/forget", response_model=Forgotten, summary="Delete several memories or a scope", responses=problem_responses(409)
 )
 def forget_memories(
-    inside: Writing, what: Annotated[IdsOrScope, Body(openapi_examples=_FORGET)], idempotency_key: IdempotencyKey = None
+    view: WriteView,
+    body: Annotated[IdsOrScope, Body(openapi_examples=_FORGET_EXAMPLES)],
+    idempotency_key: IdempotencyKey = None,
 ) -> JSONResponse:
-    """Forgets memories, with what was judged of them, and tells how many there were.
+    """Deletes memories and their judgements for good, and returns how many existed.
 
-    A session stands for itself alone here. The service keeps nothing of them; whoever still has them can store them
-    again under their ids.
+    A session in the scope does not include the other sessions of its project.
     """
-    if isinstance(what, ForgetThese):
-        return answer({"forgotten": inside.forget(*what.ids, idempotency_key=idempotency_key)})
-    scope = what.scope
-    gone = inside.forget_scope(project=scope.project, session=scope.session, kinds=scope.kinds, confirm=what.confirm)
-    return answer({"forgotten": gone})
+    if isinstance(body, ForgetIds):
+        return json_response({"forgotten": len(view.forget(*body.ids, idempotency_key=idempotency_key))})
+    scope = body.scope
+    count = view.forget_scope(project=scope.project, session=scope.session, kinds=scope.kinds, confirm=body.confirm)
+    return json_response({"forgotten": count})
 
 
-@router.get("/{id:uuid}", response_model=Memory, summary="One memory", responses=may_fail(404))
-def get_memory(inside: Reading, id: Id) -> JSONResponse:
-    """The memory of that id."""
-    return answer(inside.get(str(id)))
+@router.get("/{id:uuid}", response_model=Memory, summary="Get a memory", responses=problem_responses(404))
+def get_memory(view: ReadView, id: IdPath) -> JSONResponse:
+    """Returns the memory with this id."""
+    return json_response(view.get(str(id)))
 
 
-@router.patch("/{id:uuid}", response_model=Memory, summary="Change a memory", responses=may_fail(404, 409))
+@router.patch("/{id:uuid}", response_model=Memory, summary="Change a memory", responses=problem_responses(404, 409))
 def update_memory(
-    inside: Writing, id: Id, changes: MemoryPatch, idempotency_key: IdempotencyKey = None
+    view: WriteView, id: IdPath, body: MemoryPatch, idempotency_key: IdempotencyKey = None
 ) -> JSONResponse:
-    """The memory with some fields changed; its words and vector follow its text."""
-    changed = {name: getattr(changes, name) for name in changes.model_fields_set}
-    memory = inside.update(str(id), idempotency_key=idempotency_key, **changed) if changed else inside.get(str(id))
-    return answer(plain(memory))
+    """Changes some fields of a memory and returns it. Its terms and vector follow its text."""
+    changes: Any = {name: getattr(body, name) for name in body.model_fields_set}
+    memory = view.update(str(id), idempotency_key=idempotency_key, **changes) if changes else view.get(str(id))
+    return json_response(memory)
 
 
 @router.delete(
-    "/{id:uuid}", status_code=204, response_class=Response, summary="Forget a memory", responses=may_fail(404, 409)
+    "/{id:uuid}",
+    status_code=204,
+    response_class=Response,
+    summary="Delete a memory",
+    responses=problem_responses(404, 409),
 )
-def delete_memory(inside: Writing, id: Id, idempotency_key: IdempotencyKey = None) -> Response:
-    """Forgets a memory, with what was judged of it.
+def delete_memory(view: WriteView, id: IdPath, idempotency_key: IdempotencyKey = None) -> Response:
+    """Deletes a memory and its judgements for good.
 
-    The service keeps nothing of it. Whoever still has it as it was read can store it again with its id, times, position
-    and all else, and it is as it was; only judgements and counts of its use begin anew.
+    A client that has a copy of the memory can store it again with its id, times and position; its judgements and access
+    count are not restored.
     """
-    if not inside.forget(str(id), idempotency_key=idempotency_key):
+    if not view.forget(str(id), idempotency_key=idempotency_key):
         raise NotFound(f"there is no memory {id}")
     return Response(status_code=204)

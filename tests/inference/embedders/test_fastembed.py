@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, MissingExtra, Unavailable
-from retentive.inference.embedders.hub import FastembedEmbedder
+from retentive.inference.embedders.fastembed import FastembedEmbedder
 
 
 class StandIn:
@@ -105,15 +105,15 @@ def test_a_directory_with_two_models_and_none_named_does_not_guess(fastembed: ty
     assert model.fingerprint == hashlib.sha256(b"m").hexdigest()
 
 
-def test_a_name_that_fastembed_does_not_know_is_invalid(fastembed: type[StandIn]) -> None:
+def test_an_unknown_model_name_is_invalid(fastembed: type[StandIn]) -> None:
     fastembed.problem = ValueError("Model nope is not supported in TextEmbedding.")
-    with pytest.raises(Invalid, match=r"does not know a model 'nope'.*list_supported_models"):
+    with pytest.raises(Invalid, match=r"has no model 'nope'.*list_supported_models"):
         FastembedEmbedder("nope").embed(["a"])
 
 
 def test_a_hub_that_cannot_be_reached_is_unavailable(fastembed: type[StandIn]) -> None:
     fastembed.problem = ValueError("Could not load model m from any source.")
-    with pytest.raises(Unavailable, match=r"could not load 'm' from a model hub.*give a directory"):
+    with pytest.raises(Unavailable, match=r"could not load 'm' from a model hub.*to a directory"):
         FastembedEmbedder("m").embed(["a"])
 
 

@@ -1,4 +1,4 @@
-"""Memories of mem0, memini and OpenClaw, and judged sets, with what is not understood said."""
+"""Exports of mem0, memini and OpenClaw, and evaluation sets, with a report of what is not imported."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_fact_of_mem0_keeps_its_user_run_time_and_metadata(tmp_path, wrap):
     }
 
 
-def test_what_mem0_is_not_known_to_write_is_said(tmp_path):
+def test_unknown_fields_of_mem0_are_reported(tmp_path):
     odd = {"memory": "x", "mood": "good", "created_at": "soon", "metadata": {"memory_type": "episodic_memory"}}
 
     found = entries(Mem0(), write_json(tmp_path / "a.json", {"results": [odd, {"id": "1"}, 7], "relations": [1]}))
@@ -74,7 +74,7 @@ def test_a_memory_of_memini_keeps_its_namespace_tier_importance_and_tags(tmp_pat
     }
 
 
-def test_what_memini_is_not_known_to_write_is_said(tmp_path):
+def test_unknown_fields_of_memini_are_reported(tmp_path):
     odd = {"content": "x", "tier": "dream", "importance": 7, "colour": "red", "namespace": 3}
 
     found = entries(Memini(), write_json(tmp_path / "a.json", {"memories": [odd, {}], "links": []}))
@@ -122,7 +122,7 @@ def test_notes_of_a_day_in_two_folders_of_openclaw_are_two_sessions(tmp_path):
     assert sessions == ["openclaw:2026-05-08", "openclaw:boat/2026-05-08"]
 
 
-def test_a_judged_set_gives_its_documents_and_what_was_said_of_them(tmp_path):
+def test_an_evaluation_set_has_its_documents_and_their_judgements(tmp_path):
     folder = write_set(tmp_path / "set")
 
     found = entries(Beir(), folder)
@@ -134,7 +134,7 @@ def test_a_judged_set_gives_its_documents_and_what_was_said_of_them(tmp_path):
     assert all(one.item is not None and one.judgement.query for one in judged)
 
 
-def test_wrong_lines_of_a_judged_set_are_passed_over_and_said(tmp_path):
+def test_invalid_lines_of_an_evaluation_set_are_skipped_and_reported(tmp_path):
     corpus = [MEMORY_LINES[0], "{", {"_id": "x"}, {"text": "no id"}, MEMORY_LINES[1]]
     folder = write_set(tmp_path / "set", corpus=corpus, qrels="q1\ta1\t2\nq1\tgone\t1\nnobody\ta1\t1\nq1\ta1\n")
 

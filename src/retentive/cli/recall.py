@@ -1,0 +1,160 @@
+"""Commands that search: recall, explain, and a recall on sample memories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+import typer
+
+from retentive.cli.options import RANKING, SCOPE, Kinds, Project, SetParameters, common, emit, parse_parameters
+from retentive.engine import Engine
+from retentive.models import Memory, Query
+
+_NOTE_FORMATS = ("markdown", "openclaw")
+"""Import formats whose memories come from text files in the imported folder."""
+
+Sessions = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Search this session and the others of its project; --only-session limits it. Repeatable.",
+        rich_help_panel=SCOPE,
+    ),
+]
+OnlySession = Annotated[
+    bool, typer.Option("--only-session", help="Search only the given sessions.", rich_help_panel=SCOPE)
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(help="Leave out the memory with this id. Repeatable.", rich_help_panel=SCOPE)
+]
+Limit = Annotated[int, typer.Option(help="Maximum number of hits; 0 returns all candidates.")]
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", help="Rank with a preset, such as classic-rrf.", rich_help_panel=RANKING),
+]
+
+
+def recall(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(help="What to search for.")],
+    project: Project = None,
+    session: Sessions = None,
+    only_session: OnlySession = False,
+    kind: Kinds = None,
+    exclude: Exclude = None,
+    limit: Limit = 10,
+    preset: Preset = None,
+    set_parameters: SetParameters = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the rank in each retriever and the effect of each ranking step.")
+    ] = False,
+) -> None:
+    """Search memories with the keyword and the semantic retriever."""
+    scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
+    with common(ctx).engine() as engine:
+        built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
+        answer = engine.recall(built)
+        locate = file_locator(engine, (hit.memory for hit in answer))
+        value: dict[str, Any] = answer.to_dict()
+        dropped = value.pop("dropped")
+        if explain:
+            value |= {"tuning": built.tuning.model_dump(), "dropped": dropped}
+        emit(ctx, value, lambda show: show.recall(answer, explain=explain, locate=locate))
+
+
+def explain(
+    ctx: typer.Context,
+    query: Annotated[str, typer.Argument(help="Query of the recall to explain.")],
+    id: Annotated[str, typer.Argument(help="Id of the memory.")],
+    project: Project = None,
+    session: Sessions = None,
+    only_session: OnlySession = False,
+    kind: Kinds = None,
+    exclude: Exclude = None,
+    limit: Limit = 10,
+    preset: Preset = None,
+    set_parameters: SetParameters = None,
+) -> None:
+    """Explain why a memory ranks where it does for a query, or why it does not appear."""
+    scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
+    with common(ctx).engine() as engine:
+        explanation = engine.explain(_query(engine, query, scope, exclude, limit, preset, set_parameters), id)
+        beside = [hit.memory for hit in (explanation.above, explanation.below) if hit]
+        locate = file_locator(engine, (explanation.memory, *beside))
+    emit(ctx, explanation.to_dict(), lambda show: show.explanation(explanation, locate=locate))
+
+
+def _query(
+    engine: Engine,
+    text: str,
+    scope: dict[str, Any],
+    exclude: list[str] | None,
+    limit: int,
+    preset: str | None,
+    parameters: list[str] | None,
+) -> Query:
+    """Build a query. Parameters are applied to the preset, or to the tuning in effect."""
+    given = parse_parameters(parameters)
+    tuning = engine.tuning.current(preset).with_parameters(**given) if preset else given
+    limited: dict[str, Any] = {name: None if value == [] else value for name, value in scope.items()}
+    return engine.query(text, exclude=exclude or (), limit=limit, tuning=tuning, **limited)
+
+
+def file_locator(engine: Engine, memories: Iterable[Memory]) -> Callable[[Memory], str | None]:
+    """Return a function that gives the file and line of a memory, as editors open it: `notes/kitchen.md:12`.
+
+    The path is relative to the current folder if the file is found in a watched or imported folder, else as the memory
+    has it. The folders are read from the store only if one of the memories comes from a file.
+    """
+    folders: list[Path] = []
+    if any("file" in memory.metadata for memory in memories):
+        from retentive.transfer.watching.state import watched_folders
+
+        profile = engine.settings.profile
+        folders += watched_folders(engine.store, profile=profile)
+        for run in engine.imports.list():
+            if run.profile == profile and run.format in _NOTE_FORMATS:
+                path = Path(run.path)
+                folders.append(path.parent if path.is_file() else path)
+
+    def locate(memory: Memory) -> str | None:
+        file, lines = memory.metadata.get("file"), memory.metadata.get("lines")
+        if not isinstance(file, str) or not isinstance(lines, list) or not lines:
+            return None
+        return f"{_find_file(file, folders) or file}:{lines[0]}"
+
+    return locate
+
+
+def _find_file(file: str, folders: Iterable[Path]) -> Path | None:
+    if "\0" in file or ".." in PurePosixPath(file).parts or PurePosixPath(file).is_absolute():
+        return None
+    for folder in folders:
+        path = folder / file
+        try:
+            if path.is_file():
+                here = Path.cwd()
+                return path.relative_to(here) if path.is_relative_to(here) else path
+        except OSError:
+            continue
+    return None
+
+
+def samples(
+    ctx: typer.Context,
+    query: Annotated[str | None, typer.Argument(help="Query to show; by default one about the samples.")] = None,
+) -> None:
+    """Load fictitious sample conversations into the store, and show a recall with its explanation."""
+    from retentive.transfer.samples import QUERIES, load_samples
+
+    with common(ctx).engine() as engine:
+        added = len(load_samples(engine))
+        answer = engine.recall(query or QUERIES[0], limit=3)
+        memories = engine.stats().memories
+        store = common(ctx).public_store
+        emit(
+            ctx,
+            {"added": added, "recall": answer.to_dict()},
+            lambda show: show.welcome(answer, added=added, memories=memories, store=store, queries=QUERIES),
+        )

@@ -1,0 +1,139 @@
+"""Commands that serve a store over HTTP and MCP, and manage the tokens of its clients."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import threading
+from pathlib import Path
+from shutil import which
+from typing import Annotated, Any
+
+import typer
+
+from retentive.cli.options import common, emit
+from retentive.engine import Engine
+from retentive.errors import Invalid
+from retentive.settings import ServerSettings, Settings
+
+
+def serve(
+    ctx: typer.Context,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; beyond this machine, every request needs a token.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")] = None,
+    samples: Annotated[bool, typer.Option("--samples", help="Load the sample memories if the store is empty.")] = False,
+    open: Annotated[bool, typer.Option("--open", help="Open the playground in the browser.")] = False,
+) -> None:
+    """Serve the store over HTTP and MCP, only on this machine by default. Ctrl-C stops it."""
+    import webbrowser
+
+    from retentive.server.run import serve as run  # isort: skip
+    from retentive.server.http.auth import needs_token
+
+    with common(ctx).engine() as engine:
+        settings = _server_settings(engine.settings, host=host, port=port)
+        loaded = _load_samples(engine) if samples else 0
+
+        def started(address: str) -> None:
+            _print_summary(engine, settings, address, loaded=loaded)
+            _print_examples(address, token=needs_token(settings.server), store=common(ctx).public_store)
+            if open:
+                threading.Thread(target=webbrowser.open, args=(f"{address}/",), daemon=True).start()
+
+        run(engine, settings, started=started)
+
+
+def _server_settings(settings: Settings, **given: Any) -> Settings:
+    from pydantic import ValidationError
+
+    named = {name: value for name, value in given.items() if value is not None}
+    try:
+        server = ServerSettings.model_validate({**settings.server.model_dump(), **named})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise Invalid(f"--{first['loc'][0]}: {first['msg'].lower()}") from None
+    return settings.model_copy(update={"server": server})
+
+
+def _load_samples(engine: Engine) -> int:
+    from retentive.transfer.samples import load_samples
+
+    return len(load_samples(engine)) if engine.stats().memories == 0 else 0
+
+
+def _print_summary(engine: Engine, settings: Settings, address: str, *, loaded: int) -> None:
+    """Print the addresses, the store, and what clients on other machines need."""
+    samples = f" ({loaded} samples loaded)" if loaded else ""
+    lines = {
+        "playground": f"{address}/",
+        "API": f"{address}/docs",
+        "MCP": f"{address}/mcp",
+        "store": f"{engine.settings.public_store}, {engine.stats().memories:,} memories{samples}",
+        "embedder": engine.settings.embedder.name,
+    }
+    _print(f"Retentive serves {address}; Ctrl-C stops it", bold=True)
+    for name, value in lines.items():
+        _print(f"  {name:<11}", dim=True, nl=False)
+        _print(value)
+    from retentive.server.http.auth import LOOPBACK, needs_token
+
+    if needs_token(settings.server):
+        _print("  Every request needs a token, as 'Authorization: Bearer …'; see: retentive token list", fg="yellow")
+    if settings.server.host not in LOOPBACK and not settings.server.hosts:
+        example = "RETENTIVE_SERVER_HOSTS=nas.local,192.168.1.5"
+        _print(f"  Set the host names under which clients reach it, as in {example}", fg="yellow")
+
+
+def _print_examples(address: str, *, token: bool, store: str | None) -> None:
+    """Print commands that can be copied."""
+    json = (" -H 'Authorization: Bearer …'" if token else "") + " -H 'Content-Type: application/json' -d"
+    program = "retentive" if which("retentive") else sys.argv[0]
+    named = ["--store", str(Path(store).resolve())] if store and "://" not in store else []
+    _print("Try:", bold=True)
+    _print(f'  curl {address}/v1/recall{json} \'{{"query": "what does the cat eat?", "limit": 3}}\'')
+    _print(f"  curl -X PATCH {address}/settings{json} '{{\"keywordWeight\": 1.0}}'")
+    _print("  " + shlex.join([program, *named, "mcp", "config", "--client", "claude-code"]))
+
+
+def _print(text: str, **style: Any) -> None:
+    typer.secho(text, err=True, **style)
+
+
+token = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
+
+
+@token.command()
+def create(
+    ctx: typer.Context,
+    access: Annotated[str, typer.Option(help="read, write (includes read) or admin (includes both).")] = "read",
+    note: Annotated[str, typer.Option(help="What the token is for.")] = "",
+) -> None:
+    """Create a token for the profile, and print it once: the store has only its hash."""
+    given: dict[str, Any] = {"access": access}
+    with common(ctx).engine() as engine:
+        created, secret = engine.tokens.create(**given, note=note)
+
+    def print_it(_: object) -> None:
+        typer.echo(secret)
+        about = f"token {created.id}: {created.access} access to profile '{created.profile}'"
+        _print(f"{about}. It is not shown again.", dim=True)
+
+    emit(ctx, {"token": secret, **created.to_dict()}, print_it)
+
+
+@token.command(name="list")
+def list_tokens(ctx: typer.Context) -> None:
+    """List the tokens, without their secrets."""
+    with common(ctx).engine() as engine:
+        found = engine.tokens.list()
+    emit(ctx, [one.to_dict() for one in found], lambda show: show.tokens(found))
+
+
+@token.command()
+def revoke(ctx: typer.Context, id: Annotated[str, typer.Argument(help="Id of the token, from the list.")]) -> None:
+    """Revoke a token, so that it no longer gives access."""
+    with common(ctx).engine() as engine:
+        revoked = engine.tokens.revoke(id)
+    emit(ctx, {"revoked": revoked.id}, f"token {revoked.id} was revoked")

@@ -1,0 +1,91 @@
+"""The `Embedder` protocol, and the optional abilities of embedders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from retentive.models import Model
+
+Matrix = npt.NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one model.
+
+    `embed` returns one row of length 1 for each text, in order, and the same row for the same text whatever else is in
+    the call. It raises `Unavailable` when the model cannot be reached now. `split` cuts a text that is too long for the
+    model into parts that are not, at natural boundaries, without loss; a text that fits is its own only part.
+
+    An embedder that computes on this machine's cores can have an attribute `in_process = True`: the engine then limits
+    how many recalls run at once. See also `CountsTokens`, `ChecksLength` and `WrapsEmbedder`.
+    """
+
+    @property
+    def model(self) -> Model:
+        """The model that makes the vectors."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each text."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """Return the text in parts that the model can read whole."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and memory."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """Optional ability of an embedder that has the tokenizer of its model."""
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the text has, also beyond what the model can read at once."""
+        ...
+
+
+@runtime_checkable
+class ChecksLength(Protocol):
+    """Optional ability of an embedder that can check a length faster than it can split."""
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the model can read the text at once."""
+        ...
+
+
+@runtime_checkable
+class WrapsEmbedder(Protocol):
+    """Optional ability of an embedder that passes calls on to another one, such as a cache."""
+
+    @property
+    def inner(self) -> Embedder:
+        """The wrapped embedder."""
+        ...
+
+
+def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
+    """Return the embedder that can count tokens: this one or one that it wraps; None if none can."""
+    while embedder is not None:
+        if isinstance(embedder, CountsTokens):
+            return embedder
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
+
+
+def reading_of(embedder: Embedder | None) -> Callable[[str], bool]:
+    """Return a function that tells whether the model can read a text at once; without an embedder it always can."""
+    if embedder is None:
+        return lambda text: True
+    inner: Embedder | None = embedder
+    while inner is not None:
+        if isinstance(inner, ChecksLength):
+            return inner.reads_whole
+        inner = inner.inner if isinstance(inner, WrapsEmbedder) else None
+    return lambda text: len(embedder.split(text)) == 1
