@@ -16,7 +16,7 @@ from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
 from retentive.server.http.rendering import json_response
-from retentive.server.http.request_fields import (
+from retentive.server.http.request_parsing import (
     EXAMPLE_ID,
     INTEGER,
     OTHER_ID,
@@ -25,10 +25,10 @@ from retentive.server.http.request_fields import (
     Name,
     NameFilter,
     QueryText,
+    StrictRoute,
     Time,
 )
 from retentive.server.http.response_models import Judgements
-from retentive.server.http.strict_route import StrictRoute
 
 router = APIRouter(prefix="/v1/judgements", tags=["judgements"], route_class=StrictRoute)
 
