@@ -31,7 +31,7 @@ from retentive.server.http.request_parsing import (
     Text,
     Time,
 )
-from retentive.server.http.response_models import Forgotten, Memories, Memory, Page
+from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 
@@ -187,7 +187,7 @@ _FORGET_EXAMPLES: Any = {
 @router.post(
     "",
     status_code=201,
-    response_model=Memory | Memories,
+    response_model=Memory | MemoryList,
     summary="Store one or several memories",
     responses=problem_responses(404, 409),
 )
