@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Profile
+from retentive.models import Profile, Scope
 from retentive.tenancy import ProfileView
 
 BOS = "01900000-0000-7000-8000-0000000000b0"
@@ -98,3 +100,38 @@ def test_judgements_are_those_of_the_profile(engine):
         ana.unjudge(*said)
     assert bo.judgements() == list(said)
     assert bo.unjudge(*said) == 1
+
+
+def test_a_query_or_a_scope_outside_the_view_is_refused(engine):
+    home = ProfileView(engine, "ana", project="home")
+    query = home.query("tea")
+
+    for scope in (Scope("bo", "home"), Scope("ana"), Scope("ana", "work")):
+        for outside in (
+            lambda scope=scope: home.recall(replace(query, scope=scope)),
+            lambda scope=scope: home.explain(query, BOS, within=scope),
+            lambda scope=scope: home.get(BOS, within=scope),
+            lambda scope=scope: home.update(BOS, within=scope, text="mine"),
+            lambda scope=scope: home.forget(BOS, within=scope),
+        ):
+            with pytest.raises(NotFound):
+                outside()
+
+    assert texts(hit.memory for hit in home.recall(query).hits) == ["tea at home"]
+    assert engine.get(BOS).text == "tea is secret"
+
+
+def test_a_narrower_scope_limits_a_view_further(engine):
+    home = ProfileView(engine, "ana", project="home")
+    here = home.list().memories[0].id
+
+    assert home.get(here, within=Scope("ana", "home", ("h",))).text == "tea at home"
+    assert home.forget(here, within=Scope("ana", "home", ("other",))) == []
+    assert home.forget(here) == [here]
+
+
+def test_a_query_has_its_own_options(engine):
+    ana = ProfileView(engine, "ana")
+
+    with pytest.raises(TypeError, match="limit"):
+        ana.recall(ana.query("tea"), limit=3)

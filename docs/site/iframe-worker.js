@@ -1,4 +1,4 @@
-// Search in pages that are opened from a folder: a browser starts no worker there, so its script runs in a hidden frame.
+// Search in pages opened from the file system: browsers start no worker there, so its script runs in a hidden frame.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     #frame = document.createElement("iframe");
@@ -9,7 +9,7 @@ if (location.protocol === "file:") {
       this.#frame.hidden = true;
       document.documentElement.append(this.#frame);
       const inside = this.#frame.contentWindow;
-      inside.postMessage = (data) => setTimeout(() => this.#tell(data)); // never before the one who asked is done
+      inside.postMessage = (data) => setTimeout(() => this.#dispatch(data)); // asynchronous, as in a worker
       this.#loaded = new Promise((done) => {
         const script = inside.document.createElement("script");
         script.src = new URL(address, location);
@@ -19,13 +19,13 @@ if (location.protocol === "file:") {
     }
 
     async postMessage(given) {
-      const data = structuredClone(given); // a worker has its own copy of what it is told
+      const data = structuredClone(given); // a worker receives a copy
       await this.#loaded;
       const inside = this.#frame.contentWindow;
       inside.dispatchEvent(new inside.MessageEvent("message", { data }));
     }
 
-    #tell(data) {
+    #dispatch(data) {
       const event = new MessageEvent("message", { data: structuredClone(data) });
       this.dispatchEvent(event);
       this.onmessage?.(event);

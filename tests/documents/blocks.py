@@ -1,11 +1,11 @@
-"""The documents, and the fenced blocks in them.
+"""The documents and their fenced blocks.
 
-A comment just before a block says what is special about it, and a reader of the page does not see it:
+A comment directly before a block, which readers of the page do not see, tells how the block is tested:
 
-    <!-- file: notes.jsonl -->   the block is that file, in the folder in which the page's commands run
-    <!-- output -->              the block is what the block before it printed or was answered
-    <!-- exits: 2 -->            the commands of the block end with this code
-    <!-- shown: REASON -->       the block is not run; the reasons are a closed list, and counted
+    <!-- file: notes.jsonl -->   the block is the contents of that file, in the folder in which the page's commands run
+    <!-- output -->              the block is the output of the block before it
+    <!-- exits: 2 -->            the commands of the block exit with this code
+    <!-- shown: REASON -->       the block is not run; the allowed reasons are listed and counted in test_docs.py
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ("docs/cli-reference.md", "docs/settings.md")
-OWN_RUNNERS = {"docs/recipes/": "tests/**/test_*recipes*.py"}
-"""Folders and pages whose blocks another test runs, and that test."""
+OTHER_RUNNERS = {"docs/recipes/": "tests/**/test_*recipes*.py"}
+"""Folders of pages whose blocks another test runs, and that test."""
 
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*?) -->\n+)?^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
@@ -26,7 +26,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: where it stands, its language, its text, and what the comment before it says."""
+    """A fenced block: its position, language and text, and the comment before it."""
 
     page: str
     line: int
@@ -34,8 +34,8 @@ class Block:
     text: str
     note: str = ""
 
-    def said(self, name: str) -> str | None:
-        """What the comment says under this name; None if it does not."""
+    def option(self, name: str) -> str | None:
+        """The value of `name: value` in the comment; None if the comment is another one."""
         key, _, value = self.note.partition(":")
         return value.strip() if key.strip() == name else None
 
@@ -44,18 +44,18 @@ class Block:
 
 
 def pages() -> list[str]:
-    """Every document, by its path from the root."""
+    """The paths of all documents, relative to the root."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return sorted(str(page.relative_to(ROOT)) for page in found)
 
 
-def run_elsewhere(page: str) -> bool:
+def has_other_runner(page: str) -> bool:
     """Whether another test runs the blocks of this page."""
-    return page.startswith(tuple(OWN_RUNNERS))
+    return page.startswith(tuple(OTHER_RUNNERS))
 
 
 def text_of(page: str) -> str:
-    """What stands on a page."""
+    """The text of a page."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The commands of a block, line by line."""
+"""Splits a block into its commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.documents.blocks import Block
 
 
 def commands_of(block: Block) -> list[tuple[str, str]]:
-    """The commands of a block, each with the output that is shown below it. Only a console shows any."""
+    """The commands of a block, each with the output shown below it. Only `console` blocks show output."""
     joined = block.text.replace("\\\n", " ")
     if block.language != "console":
         return [(line, "") for line in joined.splitlines() if line.strip() and not line.startswith("#")]
@@ -23,18 +23,18 @@ def commands_of(block: Block) -> list[tuple[str, str]]:
     return found
 
 
-def until(word: str, lines: IO[str] | None) -> str:
-    """What is said up to the line with this word, or to the end."""
-    said = ""
+def read_until(word: str, lines: IO[str] | None) -> str:
+    """Read lines up to the first that contains this word, or to the end."""
+    read = ""
     for line in lines or ():
-        said += line
+        read += line
         if word in line:
             break
-    return said
+    return read
 
 
 def needs_shell(line: str) -> bool:
-    """Whether a line has more than one command, or sends its output elsewhere."""
+    """Whether a line has more than one command, or redirects its output."""
     tokens = shlex.shlex(line, posix=True, punctuation_chars=True)
     tokens.whitespace_split = True
     return any(token and set(token) <= set("|<>&;()") for token in tokens)

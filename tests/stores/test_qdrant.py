@@ -248,6 +248,16 @@ def test_adding_a_memory_to_a_known_session_takes_four_requests(client: Recordin
         assert writing == [BATCH, "upsert", "retrieve", "retrieve"]
 
 
+def test_remembering_through_the_engine_takes_no_further_request(client: RecordingQdrant):
+    with Engine(QdrantStore(client), Compass()) as engine:
+        engine.remember("the cat eats fish at30", session="kitchen", project="home")
+        client.requests.clear()
+
+        engine.remember("the dog eats meat at60", session="kitchen", project="home")
+
+        assert client.requests == [BATCH, "upsert", "retrieve", "retrieve"]
+
+
 def test_adding_to_an_unknown_session_reads_it_first_and_a_new_one_is_registered(
     client: RecordingQdrant, store: QdrantStore
 ):

@@ -437,6 +437,18 @@ def test_a_memory_that_names_the_former_project_of_a_moved_session_is_refused_an
     assert (added.project, added.position) == ("q", 1)
 
 
+def test_a_memory_that_names_the_present_project_of_a_moved_session_is_stored(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(1, session="s", project="p")], model=MODEL)
+    QdrantStore(client).move_session("default", "s", project="q")
+
+    [added] = store.add([embedded(2, session="s", project="q")], model=MODEL)
+
+    assert (added.project, added.position) == ("q", 1)
+    assert store.check() == []
+
+
 def test_processes_that_open_a_new_store_at_the_same_time_share_it():
     client = RecordingQdrant()
 

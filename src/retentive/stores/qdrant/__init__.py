@@ -54,7 +54,6 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         busy_seconds: float = 60,
         place: str = "this client",
     ) -> None:
-        # Serialises the writes of this process: one write is several requests.
         self._lock = threading.RLock()
         try:
             self._connection = Connection(client, prefix=prefix, settings=settings or CollectionSettings(), place=place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
@@ -11,27 +10,21 @@ from uuid import UUID
 from qdrant_client import models as q
 
 from retentive.models import KINDS, Day, Kind, Profile, Project, Session, Stats
-from retentive.stores.qdrant.connection import Connection, first_by, matching, payload_of
-from retentive.stores.qdrant.model_collections import ModelCollections
+from retentive.stores.qdrant.connection import first_by, matching, payload_of
 from retentive.stores.qdrant.points import encodable
-from retentive.stores.qdrant.sessions import NameRegistry
+from retentive.stores.qdrant.sessions import StoreParts
 from retentive.stores.sql_codec import from_micros
 
 SESSION_BATCH = 250
 """For how many sessions one request finds the first and the last time."""
 
 
-class QdrantCatalogue:
+class QdrantCatalogue(StoreParts):
     """See `retentive.stores.base.Catalogue`, and `Memories.stats`."""
-
-    _connection: Connection
-    _collections: ModelCollections
-    _names: NameRegistry
-    _lock: threading.RLock
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
         return self._sessions(
-            profile, {note["name"]: note.get("project") for note in self._names.list("session", profile, project)}
+            profile, {note["name"]: note.get("project") for note in self._names.notes("session", profile, project)}
         )
 
     def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
@@ -64,17 +57,17 @@ class QdrantCatalogue:
         return found
 
     def projects(self, profile: str) -> list[Project]:
-        names = sorted(note["name"] for note in self._names.list("project", profile))
+        names = sorted(note["name"] for note in self._names.notes("project", profile))
         if not names:
             return []
-        of_sessions = [note.get("project") for note in self._names.list("session", profile)]
+        of_sessions = [note.get("project") for note in self._names.notes("session", profile)]
         counts = self._counts("project", matching(profile=profile), names)
         return [Project(name, profile, of_sessions.count(name), counts[name]) for name in names]
 
     def profiles(self) -> list[Profile]:
-        names = sorted(note["name"] for note in self._names.list("profile"))
+        names = sorted(note["name"] for note in self._names.notes("profile"))
         counts = self._counts("profile", None, names)
-        projects, sessions = ([note["profile"] for note in self._names.list(type)] for type in ("project", "session"))
+        projects, sessions = ([note["profile"] for note in self._names.notes(type)] for type in ("project", "session"))
         return [
             Profile(name, projects.count(name), sessions.count(name), counts[name]) for name in names if counts[name]
         ]

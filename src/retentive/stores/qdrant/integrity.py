@@ -17,7 +17,7 @@ from retentive.stores.qdrant.sparse import WORDS, weights
 
 def find_problems(connection: Connection, names: NameRegistry, state: CollectionState) -> list[str]:
     """Return one sentence for each problem."""
-    projects = {(note["profile"], note["name"]): note.get("project") for note in names.list("session")}
+    projects = {(note["profile"], note["name"]): note.get("project") for note in names.notes("session")}
     found: list[str] = []
     for collection in state.all:
         found += _check_collection(connection, collection, projects)

@@ -1,14 +1,12 @@
 """Write and read memories.
 
-Qdrant has no transactions. The requests of a write are in such an order that a process which ends in the midst leaves
-nothing half written in sight, or something that a later write completes. The store's lock serialises the writes of one
-process.
+Qdrant has no transactions. The requests of a write are in such an order that a process which ends in between leaves
+nothing half written visible, or something that a later write completes.
 """
 
 from __future__ import annotations
 
 import builtins
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -19,8 +17,8 @@ from qdrant_client import models as q
 from retentive.errors import Conflict, Invalid, NotFound, RetentiveError
 from retentive.models import Memory, Model, Page, Scope
 from retentive.stores.base import IdempotencyKey, Record, ScanPage, is_within, next_cursor
-from retentive.stores.qdrant.connection import PAGE, Connection, first_by, matching, payload_of, with_ids
-from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
+from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
+from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
 from retentive.stores.qdrant.points import (
     NewPoint,
@@ -31,7 +29,7 @@ from retentive.stores.qdrant.points import (
     points_of,
     to_rows,
 )
-from retentive.stores.qdrant.sessions import NameRegistry, Placement, SessionName
+from retentive.stores.qdrant.sessions import Placement, SessionName, StoreParts
 
 MAX_POINTS = 500
 """How many memories one request writes at most."""
@@ -40,13 +38,8 @@ MAX_BYTES = 8_000_000
 """How large a request that writes memories becomes, roughly; the server accepts 32 MB."""
 
 
-class QdrantMemories:
+class QdrantMemories(StoreParts):
     """See `retentive.stores.base.Memories` and `Scan`."""
-
-    _connection: Connection
-    _collections: ModelCollections
-    _names: NameRegistry
-    _lock: threading.RLock
 
     # Adding
 
@@ -131,7 +124,6 @@ class QdrantMemories:
                 if payload_of(record)["born"] != by_id[id].born:
                     raise Conflict(f"there is a memory with the id {by_id[id].memory.id} already; nothing was stored")
             moved = self._names.check_sessions(given, placement, notes)
-            self._names.relabel(moved)
         except RetentiveError:
             written = q.FieldCondition(key="written", match=q.MatchValue(value=points[0].written))
             ours = q.Filter(must=[q.HasIdCondition(has_id=list(by_id)), written])
@@ -177,7 +169,6 @@ class QdrantMemories:
                     then_read=placement.session_notes,
                 )
                 projects = self._names.check_sessions([], placement, found_notes)
-                self._names.relabel(projects)
         return _moved(new.memory, projects)
 
     def _overwrite(self, collection: ModelCollection, new: NewPoint, *, keep_vectors: bool) -> None:

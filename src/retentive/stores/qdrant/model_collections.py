@@ -252,7 +252,7 @@ class ModelCollections:
     def _activate(
         self, state: CollectionState, collection: ModelCollection, *, delete: tuple[ModelCollection, ...]
     ) -> None:
-        """Search this collection from now on. A process that ends in the midst leaves the old or the new one active."""
+        """Search this collection from now on. If the process ends in between, the old or the new one is active."""
         if collection != state.active:
             state = self._write(state, moving_alias=True)
             self._move_alias(collection.name, exists=True)

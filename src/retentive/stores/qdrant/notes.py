@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from retentive.models import Judgement
 from retentive.stores.base import IdempotencyKey, check_same_request
 from retentive.stores.qdrant.connection import PAGE, Connection, NoteWrite, any_of, matching, note_id, payload_of
 from retentive.stores.qdrant.points import encodable, points_of
-from retentive.stores.qdrant.sessions import NameRegistry
+from retentive.stores.qdrant.sessions import StoreParts
 from retentive.stores.sql_codec import to_micros
 
 ATTEMPTS = 20
@@ -25,12 +24,8 @@ PENDING_SECONDS = 60
 """For how long a request that has started and not finished blocks its idempotency key."""
 
 
-class QdrantNotes:
+class QdrantNotes(StoreParts):
     """See `retentive.stores.base.KeyValue` and `Judgements`."""
-
-    _connection: Connection
-    _names: NameRegistry
-    _lock: threading.RLock
 
     # Key-value entries: each is written only over the version that was read
 
@@ -102,7 +97,7 @@ class QdrantNotes:
             connection.upsert(connection.notes, list(written.values()))
 
     def judgements(self, profile: str, *, project: str | None = None) -> list[Judgement]:
-        payloads = self._names.list("judgement", profile, project)
+        payloads = self._names.notes("judgement", profile, project)
         return [_judgement(payload) for payload in sorted(payloads, key=lambda payload: payload["given"])]
 
     def unjudge(self, judgements: Sequence[Judgement]) -> int:

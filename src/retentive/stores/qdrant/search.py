@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -161,20 +160,16 @@ class QdrantSearch:
         )
 
     def vectors(self, ids: Sequence[str]) -> dict[str, Vector]:
-        points, name, connection = points_of(ids), self._vector_name, self._connection
-        if name is None:
+        points, name = list(points_of(ids).values()), self._vector_name
+        if not points or name is None:
             return {}
-        try:
-            found = connection.retrieve(connection.memories, points.values(), fields=False, vectors=[name])
-        except (Invalid, ValueError):
-            if self._collections.read().active.vector == name:
-                raise
-            return {}
+        request = q.QueryRequest(filter=with_ids(points), limit=len(points), with_payload=False, with_vector=[name])
+        answers = self._run({"vectors": request})
         rows: dict[str, Vector] = {}
-        for id, point in points.items():
-            vectors: Any = (found[point].vector if point in found else None) or {}
+        for point in answers["vectors"].points if answers else ():
+            vectors: Any = point.vector or {}
             if vectors.get(name):
-                rows[id] = np.asarray(vectors[name][0], np.float32)
+                rows[id_of_point(point.id)] = np.asarray(vectors[name][0], np.float32)
         return rows
 
     def close(self) -> None:
@@ -183,9 +178,7 @@ class QdrantSearch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Requests
@@ -226,7 +219,7 @@ class QdrantSearch:
             if name is None or self._collections.read().active.vector == name:
                 raise
             self._vector = None
-            requests = {key: one for key, one in requests.items() if name not in (one.using, _prefetched(one))}
+            requests = {key: one for key, one in requests.items() if not _uses(one, name)}
             answers = self._connection.query(list(requests.values()))
         return dict(zip(requests, answers, strict=True))
 
@@ -277,8 +270,9 @@ def _prefetch(request: q.QueryRequest) -> q.Prefetch:
     )
 
 
-def _prefetched(request: q.QueryRequest) -> str | None:
-    return request.prefetch.using if isinstance(request.prefetch, q.Prefetch) else None
+def _uses(request: q.QueryRequest, name: str) -> bool:
+    first = request.prefetch
+    return name in (request.using, isinstance(first, q.Prefetch) and first.using) or request.with_vector == [name]
 
 
 def _ann_params(connection: Connection) -> q.SearchParams:

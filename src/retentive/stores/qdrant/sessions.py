@@ -5,6 +5,7 @@ Each name is a note. The note of a session has its project, and `moving` while i
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,10 +60,17 @@ class NameRegistry:
     # Placing memories
 
     def load(self, memories: Sequence[Memory], *, notes: Sequence[str] = (), fresh: bool = False) -> dict[str, Payload]:
-        """Read the names of these memories unless they are known, and other notes in the same request."""
+        """Read the names of these memories unless they are known, and other notes in the same request.
+
+        They are also read if a memory names another project than its session had: the session may have been moved.
+        """
         wanted = [note_id(*names) for memory in memories for names in _names_of(memory)]
         if not notes and not fresh and all(id in self._known for id in wanted):
-            return {}
+            sessions = [
+                (one, self._known[note_id("session", one.profile, one.session)]) for one in memories if one.session
+            ]
+            if all(memory.project in (None, session.get("project")) for memory, session in sessions):
+                return {}
         found = self._connection.retrieve(self._connection.notes, [*wanted, *notes])
         payloads: dict[str, Payload] = {id: payload_of(record) for id, record in found.items()}
         if len(self._known) > MAX_KNOWN:
@@ -98,29 +106,29 @@ class NameRegistry:
     def check_sessions(
         self, memories: Sequence[Memory], placement: Placement, found: Mapping[str, q.Record]
     ) -> dict[SessionName, str | None]:
-        """Compare the sessions of memories that were just written with their notes, read after that.
+        """Compare the sessions of memories that were just written with their notes, which were read after that.
 
-        Return those whose memories need another label: moved meanwhile, or moved by a process that ended before its
-        memories had followed. `Conflict` if a memory names another project than the one the session has now.
+        Sessions that were moved meanwhile, or whose move was interrupted, are relabelled and returned with their
+        present project. `Conflict` if one of these memories names another project than that.
         """
-        relabel: dict[SessionName, str | None] = {}
+        moved: dict[SessionName, str | None] = {}
         for name, project in placement.sessions.items():
             id = note_id("session", *name)
             if id not in found:
                 continue
-            session = self._known[id] = payload_of(found[id])
-            present = session.get("project")
-            if present == project and not session["moving"]:
+            note = self._known[id] = payload_of(found[id])
+            present = note.get("project")
+            if present == project and not note["moving"]:
                 continue
             for memory in memories:
                 if (memory.profile, memory.session) == name and memory.project not in (None, present):
                     raise _other_project(name[1], memory.project)
-            relabel[name] = present
+            moved[name] = present
         # The names that were registered with these memories exist now.
-        self._known |= {
-            str(point.id): point.payload or {} for point in placement.new if str(point.id) not in self._known
-        }
-        return relabel
+        self._known = {str(point.id): point.payload or {} for point in placement.new} | self._known
+        for (profile, session), project in moved.items():
+            self.relabel(profile, session, project)
+        return moved
 
     def register_projects(self, names: Iterable[SessionName]) -> None:
         """Create projects, each named by its profile and its own name."""
@@ -143,23 +151,21 @@ class NameRegistry:
             self.register_projects([(profile, project)])
         if not self._write_session(profile, session, payload_of(found[id]), project, moving=True):
             raise Unavailable(f"another process is moving the session '{session}'; try again")
-        self.relabel({(profile, session): project})
+        self.relabel(profile, session, project)
 
-    def relabel(self, sessions: Mapping[SessionName, str | None]) -> None:
-        """Write the present project of these sessions into all their memories, and record that it is done."""
-        for (profile, session), project in sessions.items():
-            payload = {"project": project, "written": self._connection.clock.take()}
-            label = q.SetPayload(payload=payload, filter=matching(profile=profile, session=session))
-            operation = q.SetPayloadOperation(set_payload=label)
-            id = note_id("session", profile, session)
-            found = self._collections.for_each_collection(
-                lambda collection, operation=operation: self._connection.update(collection.name, [operation]),  # type: ignore[misc]
-                then_read=[id],
-            )
-            note = payload_of(found[id])
-            if note["moving"] and note.get("project") == project:
-                # If this is not written, another process has completed the move, or started another one.
-                self._write_session(profile, session, note, project, moving=False)
+    def relabel(self, profile: str, session: str, project: str | None) -> None:
+        """Write the present project of a session into all its memories, and record that its move is complete."""
+        payload = {"project": project, "written": self._connection.clock.take()}
+        label = q.SetPayload(payload=payload, filter=matching(profile=profile, session=session))
+        operations = [q.SetPayloadOperation(set_payload=label)]
+        id = note_id("session", profile, session)
+        found = self._collections.for_each_collection(
+            lambda collection: self._connection.update(collection.name, operations), then_read=[id]
+        )
+        note = payload_of(found[id])
+        if note["moving"] and note.get("project") == project:
+            # If this is not written, another process has completed the move, or started another one.
+            self._write_session(profile, session, note, project, moving=False)
 
     def _write_session(self, profile: str, session: str, note: Payload, project: str | None, *, moving: bool) -> bool:
         payload = _name_payload(("session", profile, session), {(profile, session): project}) | {"moving": moving}
@@ -169,7 +175,7 @@ class NameRegistry:
 
     # Reading
 
-    def list(self, type: str, profile: str | None = None, project: str | None = None) -> Iterator[Any]:
+    def notes(self, type: str, profile: str | None = None, project: str | None = None) -> Iterator[Any]:
         """Yield the payloads of all notes of a type."""
         if not encodable(profile, project):
             return
@@ -233,3 +239,12 @@ def _other_project(session: str, project: str | None) -> Conflict:
         f"session '{session}' does not belong to project '{project}'; leave the project out, "
         f"or move it: retentive sessions move '{session}' --project '{project}'"
     )
+
+
+class StoreParts:
+    """What the parts of a store share. The lock serialises the writes of a process: one write is several requests."""
+
+    _connection: Connection
+    _collections: ModelCollections
+    _names: NameRegistry
+    _lock: threading.RLock
