@@ -170,7 +170,7 @@ def main() -> None:
                 name = f"{read.name}{', words hidden' if hidden else ''}"
                 find = finder(engine, read, embedder, hidden=hidden)
                 sets.append(SetVariant(name, read.queries, parts, find, {}))
-        chosen = [choose(sets, half, progress.say) for half in (0, 1)]
+        chosen = [choose(sets, half, progress.log) for half in (0, 1)]
         print("machine", machine(), "versions", versions(), "embedder", embedder.model)
         for half in (0, 1):
             print(f"chosen on half {'AB'[half]}:", {parameter: getattr(chosen[half], parameter) for parameter in GRID})

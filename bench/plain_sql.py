@@ -49,29 +49,29 @@ _BOTH = """
         SELECT lexeme, EXISTS (SELECT FROM plain.common WHERE word = lexeme) AS common
         FROM unnest(to_tsvector('english', %(text)s))
     ),
-    asked AS (
+    parsed AS (
         SELECT coalesce(
             string_agg(quote_literal(lexeme), ' | ') FILTER (WHERE NOT common),
             string_agg(quote_literal(lexeme), ' | ')
         )::tsquery AS query
         FROM terms
     ),
-    meaning AS MATERIALIZED (
+    semantic AS MATERIALIZED (
         SELECT row, embedding <=> %(vector)s::halfvec AS distance
         FROM plain.memories {scope}
         ORDER BY embedding <=> %(vector)s::halfvec
         LIMIT {pool}
     ),
-    wording AS MATERIALIZED (
+    keyword AS MATERIALIZED (
         SELECT row, ts_rank_cd(words, query) AS score
-        FROM plain.memories, asked {scope} {also} words @@ query
+        FROM plain.memories, parsed {scope} {also} words @@ query
         ORDER BY score DESC
         LIMIT {pool}
     ),
     ranks AS (
-        SELECT row, row_number() OVER (ORDER BY distance, row) AS rank FROM meaning
+        SELECT row, row_number() OVER (ORDER BY distance, row) AS rank FROM semantic
         UNION ALL
-        SELECT row, row_number() OVER (ORDER BY score DESC, row) FROM wording
+        SELECT row, row_number() OVER (ORDER BY score DESC, row) FROM keyword
     ),
     fused AS (
         SELECT row, sum(1.0 / (60 + rank)) AS score FROM ranks GROUP BY row ORDER BY score DESC, row LIMIT 10
@@ -80,13 +80,13 @@ _BOTH = """
 """
 
 _NEAREST = """
-    WITH meaning AS MATERIALIZED (
+    WITH semantic AS MATERIALIZED (
         SELECT row, embedding <=> %(vector)s::halfvec AS distance
         FROM plain.memories {scope}
         ORDER BY embedding <=> %(vector)s::halfvec
         LIMIT %(limit)s
     )
-    SELECT row FROM meaning ORDER BY distance
+    SELECT row FROM semantic ORDER BY distance
 """
 
 _IN_SESSION = "WHERE session = %(session)s"

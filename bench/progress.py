@@ -19,7 +19,7 @@ class Progress:
         self._console = Console(stderr=True)
         self._started = perf_counter()
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """Print a line with the elapsed time."""
         print(f"{perf_counter() - self._started:7.1f} s  {line}", file=sys.stderr, flush=True)
 
@@ -27,7 +27,7 @@ class Progress:
     def task(self, name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """Show a task; the function it yields is called with the number of steps done."""
         if not self._console.is_terminal:
-            self.say(name)
+            self.log(name)
             yield lambda done: None
             return
         columns = (

@@ -21,27 +21,27 @@ def test_queries_come_with_the_documents_that_answer_them(tmp_path):
     assert judged.notes == ()
 
 
-def test_the_pool_is_described_and_what_a_query_sees_of_it(tmp_path):
+def test_the_statistics_of_the_corpus_include_how_many_memories_a_query_searches(tmp_path):
     judged = read_evaluation_set(write_set(tmp_path / "tiny"))
 
     assert judged.corpus == CorpusStats(memories=12, projects=2, sessions=3, median_words=8.0, searched=6.0)
     assert len(list(judged.drafts())) == len(list(judged.drafts())) == 12
 
 
-def test_a_query_without_a_project_sees_everything(tmp_path):
+def test_a_query_without_a_project_searches_everything(tmp_path):
     lines = [{"_id": line["_id"], "text": line["text"]} for line in QUERY_LINES]
 
     assert read_evaluation_set(write_set(tmp_path / "tiny", queries=lines)).corpus.searched == 12
 
 
-def test_what_is_judged_not_relevant_is_not(tmp_path):
+def test_a_judgement_of_0_or_less_is_not_relevant(tmp_path):
     judged = read_evaluation_set(write_set(tmp_path / "tiny", qrels="q1\ta1\t2\nq1\ta2\t0\nq2\ta3\t-1\n"))
 
     assert [(query.id, query.relevance) for query in judged.queries] == [("q1", {"a1": 2})]
     assert judged.notes == ("5 queries have no relevant memory and are left out",)
 
 
-def test_judgements_that_cannot_be_met_are_counted_and_said(tmp_path):
+def test_judgements_that_cannot_be_satisfied_are_counted_in_the_notes(tmp_path):
     qrels = "q1\ta1\t1\nq2\tnowhere\t1\nq4\ta1\t1\nnobody\ta1\t1\n"
 
     judged = read_evaluation_set(write_set(tmp_path / "tiny", qrels=qrels))
@@ -52,7 +52,7 @@ def test_judgements_that_cannot_be_met_are_counted_and_said(tmp_path):
     assert judged.notes[1].startswith("1 judgements name a query that is not in the set")
 
 
-def test_a_set_of_which_nothing_fits_together_is_refused(tmp_path):
+def test_a_set_without_a_reachable_relevant_memory_is_refused(tmp_path):
     with pytest.raises(Invalid, match="no query of the set has a relevant memory"):
         read_evaluation_set(write_set(tmp_path / "a", qrels="q1\tnowhere\t1\n"))
     with pytest.raises(Invalid, match="the corpus is empty"):
@@ -70,7 +70,7 @@ def test_the_first_queries_keep_all_the_memories(tmp_path):
         judged.first(0)
 
 
-def test_a_document_is_known_by_the_source_of_its_memory():
+def test_the_id_of_a_document_is_in_the_source_of_its_memory():
     sources = ["beir:conv-26/D1:3", "beir:beir:x", "notes.md", None]
 
     found = [document_id(Memory("id", "text", NOW, source=source)) for source in sources]

@@ -17,7 +17,7 @@ def measured(relevance: dict[str, int], found: list[str]) -> dict[str, float]:
     return {name: float(of_queries[0]) for name, of_queries in values.items()}
 
 
-def test_one_of_two_found_at_the_second_place():
+def test_one_of_two_relevant_documents_at_rank_two():
     values = measured({"a": 1, "b": 1}, ["x", "a", "y"])
 
     assert values == {
@@ -32,7 +32,7 @@ def test_one_of_two_found_at_the_second_place():
     }
 
 
-def test_both_found_but_one_behind_the_fifth_place():
+def test_two_relevant_documents_one_of_them_after_rank_five():
     values = measured({"a": 1, "b": 1}, ["a", "x1", "x2", "x3", "x4", "b"])
 
     assert (values["any@1"], values["all@5"], values["R@5"], values["R@10"]) == (1, 0, 0.5, 1)
@@ -45,7 +45,7 @@ def test_grades_count_in_ndcg_and_only_there():
     assert (values["all@5"], values["MRR"]) == (1, 1)
 
 
-def test_all_at_five_is_out_of_reach_with_six_answers():
+def test_all_at_five_is_always_0_with_six_relevant_documents():
     answers = [f"a{at}" for at in range(6)]
 
     values = measured(dict.fromkeys(answers, 1), answers)
@@ -53,16 +53,16 @@ def test_all_at_five_is_out_of_reach_with_six_answers():
     assert (values["all@5"], values["R@5"], values["R@10"]) == (0, pytest.approx(5 / 6), 1)
 
 
-def test_a_query_for_which_nothing_was_found_counts_as_nothing():
+def test_a_query_without_results_has_0_in_every_metric():
     assert set(measured({"a": 1}, []).values()) == {0}
 
 
-def test_places_decide_and_not_the_names_of_documents():
+def test_ranks_decide_and_not_the_ids_of_documents():
     for found in (["a", "z"], ["z", "a"]):
         assert measured({found[0]: 1}, found)["any@1"] == 1
 
 
-def test_values_stand_in_the_order_of_the_queries():
+def test_values_have_the_order_of_the_queries():
     queries = [EvaluationQuery(id, "?", {"a": 1}) for id in ("q2", "q10", "q1")]
 
     values = measure(queries, {"q1": ["x", "a"], "q2": ["a"]})
@@ -71,7 +71,7 @@ def test_values_stand_in_the_order_of_the_queries():
     assert values["MRR"].tolist() == [1, 0, 0.5]
 
 
-def test_without_the_library_the_error_is_the_line_to_type(monkeypatch):
+def test_without_the_library_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
 
     with pytest.raises(MissingExtra, match=r"pip install 'retentive\[eval\]'"):

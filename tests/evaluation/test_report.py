@@ -1,4 +1,4 @@
-"""The report is one page that needs nothing else, and no text of a set can act in it."""
+"""The report is one self-contained page in which all text of a set is escaped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def done() -> Evaluation:
     return summarise(judged, rows, model=Model(ATTACK, "", 2, "f" * 64), baseline="keyword")
 
 
-def test_text_of_a_set_stays_text(done: Evaluation):
+def test_text_of_a_set_is_escaped(done: Evaluation):
     page = report_html(done)
 
     assert "&lt;script&gt;alert(&#x27;x&#x27;)" in page
@@ -62,7 +62,7 @@ def test_text_of_a_set_stays_text(done: Evaluation):
     assert not [name for _, attributes in Elements(page).found for name in attributes if name.startswith("on")]
 
 
-def test_the_page_needs_nothing_else_and_allows_nothing_but_its_own_style(done: Evaluation):
+def test_the_page_is_self_contained_and_its_policy_allows_only_its_own_style(done: Evaluation):
     page = report_html(done)
     elements = Elements(page).found
     style = re.search("<style>(.*?)</style>", page, flags=re.DOTALL)
@@ -75,7 +75,7 @@ def test_the_page_needs_nothing_else_and_allows_nothing_but_its_own_style(done: 
     assert not names & {"src", "href", "style"}
 
 
-def test_wins_and_losses_are_listed_with_the_places_of_the_answers(done: Evaluation):
+def test_wins_and_losses_are_listed_with_the_ranks_of_the_relevant_documents(done: Evaluation):
     page = report_html(done)
 
     assert "default against keyword: won 1, lost 1, tied 1" in page
@@ -92,7 +92,7 @@ def test_there_is_a_panel_for_each_metric_and_two_for_each_category(done: Evalua
     assert "other (n = 2): any@5" in titles
 
 
-def test_a_dot_stands_between_the_ends_of_its_interval_and_the_best_is_furthest_right():
+def test_a_dot_is_inside_its_interval_and_the_best_is_furthest_right():
     dots = [
         Dot("worse", 0.2, ConfidenceInterval(0.1, 0.3)),
         Dot("better", 0.6, ConfidenceInterval(0.5, 0.7), chosen=True),
@@ -113,7 +113,7 @@ def test_a_dot_stands_between_the_ends_of_its_interval_and_the_best_is_furthest_
     assert [group.attrib["class"] for group in groups] == ["dot", "dot chosen"]
 
 
-def test_a_panel_of_values_that_are_all_the_same_can_be_drawn():
+def test_a_panel_of_equal_values_can_be_plotted():
     assert "nan" not in panel("MRR", [Dot("only", 1.0, ConfidenceInterval(1.0, 1.0))], metric="MRR")
 
 

@@ -1,4 +1,4 @@
-"""Evaluation takes the path of a user's recall, leaves no trace in the store, and compares like with like."""
+"""A run uses the recall of the engine, records no use, and is compared with a baseline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_set_is_loaded_as_memories_with_sessions_and_positions(loaded: Engine)
     assert loaded.stats().vectors == 12
 
 
-def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: EvaluationSet):
+def test_the_documents_of_a_run_are_those_of_a_recall(loaded: Engine, judged: EvaluationSet):
     rows = run(loaded, judged, systems())
 
     for row in rows:
@@ -49,7 +49,7 @@ def test_what_is_evaluated_is_what_recall_gives(loaded: Engine, judged: Evaluati
             assert row.found[query.id] == tuple(str(hit.memory.source).removeprefix("beir:") for hit in hits)
 
 
-def test_a_query_is_answered_inside_its_own_project(loaded: Engine, judged: EvaluationSet):
+def test_a_query_searches_its_own_project(loaded: Engine, judged: EvaluationSet):
     here, there = judged.queries[0], judged.queries[3]
     assert here.text == there.text
 
@@ -57,7 +57,7 @@ def test_a_query_is_answered_inside_its_own_project(loaded: Engine, judged: Eval
     assert recall_documents(loaded, there, PRESETS["default"])[0] == "c1"
 
 
-def test_evaluating_leaves_no_trace_of_use(open_engine: Callable[..., Engine], model: Embedder, judged: EvaluationSet):
+def test_an_evaluation_does_not_record_use(open_engine: Callable[..., Engine], model: Embedder, judged: EvaluationSet):
     first = open_engine(model)
     load(first, judged)
     run(first, judged, systems(["default"]))
@@ -77,7 +77,7 @@ def test_rows_are_the_retrievers_and_every_preset_and_the_default_is_last():
     assert len(names) == len(set(names))
 
 
-def test_a_retriever_may_be_named_as_its_preset_and_an_unknown_row_is_answered_with_the_known():
+def test_a_retriever_can_be_named_by_its_preset_and_an_unknown_row_is_refused_with_the_known_ones():
     assert [system.name for system in systems(["keyword-only", "default", "keyword"])] == ["keyword", "default"]
     with pytest.raises(Invalid, match="there is no preset 'nonsense' to evaluate; use one of keyword, semantic"):
         systems(["nonsense"])
@@ -92,7 +92,7 @@ def test_metrics_of_a_row_are_those_of_its_queries(loaded: Engine, judged: Evalu
     assert 0 < row.metrics()["p50_ms"] <= row.metrics()["p95_ms"]
 
 
-def test_an_answer_from_words_alone_is_no_measurement(open_engine: Callable[..., Engine], judged: EvaluationSet):
+def test_a_degraded_recall_is_an_error(open_engine: Callable[..., Engine], judged: EvaluationSet):
     engine = open_engine(None)
     load(engine, judged)
 
@@ -100,7 +100,7 @@ def test_an_answer_from_words_alone_is_no_measurement(open_engine: Callable[...,
         run(engine, judged, systems(["default"]))
 
 
-def test_without_an_embedder_only_the_row_of_words_is_measured(judged: EvaluationSet):
+def test_without_an_embedder_only_the_keyword_row_is_evaluated(judged: EvaluationSet):
     done = evaluate(judged, embedder=EmbedderSettings(name="none"))
 
     assert [row.name for row in done.rows] == ["keyword"]
@@ -129,7 +129,9 @@ def test_without_its_baseline_a_row_is_compared_with_nothing(judged: EvaluationS
     assert (done.baseline, done.rows[0].p_value) == (None, None)
 
 
-def test_a_kept_store_is_filled_once_and_goes_on_where_it_stopped(tmp_path, judged: EvaluationSet, model: Embedder):
+def test_a_named_store_is_filled_once_and_an_interrupted_load_continues(
+    tmp_path, judged: EvaluationSet, model: Embedder
+):
     store = str(tmp_path / "kept.db")
     with open_loaded_engine(judged, model, store=store) as engine:
         lost = [memory.id for memory in engine.list().memories if memory.source in ("beir:c5", "beir:c6")]

@@ -1,4 +1,4 @@
-"""Intervals hold what they should, and the test tells chance from a difference."""
+"""Bootstrap intervals and the randomisation test."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def test_an_interval_is_as_wide_as_theory_says():
     assert high == pytest.approx(0.5 + 0.049, abs=0.006)
 
 
-def test_values_that_are_all_the_same_leave_no_doubt():
+def test_the_interval_of_equal_values_is_empty():
     assert intervals({"m": np.full(7, 0.25)})["m"] == (pytest.approx(0.25), pytest.approx(0.25))
 
 
-def test_the_same_seed_gives_the_same_figures_whatever_is_drawn_at_once(monkeypatch):
+def test_the_same_seed_gives_the_same_figures_whatever_the_size_of_a_chunk(monkeypatch):
     values = np.random.default_rng(1).random(50)
     other = np.random.default_rng(2).random(50)
     before = intervals({"m": values}), p_value(values, other)
@@ -36,7 +36,7 @@ def test_the_same_seed_gives_the_same_figures_whatever_is_drawn_at_once(monkeypa
     assert intervals({"m": values}, seed=1) != before[0]
 
 
-def test_the_p_value_is_that_of_counting_every_change_of_signs():
+def test_the_p_value_is_near_that_of_all_sign_changes():
     values, baseline = np.array([0.9, 0.8, 0.4, 0.7, 0.3, 1.0]), np.array([0.5, 0.6, 0.5, 0.2, 0.3, 0.4])
     differences = values - baseline
     sums = [abs(sum(d * s for d, s in zip(differences, signs, strict=True))) for signs in product((1, -1), repeat=6)]
@@ -49,11 +49,11 @@ def test_systems_that_agree_on_every_query_do_not_differ():
     assert p_value(np.array([1.0, 0.5]), np.array([1.0, 0.5])) == 1.0
 
 
-def test_a_difference_on_every_query_is_no_chance_and_its_direction_does_not_matter():
+def test_a_difference_on_every_query_is_significant_in_either_direction():
     better, worse = np.ones(40), np.zeros(40)
 
     assert p_value(better, worse) == p_value(worse, better) == pytest.approx(1 / 10_001)
 
 
-def test_one_query_proves_nothing():
+def test_one_query_is_never_significant():
     assert p_value(np.array([1.0]), np.array([0.0])) == 1.0

@@ -1,4 +1,4 @@
-"""Tuning finds what is better, says so only where held-out queries agree, and ranks as a recall does."""
+"""Tuning finds better parameters, reports a gain only if held-out queries confirm it, and ranks as a recall does."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from retentive.models import Memory, Model
 from retentive.ranking import PRESETS, Tuning
 from retentive.stores import open_store
 from retentive.stores.base import Vector
+from retentive.stores.in_memory_search import InMemorySearch
 from tests.conftest import NOW
 
 CURRENT = Tuning(keyword_weight=0.3, pool_floor=20)
@@ -114,6 +115,31 @@ def test_the_cached_ranker_gives_what_a_recall_gives(engine):
             assert tuple(memory.id for memory in rank(query, tuning)) == expected
 
 
+def test_the_cached_ranker_makes_no_read_twice(engine, monkeypatch):
+    reads = []
+
+    def count(name: str) -> None:
+        read = getattr(InMemorySearch, name)
+
+        def counted(self, *given, **options):
+            reads.append(name)
+            return read(self, *given, **options)
+
+        monkeypatch.setattr(InMemorySearch, name, counted)
+
+    for name in ("keyword", "nearest", "neighbours", "scores", "vectors"):
+        count(name)
+    rank, query = cached_ranker(engine, now=NOW), judged(engine).queries[0]
+
+    first = rank(query, Tuning())
+    assert sorted(reads) == ["keyword", "nearest", "neighbours", "scores"]
+    assert rank(query, Tuning()) == first
+    rank(query, Tuning(keyword_weight=3.0, session_weight=0.0))
+    assert len(reads) == 4
+    rank(query, Tuning(pool_floor=60))
+    assert reads.count("keyword") == reads.count("nearest") == 2
+
+
 @pytest.mark.parametrize("parameter", GRID)
 def test_every_step_of_a_parameter_ranks_as_a_recall_does(engine, parameter):
     rank = cached_ranker(engine, now=NOW)
@@ -140,14 +166,14 @@ def test_folds_are_whole_projects_and_hold_every_query_once():
     assert sum(map(len, homes)) == len(set.union(*homes)) == 7
 
 
-def test_one_project_is_parted_by_query():
+def test_one_project_is_split_by_query():
     parts, by = folds([EvaluationQuery(f"q{at}", "?", {}, "p") for at in range(13)])
 
     assert by == "query"
     assert sorted(map(len, parts)) == [2, 2, 3, 3, 3]
 
 
-def test_what_cannot_be_tuned_is_refused(engine):
+def test_invalid_options_are_refused(engine):
     everything = judged(engine)
 
     with pytest.raises(Invalid, match="the metrics are any@1"):

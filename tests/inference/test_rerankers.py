@@ -1,4 +1,4 @@
-"""The cross-encoder, run for real."""
+"""The real cross-encoder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_relevant_text_scores_above_an_irrelevant_one(reranker):
     assert key > tax + 5
 
 
-def test_the_score_of_a_text_does_not_depend_on_its_company_its_place_or_its_thread(reranker):
+def test_the_score_of_a_text_does_not_depend_on_other_texts_its_position_or_its_thread(reranker):
     texts = [f"The key number {at} is under the pot " + "and so on " * (at % 4) for at in range(9)]
 
     together = reranker.score("where is key number 3?", texts, deadline=soon())
@@ -64,7 +64,7 @@ def test_of_a_long_text_the_beginning_is_read_and_of_a_long_query_all(reranker):
     ["", "   ", "\x00", "🎉", "東京" * 400, "x" * 1_000_000, "a b " * 250_000],
     ids=lambda query: repr(query[:8]),
 )
-def test_any_text_is_a_safe_query_and_leaves_room_for_the_answer(reranker, query):
+def test_any_text_is_a_safe_query_and_the_texts_are_still_scored(reranker, query):
     scores = reranker.score(query, ["", KEY, "東京" * 2000], deadline=soon())
 
     assert len(set(scores)) == 3

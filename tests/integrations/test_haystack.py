@@ -1,4 +1,4 @@
-"""The component in real pipelines, run, awaited, written down and read back."""
+"""The component in real pipelines: run, awaited, serialised and loaded."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_it_sees_one_profile_alone(household):
     assert [one.content for one in found] == ["The spare key of the neighbours is in the mailbox"]
 
 
-def test_a_pipeline_that_was_written_down_finds_the_same_when_it_is_read_back(opened):
+def test_a_loaded_pipeline_finds_the_same(opened):
     pipeline = Pipeline()
     inside = ProfileView(opened, "ana", project="home")
     pipeline.add_component("memory", RetentiveRetriever(inside, top_k=4, kinds=["episodic"], tuning={"dedup": False}))
@@ -134,7 +134,7 @@ def test_runs_that_begin_at_the_same_time_open_one_store(opened, monkeypatch):
     assert len(engines) == 1
 
 
-def test_a_store_without_an_address_cannot_be_written_down(household):
+def test_a_store_without_an_address_cannot_be_serialised(household):
     with pytest.raises(Invalid, match="opened by its address"):
         RetentiveRetriever(household).to_dict()
 

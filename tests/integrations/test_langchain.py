@@ -85,7 +85,7 @@ def test_a_misspelt_option_is_refused_when_it_is_made(household, name):
         RetentiveRetriever(memory=household, **{name: "home"})
 
 
-def test_its_engine_is_neither_shown_nor_written_down(household):
+def test_its_engine_is_neither_printed_nor_serialised(household):
     retriever = RetentiveRetriever(memory=household)
 
     assert "Engine" not in repr(retriever)

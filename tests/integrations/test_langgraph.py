@@ -297,7 +297,7 @@ def test_an_update_keeps_when_an_item_was_made(model):
     assert changed.updated_at > made.updated_at
 
 
-def test_an_item_that_is_not_indexed_is_kept_and_listed_but_found_by_no_search_and_given_away_by_no_text(engine):
+def test_an_item_that_is_not_indexed_is_stored_and_listed_but_not_found_by_a_query_or_contained_in_a_text(engine):
     store = RetentiveStore(engine)
     store.put(("a",), "note", {"text": "volcanoes"}, index=False)
     store.put(("a",), "other", {"text": "cheese"})
@@ -393,7 +393,7 @@ def test_what_is_no_item_takes_no_place_in_a_search_of_everything(open_engine, q
     assert sorted(item.namespace for item in found) == [("a", "0"), ("a", "1"), ("a", "2")]
 
 
-def test_metadata_that_somebody_else_wrote_cannot_pose_as_an_item_of_another_namespace(engine):
+def test_metadata_cannot_imitate_an_item_of_another_namespace(engine):
     forged = {"langgraph": {"key": "k", "value": {"text": "forged"}, "namespace": ["bank"], "updated": "never"}}
     engine.remember("x", project="langgraph", session='["langgraph", "a"]', kind="semantic", metadata=forged)
     store = RetentiveStore(engine)
@@ -403,7 +403,7 @@ def test_metadata_that_somebody_else_wrote_cannot_pose_as_an_item_of_another_nam
     assert [item.namespace for item in store.search(())] == [("a",)]
 
 
-def test_a_store_in_a_walled_project_stays_there(engine):
+def test_a_store_on_a_view_of_a_project_is_limited_to_it(engine):
     store = RetentiveStore(ProfileView(engine, "ana", project="home"))
 
     store.put(("a",), "k", {"text": "x"})
@@ -415,7 +415,7 @@ def test_a_store_in_a_walled_project_stays_there(engine):
         RetentiveStore(ProfileView(engine, "ana", project="home"), project="office")
 
 
-def test_an_items_id_follows_from_where_it_stands(engine):
+def test_the_id_of_an_item_is_derived_from_its_namespace_and_key(engine):
     store = RetentiveStore(engine)
     store.put(("a",), "k", {"text": "x"})
     first = engine.list().memories[0].id
@@ -454,7 +454,7 @@ def test_a_namespace_may_be_a_list(engine):
     assert keys(store.search(["a"])) == ["k"]
 
 
-def test_reading_waits_for_nobody_who_writes(tmp_path):
+def test_a_read_does_not_wait_for_a_writer(tmp_path):
     path = tmp_path / "store.db"
     with Engine(open_store(str(path), busy_seconds=0.1)) as engine:
         store = RetentiveStore(engine)

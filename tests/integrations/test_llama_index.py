@@ -1,4 +1,4 @@
-"""The retriever in LlamaIndex's own machinery."""
+"""The retriever in LlamaIndex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every program in the recipes is run as it stands there, and prints what stands below it."""
+"""Every program in the recipes runs unchanged and prints the output shown below it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_program_of_a_recipe_prints_what_the_page_shows(page, tmp_path):
     assert text.count("```") == 4 * len(programs), "a block that nobody runs"
 
 
-def test_every_adapter_has_a_recipe_and_the_readme_leads_to_it():
+def test_every_adapter_has_a_recipe_that_the_readme_links_to():
     folder = Path(importlib.import_module("retentive.integrations").__path__[0])
     adapters = {file.stem.replace("_", "-") for file in folder.glob("*.py")} - {"--init--", "documents"}
 
@@ -45,7 +45,7 @@ def test_a_recipe_names_the_extra_that_it_needs(page):
     assert re.search(rf"^{page.stem} = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
-def test_every_link_of_a_recipe_leads_to_a_file():
+def test_every_link_of_a_recipe_is_to_an_existing_file():
     for page in RECIPES:
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert link.startswith("http") or (page.parent / link).exists(), (page.name, link)

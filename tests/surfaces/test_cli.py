@@ -21,8 +21,8 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def run(*words: str, stdin: str | None = None, code: int = 0):
-    result = CliRunner().invoke(app, [*words], input=stdin)
+def run(*words: str, stdin: str | None = None, code: int = 0, env: dict[str, str] | None = None):
+    result = CliRunner().invoke(app, [*words], input=stdin, env=env)
     assert result.exit_code == code, (result.output, result.exception)
     return result
 
@@ -36,14 +36,14 @@ def remember(*words: str, **options) -> str:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_that_says_what_it_does(command):
+def test_every_command_has_help(command):
     text = run(*command.split(), "--help").stdout
 
     assert "Usage" in text
     assert len(text) > 150
 
 
-def test_a_memory_goes_in_by_argument_and_comes_out_by_recall():
+def test_a_remembered_text_is_recalled():
     id = json_of("remember", "The spare key is under the blue pot", "--project", "home", "--speaker", "Ana")["id"]
 
     answer = json_of("recall", "where is the key?", "--project", "home")
@@ -76,7 +76,7 @@ def test_standard_input_is_remembered():
     assert json_of("get", id)["text"] == "from a pipe\nsecond line"
 
 
-def test_many_memories_go_in_as_jsonl_with_defaults_from_the_options(tmp_path):
+def test_memories_of_a_jsonl_file_get_defaults_from_the_options(tmp_path):
     file = tmp_path / "many.jsonl"
     lines = [{"text": "a", "occurred": "2026-05-08", "speaker": "Ana"}, {"text": "b", "kind": "semantic"}]
     file.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
@@ -90,7 +90,7 @@ def test_many_memories_go_in_as_jsonl_with_defaults_from_the_options(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ['{"text": ""}', '{"text": 1}', "{", "[]", '{"text": "x", "colour": 1}', "[" * 100_000])
-def test_a_bad_line_is_named_and_nothing_of_the_file_is_stored(tmp_path, bad):
+def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path, bad):
     lines = "".join(f'{{"text": "good {at}"}}\n' for at in range(300)) + bad
 
     result = run("remember", "--jsonl", "-", "--embedder", "none", stdin=lines, code=2)
@@ -119,7 +119,38 @@ def test_update_and_forget_change_what_recall_finds():
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
 
 
-def test_a_scope_is_not_forgotten_without_asking():
+def test_options_are_grouped_in_the_help():
+    for command, panels in (
+        ("recall", ("Scope", "Ranking")),
+        ("remember", ("Fields of the memory",)),
+        ("tune", ("Search",)),
+    ):
+        text = run(command, "--help").stdout
+        assert all(f"─ {panel} ─" in text for panel in panels), text
+    text = " ".join(run("recall", "--help", env={"COLUMNS": "300"}).stdout.split())
+    assert "Search this session and the others of its project; --only-session limits it." in text
+
+
+def test_recall_excludes_ids_and_limits_the_scope():
+    apples, pears = remember("apples and pears", "--session", "a"), remember("pears and plums", "--session", "b")
+
+    def found(*words: str) -> list[str]:
+        return [hit["id"] for hit in json_of("recall", "pears", "--embedder", "none", *words)["hits"]]
+
+    assert set(found()) == {apples, pears}
+    assert found("--exclude", pears) == [apples]
+    assert found("--session", "b", "--only-session") == [pears]
+    assert found("--kind", "semantic", "--kind", "identity") == []
+
+
+def test_the_time_of_an_event_is_given_by_occurred():
+    id = remember("apples", "--occurred", "2026-05-08")
+
+    assert json_of("get", id)["occurred"] == "2026-05-08T00:00:00+00:00"
+    assert json_of("update", id, "--occurred", "2026-05-09")["occurred"] == "2026-05-09T00:00:00+00:00"
+
+
+def test_a_scope_is_not_forgotten_without_confirmation():
     remember("apples", "--project", "p")
 
     assert "--yes" in run("forget", "--project", "p", code=2).stderr
@@ -136,7 +167,7 @@ def test_sessions_are_listed_and_moved():
     assert json_of("sessions", "move", "s", "--no-project")["project"] is None
 
 
-def test_presets_and_parameters_hold_for_one_recall_and_config_for_all():
+def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     remember("apples and pears")
 
     def score(*words: str) -> float:
@@ -171,20 +202,20 @@ def test_presets_and_parameters_hold_for_one_recall_and_config_for_all():
         (["list", "--limit", "0"], 2, "1 to 1000"),
     ],
 )
-def test_errors_say_what_to_do_and_have_their_own_exit_code(words, code, says):
+def test_errors_have_a_helpful_message_and_their_own_exit_code(words, code, says):
     result = run(*words, code=code)
 
     assert says in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_errors_are_json_too_where_that_was_asked_for():
+def test_errors_are_json_with_the_json_option():
     error = json.loads(run("get", "nonsense", "--json", code=3).stderr)["error"]
 
     assert error == {"code": "not_found", "message": "there is no memory nonsense"}
 
 
-def test_explain_draws_where_each_retriever_had_it_and_what_each_step_did():
+def test_explain_shows_the_rank_in_each_retriever_and_the_effect_of_each_step():
     run("samples")
 
     shown = run("recall", "which version broke the login?", "--explain", "--limit", "2").stdout
@@ -202,7 +233,7 @@ def test_samples_are_loaded_once_and_show_a_recall():
     assert json_of("status")["memories"] == 42
 
 
-def test_memory_text_cannot_steer_the_terminal():
+def test_memory_text_cannot_control_the_terminal():
     id = remember("[b]innocent[/]\x1b]0;\x07\x1b[2J\x9b31m\u202eright to left")
 
     for words in (["get", id], ["list"], ["recall", "innocent", "--embedder", "none", "--explain"]):
@@ -259,7 +290,7 @@ def test_a_closed_pipe_is_no_traceback(tmp_path):
     assert "Traceback" not in complaint
 
 
-def test_explain_says_why_a_memory_did_not_appear_and_gives_the_figures_as_json():
+def test_explain_tells_why_a_memory_did_not_appear():
     remember("The spare key is under the blue pot")
     id = remember("The attic is dusty", "--project", "home")
 

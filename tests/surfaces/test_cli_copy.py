@@ -1,4 +1,4 @@
-"""`retentive copy` as its user meets it, ended by force among other things."""
+"""`retentive copy`, also interrupted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
 import pytest
 
@@ -79,7 +79,7 @@ def test_stores_that_differ_end_with_1_and_conflicts_with_4(tmp_path):
     assert json_of("copy", "--into", str(source), str(target), code=4)["copied"]["conflicts"] == [id]
 
 
-def test_what_cannot_be_copied_is_said_and_nothing_is_made(tmp_path):
+def test_a_copy_that_is_not_possible_is_refused_and_creates_nothing(tmp_path):
     source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
 
     assert "no store" in run("copy", str(tmp_path / "none.db"), str(target), code=3).stderr
@@ -92,7 +92,7 @@ def test_what_cannot_be_copied_is_said_and_nothing_is_made(tmp_path):
     assert "not a finished copy" in run("copy", "--again", str(target), str(source), code=4).stderr
 
 
-def test_a_copy_is_brought_up_to_date_but_never_at_the_cost_of_memories_of_its_own(tmp_path):
+def test_a_copy_is_updated_but_its_own_memories_are_never_deleted(tmp_path):
     source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
     run("copy", str(source), str(target))
     run("remember", "quartz in the meadow", "--store", str(source), "--embedder", "none")
@@ -141,7 +141,7 @@ def noted(store: Store) -> int:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothing(tmp_path, kind):
+def test_a_killed_copy_continues_without_loss_or_duplicates(tmp_path, kind):
     source = tmp_path / "a.db"
     target = postgres_server.address() if kind == "postgres" else str(tmp_path / "b.db")
     store = open_store(str(source))
@@ -156,8 +156,7 @@ def test_a_copy_that_is_killed_goes_on_where_it_was_and_loses_and_doubles_nothin
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ},
     )  # fmt: skip
     try:
-        end = monotonic() + 60
-        while noted(watching) < 1000 and child.poll() is None and monotonic() < end:
+        while noted(watching) < 1000 and child.poll() is None:
             sleep(0.002)
         os.kill(child.pid, signal.SIGKILL)
     finally:

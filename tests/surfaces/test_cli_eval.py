@@ -28,7 +28,7 @@ def run(*words: str, code: int = 0):
     return result
 
 
-def test_the_command_has_help_that_says_what_it_does():
+def test_the_help_describes_the_command():
     assert "a row for each system" in " ".join(run("--help").stdout.split())
 
 
@@ -52,7 +52,7 @@ def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
     assert rows["default"]["metrics"]["any@5"] == 1
 
 
-def test_a_person_sees_whole_figures_and_what_they_were_measured_on(tiny: str):
+def test_the_table_has_uncut_figures_and_a_description_of_the_set(tiny: str):
     shown = run(tiny, "--preset", "keyword", "--preset", "default", "--by", "category").stdout
 
     for expected in ("any@1", "nDCG@10", "p95 ms", "n = 6 queries over 12 memories in 2 projects", "median 8 words"):
@@ -69,7 +69,7 @@ def test_parameters_that_are_set_make_a_row_of_their_own(tiny: str):
     assert [(row["name"], row["metrics"]["any@5"]) for row in value["rows"]] == [("default", 1), ("score_floor=10", 0)]
 
 
-def test_a_parameter_that_is_not_there_is_named(tiny: str):
+def test_an_unknown_parameter_is_named(tiny: str):
     assert "there is no parameter 'rerankk'" in run(tiny, "--set", "rerankk=30", code=2).output
 
 
@@ -99,7 +99,7 @@ def test_the_report_shows_the_queries_as_text(tiny: str, tmp_path):
     assert "<script" not in page
 
 
-def test_the_users_own_store_is_left_alone_and_a_named_one_is_kept(tiny: str, tmp_path):
+def test_the_users_own_store_is_not_used_and_a_named_one_is_not_deleted(tiny: str, tmp_path):
     run(tiny, "--preset", "keyword", "--embedder", "none")
     assert not (tmp_path / "store.db").exists()
 
@@ -111,7 +111,7 @@ def test_the_users_own_store_is_left_alone_and_a_named_one_is_kept(tiny: str, tm
         assert engine.stats().memories == 12
 
 
-def test_only_the_first_queries_are_asked_if_that_is_wished(tiny: str):
+def test_the_number_of_queries_can_be_limited(tiny: str):
     value = json.loads(run(tiny, "--json", "--limit-queries", "2", "--preset", "default").stdout)
 
     assert (value["n"], value["corpus"]["memories"]) == (2, 12)
@@ -127,7 +127,7 @@ def test_only_the_first_queries_are_asked_if_that_is_wished(tiny: str):
         (["--report", "/nowhere/page.html"], "/nowhere/page.html"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_embedded(tiny: str, monkeypatch, words, says):
+def test_invalid_options_are_reported_before_anything_is_embedded(tiny: str, monkeypatch, words, says):
     monkeypatch.setattr(OnnxEmbedder, "embed", lambda self, texts: pytest.fail("embedded"))
 
     result = run(tiny, *words, code=2)
@@ -136,14 +136,14 @@ def test_what_cannot_be_done_is_said_before_anything_is_embedded(tiny: str, monk
     assert result.stdout == ""
 
 
-def test_a_bad_set_is_named_by_file_and_line(tmp_path):
+def test_an_error_in_a_set_names_the_file_and_line(tmp_path):
     folder = write_set(tmp_path / "bad", corpus=["{"])
 
     assert "corpus.jsonl, line 1: it is not JSON" in run(str(folder), code=2).stderr
     assert "there is no folder" in run(str(tmp_path / "nowhere"), code=2).stderr
 
 
-def test_without_the_extra_the_error_is_the_line_to_type(tiny: str, monkeypatch):
+def test_without_the_extra_the_error_names_the_package_to_install(tiny: str, monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
 
     assert "pip install 'retentive[eval]'" in run(tiny, code=6).stderr

@@ -42,7 +42,7 @@ def test_memories_are_judged_by_their_ids(ids):
     assert listed("--project", "elsewhere") == []
 
 
-def test_a_later_judgement_replaces_an_earlier_one_and_may_be_taken_back(ids):
+def test_a_later_judgement_replaces_an_earlier_one_and_can_be_removed(ids):
     judge("--query", "what does the cat eat?", "--good", ids[2])
     judge("--query", " what does the cat eat? ", "--bad", ids[2])
 
@@ -63,7 +63,7 @@ def test_a_later_judgement_replaces_an_earlier_one_and_may_be_taken_back(ids):
         (("--export", "nowhere"), 2, "nothing is judged yet"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_and_nothing_is_kept(ids, words, code, said):
+def test_invalid_judgements_are_refused_and_nothing_is_saved(ids, words, code, said):
     result = run(*WORDS, "judge", *(word.replace("KEY", ids[0]) for word in words), code=code)
 
     assert said in result.stderr
@@ -85,7 +85,7 @@ def test_a_person_types_queries_and_the_numbers_of_hits(ids):
     ]
 
 
-def test_a_query_given_is_the_only_one_asked_and_the_end_of_input_ends_it(ids):
+def test_a_given_query_is_the_only_one_and_the_end_of_the_input_ends_it(ids):
     assert len(judge("--query", "the cat?", stdin="1")["judged"]) == 1
     assert judge("--query", "zebras?", stdin="")["judged"] == []
 
@@ -110,7 +110,7 @@ def judge_all(ids):
     judge("--query", "what is red?", "--bad", ids[0])
 
 
-def test_ones_own_judgements_are_measured_in_ones_own_store(ids):
+def test_own_judgements_are_evaluated_in_the_own_store(ids):
     judge_all(ids)
 
     done = json_of(*WORDS, "eval", "--own")
@@ -153,7 +153,7 @@ def test_a_project_is_exported_without_the_others(ids, tmp_path):
     assert len((tmp_path / "out" / "queries.jsonl").read_text().splitlines()) == 3
 
 
-def test_eval_wants_a_set_or_ones_own_and_something_judged():
+def test_eval_needs_a_set_or_own_judgements():
     assert "--own" in run(*WORDS, "eval", code=2).stderr
     assert "--own" in run(*WORDS, "eval", "folder", "--own", code=2).stderr
     assert "retentive judge" in run(*WORDS, "eval", "--own", code=2).stderr

@@ -97,7 +97,7 @@ def test_the_changes_are_printed_and_that_they_are_not_saved(judged_set):
     assert "not saved" in shown
 
 
-def test_ones_own_judgements_are_tuned_on_in_ones_own_store():
+def test_own_judgements_are_tuned_on_in_the_own_store():
     with Engine.open() as engine:
         drafts = [{"text": f"Ticket {code} was closed after the usual checks."} for code in CODES]
         for code, memory in zip(CODES, engine.remember_many(drafts), strict=True):
@@ -139,7 +139,7 @@ def test_the_sensitivity_is_plotted(judged_set, tmp_path, name):
         (("SET", "--budget", "0"), "budget"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused(judged_set, words, said):
+def test_invalid_options_are_refused(judged_set, words, said):
     result = run("--json", "tune", *(judged_set if word == "SET" else word for word in words), code=2)
 
     assert said in json.loads(result.stderr)["error"]["message"]

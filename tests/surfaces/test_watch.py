@@ -1,4 +1,4 @@
-"""`retentive watch` as a real process, on a real folder in which real things happen."""
+"""`retentive watch` as a real process on a real folder."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def drop_the_powers_of_root() -> None:
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
 
 
-def test_what_may_not_be_read_is_told_once_keeps_its_memories_and_is_read_when_it_may(store, folder):
+def test_an_unreadable_file_is_reported_once_and_read_when_it_is_readable_again(store, folder):
     write(folder, "a.md", "first")
     write(folder, "closed/b.md", "second")
     write(folder, "c.md", "third")
@@ -229,7 +229,7 @@ def test_what_may_not_be_read_is_told_once_keeps_its_memories_and_is_read_when_i
     assert watcher.said.splitlines().count("unreadable a.md: permission denied") == 1
 
 
-def test_a_folder_that_goes_away_and_comes_back_is_waited_for_with_its_memories(store, folder):
+def test_the_memories_of_a_folder_that_disappears_for_a_while_are_not_forgotten(store, folder):
     write(folder, "a.md", "first")
     with watching(store, folder) as watcher:
         watcher.wait_for("ready")
@@ -288,7 +288,7 @@ def test_with_a_stopped_embedder_notes_are_stored_and_get_their_vectors_when_it_
         embedder.stop()
 
 
-def test_only_one_at_a_time_watches_a_folder_for_a_store_and_a_killed_one_leaves_no_lock(store, folder, tmp_path):
+def test_only_one_process_watches_a_folder_for_a_store_and_a_killed_one_leaves_no_lock(store, folder, tmp_path):
     write(folder, "a.md", "first")
     with watching(store, folder) as watcher:
         watcher.wait_for("ready")
@@ -326,7 +326,7 @@ def invoke(*words: str, code: int = 0):
     return result
 
 
-def test_once_tells_what_it_did_and_dry_run_what_it_would(folder):
+def test_once_reports_what_it_did_and_dry_run_what_it_would_do(folder):
     write(folder, "a.md", TWO)
 
     assert invoke(str(folder), "--dry-run").stdout == "added a.md: 2 added\n"
@@ -334,7 +334,7 @@ def test_once_tells_what_it_did_and_dry_run_what_it_would(folder):
     assert invoke(str(folder), "--once").stdout == "ready: 1 file, 2 memories\n"
 
 
-def test_once_ends_with_a_code_of_its_own_if_a_file_could_not_be_read_or_too_many_are_gone(folder):
+def test_once_has_an_exit_code_for_unreadable_and_for_too_many_missing_files(folder):
     write(folder, "a.md", b"\0")
     assert "unreadable a.md: it is not text" in invoke(str(folder), "--once", code=5).stderr
     (folder / "a.md").unlink()
@@ -348,7 +348,7 @@ def test_once_ends_with_a_code_of_its_own_if_a_file_could_not_be_read_or_too_man
     assert "forgotten 3.md" in invoke(str(folder), "--once", "--yes").stdout
 
 
-def test_forgetting_a_folder_asks_first_and_leaves_its_files(folder):
+def test_forgetting_a_folder_needs_confirmation_and_does_not_delete_its_files(folder):
     file = write(folder, "a.md", TWO)
     invoke(str(folder), "--once")
 
@@ -358,7 +358,7 @@ def test_forgetting_a_folder_asks_first_and_leaves_its_files(folder):
     assert invoke(str(folder), "--dry-run").stdout == "added a.md: 2 added\n"
 
 
-def test_names_of_files_cannot_steer_the_terminal(folder):
+def test_names_of_files_cannot_control_the_terminal(folder):
     write(folder, "\x1b[31mred\n.md", "words")
 
     out = invoke(str(folder), "--once").stdout
@@ -366,5 +366,5 @@ def test_names_of_files_cannot_steer_the_terminal(folder):
     assert out.splitlines()[0] == "added ·[31mred·.md: 1 added"
 
 
-def test_what_is_no_folder_is_said(folder):
+def test_a_path_that_is_not_a_folder_is_refused(folder):
     assert "is not a folder" in invoke(str(write(folder, "a.md")), code=2).stderr

@@ -30,8 +30,8 @@ class Loaded(NamedTuple):
 def packaged_model(name: str) -> Path | None:
     """Return the directory of a model in the model package; None if that is not installed."""
     spec = importlib.util.find_spec(MODEL_PACKAGE)
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    directory = Path(places[0], "models", "data", name) if places else None
+    locations = list(spec.submodule_search_locations or ()) if spec else []
+    directory = Path(locations[0], "models", "data", name) if locations else None
     return directory if directory and (directory / "model.onnx").is_file() else None
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix, reading_of, tokenizer_of
+from retentive.inference.embedders import CachedEmbedder, Embedder, Matrix, length_check, tokenizer_of
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
 from retentive.models import Model
 
@@ -57,7 +57,7 @@ def test_a_text_seen_before_is_not_embedded_again(inner: Counting) -> None:
     assert inner.calls == [["tea"]]
 
 
-def test_only_distinct_missing_texts_are_asked_for_in_one_call_and_rows_keep_their_order(inner: Counting) -> None:
+def test_distinct_missing_texts_are_embedded_in_one_call_and_rows_keep_their_order(inner: Counting) -> None:
     cached = CachedEmbedder(inner)
     cached.embed(["b"])
     rows = cached.embed(["c", "b", "a", "c", "b"])
@@ -65,7 +65,7 @@ def test_only_distinct_missing_texts_are_asked_for_in_one_call_and_rows_keep_the
     assert np.allclose(rows, [vector(text) for text in "cbacb"])
 
 
-def test_the_text_used_longest_ago_is_forgotten_first(inner: Counting) -> None:
+def test_the_least_recently_used_text_is_evicted_first(inner: Counting) -> None:
     cached = CachedEmbedder(inner, size=2)
     cached.embed(["a"])
     cached.embed(["b"])
@@ -82,12 +82,12 @@ def test_a_call_larger_than_the_cache_is_answered_whole(inner: Counting) -> None
 
 
 @pytest.mark.parametrize("texts", [["a"], ["a", "b"]])
-def test_what_is_given_cannot_be_written_to(inner: Counting, texts: list[str]) -> None:
+def test_the_result_is_read_only(inner: Counting, texts: list[str]) -> None:
     with pytest.raises(ValueError, match="read-only"):
         CachedEmbedder(inner).embed(texts)[0, 0] = 9
 
 
-def test_a_remembered_row_is_given_without_copying_and_does_not_hold_on_to_its_batch(inner: Counting) -> None:
+def test_a_cached_row_is_returned_without_copying_and_does_not_keep_its_batch_in_memory(inner: Counting) -> None:
     cached = CachedEmbedder(inner)
     cached.embed(["a", "b"])
     first, second = cached.embed(["a"]), cached.embed(["a"])
@@ -96,7 +96,7 @@ def test_a_remembered_row_is_given_without_copying_and_does_not_hold_on_to_its_b
     assert first.base.nbytes == first.nbytes
 
 
-def test_a_failure_is_passed_on_and_nothing_is_remembered(inner: Counting) -> None:
+def test_a_failure_is_raised_and_nothing_is_cached(inner: Counting) -> None:
     cached = CachedEmbedder(inner)
     inner.down = True
     with pytest.raises(Unavailable, match="down"):
@@ -152,10 +152,10 @@ def test_abilities_of_a_wrapped_embedder_are_found_through_any_number_of_wrapper
     tokenizing = Tokenizing()
     wrapped = CachedEmbedder(DiskCachedEmbedder(CachedEmbedder(tokenizing), tmp_path / "vectors.db"))
     assert tokenizer_of(wrapped) is tokenizing
-    assert reading_of(wrapped)("tea")
-    assert not reading_of(wrapped)("coffee")
+    assert length_check(wrapped)("tea")
+    assert not length_check(wrapped)("coffee")
     assert tokenizer_of(CachedEmbedder(inner)) is None
-    assert not reading_of(CachedEmbedder(inner))("a|b")
+    assert not length_check(CachedEmbedder(inner))("a|b")
     wrapped.close()
 
 
@@ -172,6 +172,6 @@ def test_threads_share_it_and_all_get_the_right_rows(inner: Counting) -> None:
         assert all(pool.map(work, range(4)))
 
 
-def test_a_cache_without_room_is_refused(inner: Counting) -> None:
+def test_a_cache_of_size_0_is_refused(inner: Counting) -> None:
     with pytest.raises(Invalid, match="at least one text"):
         CachedEmbedder(inner, size=0)

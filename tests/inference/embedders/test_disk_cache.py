@@ -1,4 +1,4 @@
-"""Vectors are found again by their text, in another process too, and a bad file costs no more than time."""
+"""Vectors are cached by text, across processes, and an unusable file is ignored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "embeddings.db"
 
 
-def test_a_second_run_asks_for_nothing_and_gets_the_very_same_vectors(path: Path):
+def test_a_second_run_embeds_nothing_and_gets_identical_vectors(path: Path):
     first, second = Counting(), Counting()
     cached = DiskCachedEmbedder(first, path)
     made = cached.embed(["tea", "coffee"])
@@ -61,7 +61,7 @@ def test_a_second_run_asks_for_nothing_and_gets_the_very_same_vectors(path: Path
     assert again.dtype == np.float32
 
 
-def test_only_distinct_texts_that_are_missing_are_asked_for_and_rows_keep_their_order(path: Path):
+def test_distinct_missing_texts_are_embedded_in_one_call_and_rows_keep_their_order(path: Path):
     inner = Counting()
     cached = DiskCachedEmbedder(inner, path)
     cached.embed(["b"])
@@ -73,7 +73,7 @@ def test_only_distinct_texts_that_are_missing_are_asked_for_and_rows_keep_their_
 
 
 @pytest.mark.parametrize("other", [{"fingerprint": "f1"}, {"revision": "mean"}])
-def test_vectors_of_another_model_are_not_taken(path: Path, other: dict[str, str]):
+def test_vectors_of_another_model_are_not_used(path: Path, other: dict[str, str]):
     DiskCachedEmbedder(Counting(), path).embed(["tea"])
     inner = Counting(**other)
 
@@ -90,7 +90,7 @@ def test_no_text_is_written_to_the_file(path: Path):
     assert b"private" not in path.read_bytes()
 
 
-def test_a_failure_is_passed_on_and_nothing_is_kept(path: Path):
+def test_a_failure_is_raised_and_nothing_is_cached(path: Path):
     inner = Counting()
     cached = DiskCachedEmbedder(inner, path)
     inner.down = True
@@ -101,7 +101,7 @@ def test_a_failure_is_passed_on_and_nothing_is_kept(path: Path):
     assert np.array_equal(cached.embed(["tea"]), Counting().embed(["tea"]))
 
 
-def test_a_file_that_is_no_cache_is_left_alone_and_costs_only_time(path: Path, caplog):
+def test_a_file_that_is_not_a_cache_is_ignored_and_not_changed(path: Path, caplog):
     path.parent.mkdir()
     path.write_text("these are my notes and not a database\n" * 100)
     inner = Counting()
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_cache_is_left_alone_and_costs_only_time(path: Path, c
     assert path.read_text().startswith("these are my notes")
 
 
-def test_a_folder_that_cannot_be_made_costs_only_time(tmp_path: Path):
+def test_a_folder_that_cannot_be_created_is_ignored(tmp_path: Path):
     (tmp_path / "file").write_text("")
 
     cached = DiskCachedEmbedder(Counting(), tmp_path / "file" / "embeddings.db")
@@ -121,7 +121,7 @@ def test_a_folder_that_cannot_be_made_costs_only_time(tmp_path: Path):
     assert cached.embed(["tea"]).shape == (1, 3)
 
 
-def test_a_vector_of_the_wrong_length_is_made_anew(path: Path):
+def test_a_vector_of_the_wrong_length_is_computed_again(path: Path):
     cached = DiskCachedEmbedder(Counting(), path)
     cached.embed(["tea"])
     cached.close()
@@ -164,7 +164,7 @@ def test_processes_share_it(path: Path):
     assert inner.asked == []
 
 
-def test_no_texts_give_no_rows_and_model_split_and_close_are_those_of_the_embedder_behind(path: Path):
+def test_no_texts_give_no_rows_and_model_split_and_close_are_those_of_the_wrapped_embedder(path: Path):
     inner = Counting()
     cached = DiskCachedEmbedder(inner, path)
 
@@ -174,7 +174,7 @@ def test_no_texts_give_no_rows_and_model_split_and_close_are_those_of_the_embedd
     assert inner.closed
 
 
-def test_it_lies_in_the_users_cache_folder(monkeypatch, tmp_path: Path):
+def test_the_default_file_is_in_the_users_cache_folder(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     assert default_cache().name == "embeddings.db"

@@ -1,4 +1,4 @@
-"""The fastembed adapter, up to the door of fastembed.
+"""The fastembed adapter, with a substitute for fastembed.
 
 fastembed is not a dependency of the tests and its models come from a hub that tests may not reach (no network beyond
 loopback), so nothing real can run here. A small module with the few names that the adapter uses stands in for it.
@@ -50,7 +50,7 @@ def fastembed(monkeypatch: pytest.MonkeyPatch) -> type[StandIn]:
     return kind
 
 
-def test_without_the_package_the_error_is_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)
     with pytest.raises(MissingExtra) as caught:
         FastembedEmbedder("BAAI/bge-small-en-v1.5")
@@ -59,7 +59,7 @@ def test_without_the_package_the_error_is_the_line_to_type(monkeypatch: pytest.M
     )
 
 
-def test_texts_are_embedded_one_a_call_and_brought_to_length_one(fastembed: type[StandIn]) -> None:
+def test_texts_are_embedded_one_per_call_and_normalised(fastembed: type[StandIn]) -> None:
     rows = FastembedEmbedder("m").embed(["a", "bbb"])
     assert rows.dtype == np.float32
     assert np.allclose(rows, [[0.6, 0, 0.8], [0.6, 0, 0.8]])
@@ -90,7 +90,9 @@ def test_the_fingerprint_is_that_of_the_model_file(fastembed: type[StandIn], tmp
     assert model.fingerprint == hashlib.sha256(b"graph").hexdigest()
 
 
-def test_weights_kept_beside_the_model_file_count_too(fastembed: type[StandIn], tmp_path: Path) -> None:
+def test_weight_files_beside_the_model_file_are_part_of_the_fingerprint(
+    fastembed: type[StandIn], tmp_path: Path
+) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "model.onnx").write_bytes(b"graph")
     (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"weights")

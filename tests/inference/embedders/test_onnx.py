@@ -1,4 +1,4 @@
-"""The local models, run for real."""
+"""The real local models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bge():
     embedder.close()
 
 
-def test_the_default_model_is_the_one_that_was_measured(model):
+def test_the_default_model_is_the_one_that_was_evaluated(model):
     assert model.model.fingerprint.startswith("68807e3f")
     assert model.model.dimension == 384
 
@@ -35,7 +35,7 @@ def test_vectors_have_length_1_and_near_meanings_are_near(bge):
     assert cat @ kitten > cat @ tax + 0.1
 
 
-def test_the_vector_of_a_text_does_not_depend_on_its_company_or_its_thread(bge):
+def test_the_vector_of_a_text_does_not_depend_on_other_texts_or_its_thread(bge):
     texts = [f"apple number {at} " + "and so on " * at for at in range(12)]
 
     alone = np.stack([bge.embed([text])[0] for text in texts])
@@ -63,7 +63,7 @@ def test_a_text_within_the_models_length_is_one_part_and_a_longer_one_loses_noth
     assert all(len(bge._tokenizer.encode(part).ids) <= 512 for part in parts)
 
 
-def test_a_model_that_began_to_load_early_is_the_one_that_is_used(bge):
+def test_a_preloaded_model_is_used(bge):
     directory = packaged_model(BGE_SMALL_FOLDER)
     preload(directory)
     early = OnnxEmbedder(directory)
@@ -112,7 +112,7 @@ def test_another_file_in_the_place_of_the_default_model_is_refused(monkeypatch):
         open_embedder(EmbedderSettings())
 
 
-def test_a_fingerprint_is_worked_out_again_when_the_file_changes(tmp_path, monkeypatch):
+def test_a_fingerprint_is_computed_again_when_the_file_changes(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "tokenizer.json").write_text("{}")
     fingerprints = []
@@ -128,7 +128,7 @@ def test_a_fingerprint_is_worked_out_again_when_the_file_changes(tmp_path, monke
     ("settings", "says"),
     [({"name": "nonsense"}, "bge-small"), ({"name": "http://127.0.0.1:9"}, "model name"), ({"name": "local:"}, "onnx")],
 )
-def test_an_embedder_that_cannot_be_opened_says_what_is_missing(settings, says):
+def test_the_error_of_an_embedder_that_cannot_be_opened_names_what_is_missing(settings, says):
     with pytest.raises(Invalid, match=says):
         open_embedder(EmbedderSettings(**settings))
 

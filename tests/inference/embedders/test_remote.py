@@ -1,4 +1,4 @@
-"""The remote embedder against a real server on this machine that can be told to misbehave."""
+"""The remote embedder with a real server on this machine whose failures are scripted."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from retentive.inference.embedders.base import (
     Embedder,
     Matrix,
     WrapsEmbedder,
-    reading_of,
+    length_check,
     tokenizer_of,
 )
 from retentive.models import Model
@@ -37,8 +37,8 @@ __all__ = [
     "EmbedderWrapper",
     "Matrix",
     "WrapsEmbedder",
+    "length_check",
     "open_embedder",
-    "reading_of",
     "tokenizer_of",
 ]
 

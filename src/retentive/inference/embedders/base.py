@@ -79,7 +79,7 @@ def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
     return None
 
 
-def reading_of(embedder: Embedder | None) -> Callable[[str], bool]:
+def length_check(embedder: Embedder | None) -> Callable[[str], bool]:
     """Return a function that tells whether the model can read a text at once; without an embedder it always can."""
     if embedder is None:
         return lambda text: True
