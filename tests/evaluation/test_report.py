@@ -15,7 +15,7 @@ from retentive.evaluation import CorpusStats, Evaluation, EvaluationQuery, Evalu
 from retentive.evaluation.metrics import METRICS, measure
 from retentive.evaluation.report import Dot, panel, report_html, scatter
 from retentive.evaluation.run import SystemRun, systems
-from retentive.evaluation.statistics import Interval
+from retentive.evaluation.statistics import ConfidenceInterval
 from retentive.models import Model
 
 ATTACK = "<script>alert('x')</script><img src=x onerror=\"alert(1)\">"
@@ -93,7 +93,10 @@ def test_there_is_a_panel_for_each_metric_and_two_for_each_category(done: Evalua
 
 
 def test_a_dot_stands_between_the_ends_of_its_interval_and_the_best_is_furthest_right():
-    dots = [Dot("worse", 0.2, Interval(0.1, 0.3)), Dot("better", 0.6, Interval(0.5, 0.7), chosen=True)]
+    dots = [
+        Dot("worse", 0.2, ConfidenceInterval(0.1, 0.3)),
+        Dot("better", 0.6, ConfidenceInterval(0.5, 0.7), chosen=True),
+    ]
 
     drawn = ET.fromstring(panel("any@5", dots, metric="any@5"))
 
@@ -111,7 +114,7 @@ def test_a_dot_stands_between_the_ends_of_its_interval_and_the_best_is_furthest_
 
 
 def test_a_panel_of_values_that_are_all_the_same_can_be_drawn():
-    assert "nan" not in panel("MRR", [Dot("only", 1.0, Interval(1.0, 1.0))], metric="MRR")
+    assert "nan" not in panel("MRR", [Dot("only", 1.0, ConfidenceInterval(1.0, 1.0))], metric="MRR")
 
 
 def test_queries_above_the_diagonal_were_won_and_those_below_lost():

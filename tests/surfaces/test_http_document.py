@@ -8,7 +8,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.server.http.app import create_app
-from retentive.server.http.request_fields import EXAMPLE_ID, OTHER_ID
+from retentive.server.http.request_parsing import EXAMPLE_ID, OTHER_ID
 from retentive.stores import open_store
 from tests.surfaces.serving import client
 

@@ -22,7 +22,7 @@ from retentive.evaluation.run import (
     run,
     systems,
 )
-from retentive.evaluation.statistics import Interval, intervals, p_value
+from retentive.evaluation.statistics import ConfidenceInterval, intervals, p_value
 from retentive.inference.embedders import Embedder
 from retentive.models import Model
 from retentive.settings import EmbedderSettings
@@ -42,7 +42,7 @@ class SystemResult:
 
     run: SystemRun
     metrics: Mapping[str, float]
-    intervals: Mapping[str, Interval]
+    intervals: Mapping[str, ConfidenceInterval]
     p_value: Mapping[str, float] | None
     by: Mapping[str, Mapping[str, float]]
 

@@ -19,7 +19,7 @@ from retentive.evaluation.evaluate import Evaluation, SystemResult, group_querie
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.metrics import METRICS, format_metric
 from retentive.evaluation.run import RETRIEVERS
-from retentive.evaluation.statistics import Interval, intervals
+from retentive.evaluation.statistics import ConfidenceInterval, intervals
 
 COMPARED = "nDCG@10"
 """The metric by which a query counts as won or lost."""
@@ -160,7 +160,7 @@ class Dot:
 
     name: str
     value: float
-    interval: Interval
+    interval: ConfidenceInterval
     chosen: bool = False
 
 

@@ -16,14 +16,16 @@ _CHUNK = 4_000_000
 """How many numbers are drawn at once, to limit memory with many queries."""
 
 
-class Interval(NamedTuple):
+class ConfidenceInterval(NamedTuple):
     """The middle 95 % of the means of resampled queries."""
 
     low: float
     high: float
 
 
-def intervals(values: Mapping[str, Values], *, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Interval]:
+def intervals(
+    values: Mapping[str, Values], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> dict[str, ConfidenceInterval]:
     """Return a 95 % percentile bootstrap interval for the mean of each metric, over queries.
 
     All metrics use the same resamples, and the same seed gives the same intervals.
@@ -38,7 +40,7 @@ def intervals(values: Mapping[str, Values], *, resamples: int = RESAMPLES, seed:
         counts = random.multinomial(count, np.full(count, 1 / count), size=size).astype(np.float64)
         means.append(counts @ matrix / count)
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5), axis=0)
-    return {name: Interval(float(low[index]), float(high[index])) for index, name in enumerate(names)}
+    return {name: ConfidenceInterval(float(low[index]), float(high[index])) for index, name in enumerate(names)}
 
 
 def p_value(values: Values, baseline: Values, *, shuffles: int = SHUFFLES, seed: int = SEED) -> float:

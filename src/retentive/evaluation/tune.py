@@ -21,7 +21,7 @@ from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet
 from retentive.evaluation.metrics import METRICS, Metric, Values, load_library, measure
 from retentive.evaluation.run import Progress, no_progress, recall_documents
 from retentive.evaluation.search_space import Indices, TuningScores, differences, search_tuning
-from retentive.evaluation.statistics import Interval, intervals, p_value
+from retentive.evaluation.statistics import ConfidenceInterval, intervals, p_value
 from retentive.models import Serializable
 from retentive.ranking import Tuning
 
@@ -40,11 +40,11 @@ class HeldOut(Serializable):
     """One metric on the held-out folds, before and after tuning, and the gain, each with its 95 % interval."""
 
     before: float
-    before_interval: Interval
+    before_interval: ConfidenceInterval
     after: float
-    after_interval: Interval
+    after_interval: ConfidenceInterval
     gain: float
-    gain_interval: Interval
+    gain_interval: ConfidenceInterval
     p_value: float
 
 

@@ -10,7 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from retentive.chat.context import PromptContext, PromptItem
 from retentive.models import Kind
-from retentive.server.http.request_fields import INTEGER, CamelModel, Name, QueryText, TuningChoice
+from retentive.server.http.request_parsing import INTEGER, CamelModel, Name, QueryText, TuningChoice
 
 ChatMessage = dict[str, Any]
 

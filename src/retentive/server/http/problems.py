@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from retentive.chat.llm_client import LlmError
 from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
 from retentive.server.http.request_log import route_template
-from retentive.server.http.strict_route import Handler, StrictRoute
+from retentive.server.http.request_parsing import Handler, StrictRoute
 
 log = logging.getLogger(__name__)
 

@@ -66,7 +66,7 @@ class Memory(_Response):
     content_hash: str = Field(description="Hash of the text, ignoring case, white space and punctuation.")
 
 
-class Memories(_Response):
+class MemoryList(_Response):
     """Several memories."""
 
     memories: list[Memory]
@@ -217,7 +217,7 @@ class Status(_Response):
     errors: int | None = Field(description="Number of failed requests (5xx) since the start.")
 
 
-class Judgements(_Response):
+class JudgementList(_Response):
     """Relevance judgements, in the order in which they were first given."""
 
     judgements: list[models.Judgement]

@@ -13,9 +13,8 @@ from retentive.pipeline.remember import MAX_NAME
 from retentive.server.http.auth import CurrentCaller, ProfileHeader, ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response, to_json
-from retentive.server.http.request_fields import CamelModel, Name
+from retentive.server.http.request_parsing import CamelModel, Name, StrictRoute
 from retentive.server.http.response_models import Profiles, Projects, Session, Sessions, Stats, Timeline
-from retentive.server.http.strict_route import StrictRoute
 
 router = APIRouter(prefix="/v1", tags=["catalogue"], route_class=StrictRoute)
 

@@ -20,8 +20,7 @@ from retentive.server.http.chat_models import (
     OpenAIError,
 )
 from retentive.server.http.problems import OpenAIRoute
-from retentive.server.http.request_fields import IdempotencyHeader, tuning_override
-from retentive.server.http.strict_route import StrictRoute
+from retentive.server.http.request_parsing import IdempotencyHeader, StrictRoute, tuning_override
 
 CLIENT_CLOSED_REQUEST = 499
 

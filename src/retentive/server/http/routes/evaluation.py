@@ -15,9 +15,15 @@ from retentive.evaluation.tune import BUDGET, DEFAULT_METRIC, MIN_QUERIES, SAMPL
 from retentive.server.http.auth import AdminView, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import to_json
-from retentive.server.http.request_fields import INTEGER, CamelModel, NameFilter, TuningChoice, tuning_override
+from retentive.server.http.request_parsing import (
+    INTEGER,
+    CamelModel,
+    NameFilter,
+    StrictRoute,
+    TuningChoice,
+    tuning_override,
+)
 from retentive.server.http.response_models import Measured, TuneProgress
-from retentive.server.http.strict_route import StrictRoute
 from retentive.server.http.tune_job import TuneJob, TuneStatus
 
 router = APIRouter(prefix="/v1", tags=["judgements"], route_class=StrictRoute)

@@ -18,8 +18,8 @@ from retentive.server.http.auth import AdminEngine, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import problem
 from retentive.server.http.rendering import json_response
+from retentive.server.http.request_parsing import StrictRoute
 from retentive.server.http.response_models import Status
-from retentive.server.http.strict_route import StrictRoute
 from retentive.server.http.telemetry import Telemetry
 
 router = APIRouter(tags=["health"])

@@ -16,7 +16,7 @@ from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
 from retentive.server.http.rendering import json_response
-from retentive.server.http.request_fields import (
+from retentive.server.http.request_parsing import (
     EXAMPLE_ID,
     INTEGER,
     OTHER_ID,
@@ -25,10 +25,10 @@ from retentive.server.http.request_fields import (
     Name,
     NameFilter,
     QueryText,
+    StrictRoute,
     Time,
 )
-from retentive.server.http.response_models import Judgements
-from retentive.server.http.strict_route import StrictRoute
+from retentive.server.http.response_models import JudgementList
 
 router = APIRouter(prefix="/v1/judgements", tags=["judgements"], route_class=StrictRoute)
 
@@ -90,7 +90,9 @@ class JudgementKey(CamelModel):
     project: NameFilter | None = Field(None, description="The project that the query searched, if any.")
 
 
-@router.post("", status_code=201, response_model=Judgements, summary="Judge memories", responses=problem_responses(404))
+@router.post(
+    "", status_code=201, response_model=JudgementList, summary="Judge memories", responses=problem_responses(404)
+)
 def create_judgements(view: WriteView, body: JudgementsIn) -> JSONResponse:
     """Stores judgements, all or none. A judgement replaces an earlier one of the same query and memory."""
     both = set(body.good) & set(body.bad)
@@ -102,7 +104,7 @@ def create_judgements(view: WriteView, body: JudgementsIn) -> JSONResponse:
     return json_response({"judgements": stored}, status=201)
 
 
-@router.get("", response_model=Judgements, summary="List judgements")
+@router.get("", response_model=JudgementList, summary="List judgements")
 def list_judgements(view: ReadView, project: Annotated[str | None, Query(max_length=MAX_NAME)] = None) -> JSONResponse:
     """Returns all judgements, or those of one project, in the order in which they were first given."""
     return json_response({"judgements": view.judgements(project=project)})

@@ -16,7 +16,7 @@ from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
 from retentive.server.http.rendering import json_response
-from retentive.server.http.request_fields import (
+from retentive.server.http.request_parsing import (
     EXAMPLE_ID,
     INTEGER,
     OTHER_ID,
@@ -27,11 +27,11 @@ from retentive.server.http.request_fields import (
     Name,
     NameFilter,
     SessionFilter,
+    StrictRoute,
     Text,
     Time,
 )
-from retentive.server.http.response_models import Forgotten, Memories, Memory, Page
-from retentive.server.http.strict_route import StrictRoute
+from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 
@@ -187,7 +187,7 @@ _FORGET_EXAMPLES: Any = {
 @router.post(
     "",
     status_code=201,
-    response_model=Memory | Memories,
+    response_model=Memory | MemoryList,
     summary="Store one or several memories",
     responses=problem_responses(404, 409),
 )

@@ -16,7 +16,7 @@ from retentive.ranking import preset
 from retentive.server.http.auth import ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response, recall_to_json
-from retentive.server.http.request_fields import (
+from retentive.server.http.request_parsing import (
     EXAMPLE_ID,
     INTEGER,
     CamelModel,
@@ -25,12 +25,12 @@ from retentive.server.http.request_fields import (
     NameFilter,
     QueryText,
     SessionFilter,
+    StrictRoute,
     Time,
     TuningChoice,
     tuning_override,
 )
 from retentive.server.http.response_models import Explanation, Recall, RecallComparison
-from retentive.server.http.strict_route import StrictRoute
 from retentive.tenancy import ProfileView
 
 router = APIRouter(tags=["recall"], route_class=StrictRoute)

@@ -18,9 +18,8 @@ from retentive.ranking.tuning import parameter_name
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
-from retentive.server.http.request_fields import INTEGER, CamelModel, IdempotencyHeader, SettingsPatch
+from retentive.server.http.request_parsing import INTEGER, CamelModel, IdempotencyHeader, SettingsPatch, StrictRoute
 from retentive.server.http.response_models import TuningChanges
-from retentive.server.http.strict_route import StrictRoute
 
 router = APIRouter(prefix="/settings", tags=["settings"], route_class=StrictRoute)
 
