@@ -7,7 +7,6 @@ token is long and random, so a plain SHA-256 is enough.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from retentive.errors import Invalid, NotFound
 from retentive.models import Serializable
 from retentive.pipeline.remember import check_name
 from retentive.stores.base import KeyValue
+from retentive.stores.json_entries import JsonEntries
 
 Access = Literal["read", "write", "admin"]
 ACCESSES: tuple[Access, ...] = get_args(Access)
@@ -40,6 +40,9 @@ class Token(Serializable):
     note: str = ""
 
 
+_TOKENS = JsonEntries[Token](PREFIX, Token)
+
+
 class AccessTokens:
     """`engine.tokens`: create, find, list and revoke API tokens."""
 
@@ -56,28 +59,25 @@ class AccessTokens:
             raise Invalid(f"there is no access '{access}'; use one of {', '.join(ACCESSES)}")
         secret = MARKS[0] + secrets.token_urlsafe(32)
         token = Token(secrets.token_hex(4), named, access, self._clock(), note)
-        self._store.compare_and_set({f"{PREFIX}{_hash(secret)}": json.dumps(token.to_dict())})
+        self._store.compare_and_set({f"{PREFIX}{_hash(secret)}": _TOKENS.dump(token)})
         return token, secret
 
     def find(self, secret: str) -> Token | None:
         """Return the token with this secret; None if there is none or it was revoked."""
-        entry = self._store.get_value(f"{PREFIX}{_hash(secret)}")
-        return None if entry is None else _to_token(entry)
+        return _TOKENS.get(self._store, _hash(secret))
 
     def revoke(self, id: str) -> Token:
         """Revoke a token and return it."""
-        for name, entry in self._store.list_values(PREFIX).items():
-            token = _to_token(entry)
+        for hash, token in _TOKENS.list(self._store).items():
             if token.id == id:
-                self._store.compare_and_set({name: None})
+                self._store.compare_and_set({f"{PREFIX}{hash}": None})
                 return token
         raise NotFound(f"there is no token {id}; see: retentive token list")
 
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self) -> list[Token]:
         """Return every token that was not revoked, oldest first."""
-        tokens = map(_to_token, self._store.list_values(PREFIX).values())
-        return sorted(tokens, key=lambda token: (token.created, token.id))
+        return sorted(_TOKENS.list(self._store).values(), key=lambda token: (token.created, token.id))
 
 
 def looks_like_token(secret: str) -> bool:
@@ -87,8 +87,3 @@ def looks_like_token(secret: str) -> bool:
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
-
-
-def _to_token(entry: str) -> Token:
-    fields = json.loads(entry)
-    return Token(**{**fields, "created": datetime.fromisoformat(fields["created"])})

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retentive.errors import Conflict, NotFound, RetentiveError
+from retentive.errors import NotFound, RetentiveError
 from retentive.models import Serializable
 from retentive.ranking import Tuning, preset
 from retentive.ranking.tuning import parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
+from retentive.stores.json_entries import JsonEntries, Transaction, transact
 
 PARAMETERS, HISTORY = "tuning", "tuning/history"
 EXPORTED = (PARAMETERS, HISTORY)
 """The key-value entries that an export includes."""
 
 MAX_HISTORY = 200
-RETRIES = 20
+
+_SAVED = JsonEntries[dict[str, Any]](PARAMETERS, dict[str, Any])
+_HISTORY = JsonEntries[list[dict[str, Any]]](HISTORY, list[dict[str, Any]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,7 @@ class SavedTuning:
 
 def saved_parameters(store: KeyValue) -> dict[str, Any]:
     """The parameters saved in a store."""
-    parameters: dict[str, Any] = json.loads(store.get_value(PARAMETERS) or "{}")
-    return parameters
+    return _SAVED.get(store) or {}
 
 
 def save_parameters(
@@ -102,7 +104,7 @@ def save_parameters(
 
 def history(store: KeyValue) -> Sequence[TuningChange]:
     """The recorded changes, newest first."""
-    return [_to_change(entry) for entry in reversed(json.loads(store.get_value(HISTORY) or "[]"))]
+    return [_to_change(entry) for entry in reversed(_HISTORY.get(store) or [])]
 
 
 def undo_change(
@@ -146,10 +148,11 @@ def _change(
     now: datetime,
     idempotency_key: str | None,
 ) -> None:
-    for _ in range(RETRIES):  # another process may save at the same moment, and neither change may be lost
-        old, log = store.get_value(PARAMETERS), store.get_value(HISTORY)
-        before: dict[str, Any] = json.loads(old or "{}")
-        entries = json.loads(log or "[]")
+    """Change the saved parameters and record it. Of changes made at the same moment, none is lost."""
+
+    def work(transaction: Transaction) -> None:
+        before = transaction.get(_SAVED) or {}
+        entries = transaction.get(_HISTORY) or []
         if _is_recorded(list(map(_to_change, entries)), idempotency_key):
             return
         after = change(before)
@@ -157,10 +160,10 @@ def _change(
             return
         id = entries[-1]["id"] + 1 if entries else 1
         entries.append(_to_entry(TuningChange(id, now, by, before, after, idempotency_key)))
-        new = {PARAMETERS: json.dumps(after) if after else None, HISTORY: json.dumps(entries[-MAX_HISTORY:])}
-        if store.compare_and_set(new, expected={PARAMETERS: old, HISTORY: log}):
-            return
-    raise Conflict("other clients are changing the settings at the moment; try again")
+        transaction.set(_SAVED, after or None)
+        transaction.set(_HISTORY, entries[-MAX_HISTORY:])
+
+    transact(store, work)
 
 
 def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
