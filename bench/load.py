@@ -204,24 +204,24 @@ def result(
     for error in [*one.outcomes.errors, *many.outcomes.errors][:5]:
         print(error, file=sys.stderr)
     tables = (
-        Table("Requests, nine recalls to a write", ("a second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
+        Table("Requests, nine recalls for each write", ("per second", "p50, ms", "p95, ms", "p99, ms"), tuple(rows)),
         Table(
-            "Cores busy",
-            ("with the service", "with the client", "with other work"),
+            "Cores in use",
+            ("service", "client", "other processes"),
             tuple(cores),
-            "Other work affects the figures.",
+            "Other processes affect the figures.",
         ),
         Table(
             "Memory of the service, MiB",
-            ("start", "own", "middle", "own", "end", "own"),
+            ("start", "private", "middle", "private", "end", "private"),
             tuple(memory),
-            "Resident, and its own part; the rest is pages of files.",
+            "Resident memory, and the private part of it; the rest is mapped files.",
         ),
     )
     targets = (
         Target(f"throughput, {connections} connections / 1", many.rate / one.rate, "≥", ENOUGH, "×"),
         Target(f"p95 / p50 at {connections} connections", float(p95 / p50), "≤", SLOWEST, "×"),
-        Target("own memory, end / middle", many.memory[2].own / many.memory[1].own, "≤", GROWTH, "×"),
+        Target("private memory, end / middle", many.memory[2].own / many.memory[1].own, "≤", GROWTH, "×"),
         Target("errors", float(errors), "≤", 0.0, ""),
         Target("acknowledged writes lost", float(lost), "≤", 0.0, ""),
     )

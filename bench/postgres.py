@@ -91,14 +91,14 @@ class OnPostgres:
         stored, indexed = self.ours.seconds, self.ours.seconds + self.index_seconds
         loaded = (
             Row(f"Retentive, {BATCH:,} at a time, searchable", (self._size / stored, stored, None)),
-            Row("Retentive, the index of vectors made", (self._size / indexed, indexed, ours)),
+            Row("Retentive, with the index of vectors", (self._size / indexed, indexed, ours)),
             Row(
                 "plain table by COPY, indexed afterwards", (self._size / self.plain.seconds, self.plain.seconds, plain)
             ),
         )
         note = f"{self.server()}. The plain statement has hnsw.ef_search {EF_SEARCH}, iterative_scan relaxed_order."
         return [
-            Table("Stages of a recall on PostgreSQL", columns, tuple(rows), "Vectors are given."),
+            Table("Stages of a recall on PostgreSQL", columns, tuple(rows), "The vectors of the queries are given."),
             Table("Remembering on PostgreSQL", ("memories/s", "s", "disk, MiB"), loaded, note),
         ]
 

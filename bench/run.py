@@ -197,8 +197,8 @@ def _search_table(title: str, results: SearchResults) -> Table:
         recall = results.recall.get(name)
         found = (recall.mean, recall.least) if recall else (None, None)
         rows.append(Row(name, (times.p50, times.p95, *found)))
-    columns = ("p50, ms", "p95, ms", f"recall@{RECALL_DEPTH}, mean", "least")
-    note = "Recall is that of the vector search alone, against exact cosines of the vectors rounded to float16."
+    columns = ("p50, ms", "p95, ms", f"recall@{RECALL_DEPTH}, mean", "minimum")
+    note = "Recall is of the semantic retriever alone, against exact cosines of the vectors rounded to float16."
     return Table(title, columns, tuple(rows), note)
 
 
@@ -208,9 +208,7 @@ def _stage_table(scoped: SearchResults, whole: SearchResults) -> Table:
         in_scope = scoped.stages[name]
         rows.append(Row(name, (in_scope.p50, in_scope.p95, times.p50, times.p95)))
     columns = ("scope p50, ms", "scope p95, ms", "whole p50, ms", "whole p95, ms")
-    return Table(
-        "Stages of a recall", columns, tuple(rows), "Vectors are given; keyword and semantic run side by side."
-    )
+    return Table("Stages of a recall", columns, tuple(rows), "The vectors of the queries are given.")
 
 
 def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.FilledTable | None) -> Table:
@@ -222,18 +220,20 @@ def _writing_table(size: int, bulk: float, singles: float, lance: lancedb_peer.F
         spent = lance.seconds
         without_vectors = sum(spent.values()) - spent.get("vectors", 0.0)
         rows.append(Row(f"LanceDB, {BATCH:,} at a time, no index", (size / spent["insert"], spent["insert"])))
-        rows.append(Row("LanceDB, compacted, words and sessions indexed", (size / without_vectors, without_vectors)))
+        rows.append(
+            Row("LanceDB, compacted, with indexes of terms and sessions", (size / without_vectors, without_vectors))
+        )
         if lance.indexed:
-            rows.append(Row("LanceDB, vectors indexed too", (size / sum(spent.values()), sum(spent.values()))))
-    note = "Embedding apart. Retentive's writes are durable (synchronous FULL) and searchable when they return."
+            rows.append(Row("LanceDB, with an index of vectors too", (size / sum(spent.values()), sum(spent.values()))))
+    note = "Without embedding. Retentive's writes are durable (synchronous FULL) and searchable when they return."
     return Table("Remembering", ("memories/s", "s"), tuple(rows), note)
 
 
 def _ranking_table(times: RankingTimes) -> Table:
     rows = (
         Row(f"ranking two pools of {POOL}, with reasons", (times.alone.p50, times.alone.p95)),
-        Row("whole recall, query really embedded", (times.whole.p50, times.whole.p95)),
-        Row("ranking inside that recall (two pools of 50)", (times.inside.p50, times.inside.p95)),
+        Row("whole recall, with embedding of the query", (times.whole.p50, times.whole.p95)),
+        Row("ranking in that recall (two pools of 50)", (times.inside.p50, times.inside.p95)),
     )
     return Table("Ranking", ("p50, ms", "p95, ms"), rows)
 
@@ -252,8 +252,8 @@ def _footprint_table(footprints: Mapping[str, Footprint]) -> Table:
         Row(name, tuple(value / 2**20 for value in (one.rss_scoped, one.own_scoped, one.rss, one.own, one.disk)))
         for name, one in footprints.items()
     ]
-    columns = ("scope RSS, MiB", "of it own", "then whole RSS, MiB", "of it own", "disk, MiB")
-    note = "A new process after all queries in scope, then after all in the whole store. RSS counts mapped file pages."
+    columns = ("scope RSS, MiB", "private", "then whole RSS, MiB", "private", "disk, MiB")
+    note = "A new process after all queries in the scope, then after all in the whole store. RSS includes mapped files."
     return Table("Memory and disk", columns, tuple(rows), note)
 
 

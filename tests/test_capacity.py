@@ -66,4 +66,4 @@ def test_figures_that_the_page_takes_from_elsewhere_are_there():
 
     assert disk
     assert f"the file has {disk[2]} MiB" in PAGE
-    assert f"{round(int(disk[1]), -1)} MiB of its own" in PAGE
+    assert f"{round(int(disk[1]), -1)} MiB of private memory" in PAGE
