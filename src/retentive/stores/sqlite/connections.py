@@ -17,6 +17,7 @@ from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
 WAIT_SECONDS = 60
 """How long a writer waits for other processes that hold the write lock."""
 
+_CLOSED = "the store is closed; open it again"
 _LOCKED = "another process held the lock on {} for too long; nothing was changed, try again"
 
 
@@ -69,7 +70,8 @@ class Connections:
         A transaction that is not durable survives a killed process, but perhaps not a power cut.
         """
         with self._reserved(), self.errors():
-            self._check_open()
+            if self._closed:
+                raise Unavailable(_CLOSED)
             self._writer.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = NORMAL")
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -87,7 +89,8 @@ class Connections:
         last process closes the file.
         """
         with self._reserved(), self.errors():
-            self._check_open()
+            if self._closed:
+                raise Unavailable(_CLOSED)
             self._writer.set_busy_timeout(0)
             with suppress(apsw.BusyError):
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -117,7 +120,8 @@ class Connections:
     def acquire(self) -> apsw.Connection:
         """Take a connection for reading; `release` it afterwards. One that failed is dropped instead."""
         with self._guard:
-            self._check_open()
+            if self._closed:
+                raise Unavailable(_CLOSED)
             connection = self._idle.pop() if self._idle else None
         with self.errors():
             if connection is None:
@@ -146,10 +150,6 @@ class Connections:
     def size(self) -> int:
         """The bytes on disk, including the write-ahead log."""
         return sum(file.stat().st_size for end in ("", "-wal") if (file := Path(self.path + end)).exists())
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise Unavailable("the store is closed; open it again")
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -186,8 +186,12 @@ def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
 
 def migrate(connections: Connections) -> None:
     """Apply the missing steps. A file of another program, or of a newer version, is rejected and left unchanged."""
-    with connections.read() as connection:
-        version = _version(connection, connections.path)
+    connection = connections.acquire()
+    try:
+        with connections.errors():
+            version = _version(connection, connections.path)
+    finally:
+        connections.release(connection)
     connections.use_wal()
     if version == len(MIGRATIONS):
         return

@@ -98,7 +98,7 @@ class VectorIndex:
         if len(places) > EXACT:
             nearest = max(RESCORED, 30 * limit, len(places) // 25)
             places = columns.nearest(signs(vector[None, :])[0], places, count, nearest)
-        scores = self._cache.scores(connection, self._base, places, vector)
+        scores = _cosines(*self._cache.rows(connection, self._base, places), vector)
         return _best(columns.memory[places], scores, limit)
 
     def score(
@@ -106,7 +106,7 @@ class VectorIndex:
     ) -> dict[int, float]:
         """The cosine of each memory's nearest part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        scores = self._cache.scores(connection, self._base, places, vector)
+        scores = _cosines(*self._cache.rows(connection, self._base, places), vector)
         found: dict[int, float] = {}
         for key, score in zip(owners, scores.tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
@@ -115,7 +115,8 @@ class VectorIndex:
     def first_vectors(self, connection: apsw.Connection, slots: Mapping[int, Sequence[int]]) -> dict[int, Vector]:
         """The vector of each memory's first part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        rows = self._cache.rows(connection, self._base, places)
+        cached, numbers = self._cache.rows(connection, self._base, places)
+        rows = cached[numbers]
         first: dict[int, Vector] = {}
         for key, row in zip(owners, rows, strict=True):
             first.setdefault(key, row)
@@ -202,17 +203,7 @@ class _Cache:
         self._used = 1
         self._row_of = np.full(BLOCK, -1, np.int32)
 
-    def scores(self, connection: apsw.Connection, base: int, places: Places, vector: Vector) -> npt.NDArray[np.float32]:
-        """The cosine of the vector with the vectors at these places."""
-        rows, numbers = self._ensure(connection, base, places)
-        return _cosines(rows, vector, numbers)
-
-    def rows(self, connection: apsw.Connection, base: int, places: Places) -> Vector:
-        """The vectors at these places."""
-        rows, numbers = self._ensure(connection, base, places)
-        return rows[numbers]
-
-    def _ensure(self, connection: apsw.Connection, base: int, places: Places) -> tuple[Vector, npt.NDArray[np.int32]]:
+    def rows(self, connection: apsw.Connection, base: int, places: Places) -> tuple[Vector, npt.NDArray[np.int32]]:
         """The cached rows, and the row number of each place; missing vectors are read from the file."""
         if not len(places):
             return self._rows, np.zeros(0, np.int32)
@@ -246,7 +237,7 @@ class _Cache:
         self._used = last
 
 
-def _cosines(rows: Vector, vector: Vector, numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+def _cosines(rows: Vector, numbers: npt.NDArray[np.int32], vector: Vector) -> npt.NDArray[np.float32]:
     """The dot products of these rows with the vector.
 
     In batches of 256 rows, so that the gathered rows stay in the CPU cache and BLAS does not start threads, which cost
