@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
+import numpy.typing as npt
 
 from retentive.errors import Invalid, NotFound, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
@@ -85,7 +86,7 @@ class QueryOptions(TypedDict, total=False):
     exclude: Sequence[str]
     tuning: Tuning | Mapping[str, Any] | str | None
     now: datetime | str | None
-    vector: Sequence[float] | None
+    vector: Sequence[float] | npt.NDArray[np.floating[Any]] | None
 
 
 class Engine:
@@ -343,7 +344,7 @@ class Engine:
 
         return remove
 
-    def _unit_vector(self, vector: Sequence[float]) -> Vector:
+    def _unit_vector(self, vector: Sequence[float] | npt.NDArray[np.floating[Any]]) -> Vector:
         """A caller's vector, normalised. `Invalid` if it cannot be compared with the store's vectors."""
         row = np.asarray(vector, np.float32)
         model = self.store.model()
