@@ -67,7 +67,7 @@ def test_a_recall_reports_its_retrievers_and_their_times(engine):
         ("semantic", True, 1),
         ("keyword", True, 1),
     ]
-    assert {"embed", "semantic", "keyword", "fetch", "rank"} <= set(answer.stages)
+    assert {"embed", "semantic", "keyword", "neighbours", "rank"} <= set(answer.stages)
     assert answer.degraded is None
     assert answer.elapsed_ms > 0
 

@@ -79,7 +79,7 @@ def search(
         semantic, keyword, embedding = _retrieve(query, reads, embedder, threads, timer, embed_seconds)
         timer.skip()
         context = _neighbours(query, reads, (semantic, keyword))
-        timer.lap("fetch")
+        timer.lap("neighbours")
         lists = _ranked_lists(query, reads, semantic, keyword, context)
         vectors: Mapping[str, Vector] = {}
         if query.tuning.diversity > 0:

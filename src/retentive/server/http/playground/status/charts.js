@@ -140,7 +140,7 @@ const STAGES = {
   embed: "embed the query",
   semantic: "semantic retriever",
   keyword: "keyword retriever, parallel to embed",
-  fetch: "load the candidates",
+  neighbours: "read the neighbours of the best candidates",
   context: "find neighbours in the session",
   score: "score all candidates",
   rerank: "cross-encoder",
