@@ -308,7 +308,7 @@ def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
         assert stage.parent
         assert stage.parent.span_id == whole.context.span_id
         assert whole.start_time <= stage.start_time <= stage.end_time
-    assert stages["retentive.recall.keyword"].end_time <= stages["retentive.recall.fetch"].start_time
+    assert stages["retentive.recall.keyword"].end_time <= stages["retentive.recall.neighbours"].start_time
 
 
 def test_no_span_carries_what_was_asked(engine, spans):
