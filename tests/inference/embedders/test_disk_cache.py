@@ -154,7 +154,7 @@ def test_processes_share_it(path: Path):
         "for at in range(100): cached.embed([f'{sys.argv[2]} {at}'])\n"
         "assert cached._file is not None\n"
     )
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     started = [subprocess.Popen([sys.executable, "-c", script, str(path), name], cwd=root) for name in "abc"]
     assert [process.wait(60) for process in started] == [0, 0, 0]
     inner = Counting()
