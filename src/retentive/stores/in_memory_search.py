@@ -25,7 +25,7 @@ class Entry:
     memory: Memory
     terms: tuple[str, ...]
     vectors: Mapping[str, Vector]
-    text_hash: str
+    text_hash: str | None
 
     def parts(self, model: Model | None) -> Vector | None:
         """Return the vectors of a model, one row for each part of the memory; None if there are none."""
@@ -34,7 +34,7 @@ class Entry:
     @property
     def is_stale(self) -> bool:
         """Whether its vectors were made of another text."""
-        return bool(self.vectors) and self.text_hash != self.memory.text_hash
+        return bool(self.vectors) and self.text_hash not in (None, self.memory.text_hash)
 
 
 def make_entry(memory: Memory, vectors: Mapping[str, Vector]) -> Entry:
