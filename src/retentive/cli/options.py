@@ -19,8 +19,8 @@ from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, Retentiv
 EXIT_CODES: dict[type[RetentiveError], int] = {
     Invalid: 2,
     NotFound: 3,
-    Conflict: 4,
     VersionConflict: 4,
+    Conflict: 4,
     Unavailable: 5,
     MissingExtra: 6,
 }
