@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Invalid, NotFound, RetentiveError
+from retentive.errors import Damaged, Invalid, NotFound, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
@@ -32,6 +32,7 @@ from retentive.models import (
     Project,
     Query,
     Recall,
+    Repair,
     Scope,
     Session,
     Stats,
@@ -54,6 +55,7 @@ from retentive.pipeline.remember import (
     to_memory,
     to_time,
     update_memory,
+    usable_embedder,
 )
 from retentive.pipeline.timeline import timeline
 from retentive.pipeline.tuning_history import SavedTuning
@@ -410,9 +412,11 @@ class Engine:
         return Scope(profile or self.settings.profile, project, sessions, chosen, only_session)
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
-        """Return a memory. `NotFound` if it does not exist, or not in the scope."""
+        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned."""
         found = self.store.get([id], within=within)
         if not found:
+            for damage in self.store.damaged([id], within=within):
+                raise Damaged(f"memory {id} is damaged: {damage.reason}; run: retentive doctor --repair")
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
@@ -531,6 +535,17 @@ class Engine:
     def check(self) -> Sequence[str]:
         """Check the store and return one sentence for each problem."""
         return self.store.check()
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
+        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
+
+        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
+        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
+        """
+        done = self.store.repair(at=self.now())
+        if usable_embedder(self.store, self.embeddings.available()) is not None:
+            self.embeddings.reembed(progress=progress)
+        return done
 
 
 class Imports:

@@ -4,6 +4,7 @@
     ├── Invalid        the input is wrong: correct it and try again
     ├── NotFound       there is no such memory, session or project
     ├── Conflict       the store already holds something that contradicts the request
+    ├── Damaged        what is stored cannot be read: repair the store
     ├── Unavailable    something needed is down, busy or full: try again later
     └── MissingExtra   an optional package is not installed: the message is the line to type
 
@@ -38,6 +39,12 @@ class Conflict(RetentiveError):
     """The request contradicts what is stored."""
 
     code = "conflict"
+
+
+class Damaged(RetentiveError):
+    """What is stored cannot be read."""
+
+    code = "damaged"
 
 
 class Unavailable(RetentiveError):

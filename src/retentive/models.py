@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime, timedelta
+from hashlib import blake2b
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
@@ -50,6 +51,10 @@ def _to_json(value: Any) -> Any:
     return [_to_json(item) for item in value]
 
 
+def _hash(text: str) -> str:
+    return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
+
+
 class Memory(NamedTuple):
     """One memory: something that happened (episodic), a fact (semantic), or who somebody is (identity).
 
@@ -89,6 +94,11 @@ class Memory(NamedTuple):
         if not self.speaker or self.text.startswith(f"{self.speaker}:"):
             return self.text
         return f"{self.speaker}: {self.text}"
+
+    @property
+    def text_hash(self) -> str:
+        """A hash of the indexed text. A vector is stored with that of the text it was made of."""
+        return _hash(self.indexed_text)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with ISO 8601 times."""
@@ -453,11 +463,52 @@ class Judgement(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
+class Damage(Serializable):
+    """A memory that is stored but cannot be returned, and why. `retentive doctor --repair` handles it."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside(Serializable):
+    """A memory that could not be read when the store was repaired, and the legible part of its text."""
+
+    id: str
+    reason: str
+    at: datetime | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Serializable):
+    """What a repair did, by the ids of memories.
+
+    `changed` have another text than the one that was stored, and were indexed as they are. `set_aside` could not be
+    read. `vectors_removed` is the number of vectors that belonged to no memory or not to their text.
+    """
+
+    memories: int = 0
+    changed: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    vectors_removed: int = 0
+
+
+NOT_ITS_TEXT = "its text is not the one that was stored"
+UNREADABLE = "it cannot be read"
+"""The reasons of damage: the text does not match its hash, or the row cannot be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Serializable):
-    """One page of memories, newest first, and the cursor of the next page."""
+    """One page of memories, newest first, and the cursor of the next page.
+
+    `damaged` are memories of this page that cannot be returned.
+    """
 
     memories: tuple[Memory, ...]
     next_cursor: str | None = None
+    damaged: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

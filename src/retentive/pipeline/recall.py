@@ -11,9 +11,21 @@ from time import perf_counter
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall, RetrieverReport
+from retentive.models import (
+    Candidate,
+    Context,
+    Damage,
+    Memory,
+    Model,
+    Period,
+    Query,
+    RankedList,
+    Recall,
+    RetrieverReport,
+)
 from retentive.ranking import order, pick
 from retentive.stores.base import Retrieved, Search, Searchable, Vector
+from retentive.stores.damage import left_out
 from retentive.text.temporal import period
 
 EMBED_SECONDS = 5.0
@@ -53,6 +65,7 @@ class SearchOutcome:
     vectors: Mapping[str, Vector]
     stages: Mapping[str, float]
     embedding: Vector | None = None
+    damaged: tuple[Damage, ...] = ()
 
 
 def recall(
@@ -84,8 +97,9 @@ def search(
         vectors: Mapping[str, Vector] = {}
         if query.tuning.diversity > 0:
             vectors = reads.vectors([*_memories(semantic, keyword), *(memory.id for memory in context.memories)])
+        damaged = tuple(reads.damaged)
         timer.lap("score")
-    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding)
+    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding, damaged)
 
 
 def rank_outcome(
@@ -103,7 +117,11 @@ def rank_outcome(
         timer.lap("rerank")
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
     timer.lap("rank")
-    missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
+    missing = {
+        "keyword-only": outcome.semantic.failure,
+        "not-reranked": not_reranked,
+        "incomplete": left_out(outcome.damaged),
+    }
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(
         query=query.text,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections.abc import Sequence
 
@@ -29,6 +30,11 @@ def normalised(text: str) -> str:
     folded = text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     # A text of punctuation alone ("?!") is its own normal form: two different ones are not the same.
     return " ".join(folded.translate(_BLANKS).split()) or folded.strip()
+
+
+def content_hash(text: str) -> str:
+    """A hash of the text that ignores case, white space and punctuation."""
+    return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
 
 
 def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from retentive.errors import Conflict, NotFound
 from retentive.models import (
     KINDS,
+    Damage,
     Day,
     Judgement,
     Kind,
@@ -24,12 +25,15 @@ from retentive.models import (
     Profile,
     Project,
     Query,
+    Repair,
     Scope,
     Session,
+    SetAside,
     Stats,
 )
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, check_same_request, is_within, next_cursor
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, check_same_request, is_within
 from retentive.stores.in_memory_search import Entry, InMemorySearch, make_entry, rounded
+from retentive.stores.paging import cursor_of, page_length, parse_cursor
 
 
 class InMemoryStore:
@@ -53,6 +57,17 @@ class InMemoryStore:
 
     def check(self) -> list[str]:
         """Return no problems: there is one copy of everything, so no two can differ."""
+        return []
+
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:  # noqa: ARG002
+        """Return nothing: no other program can change what is here."""
+        return []
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return Repair(memories=len(self._entries))
+
+    def set_aside(self) -> list[SetAside]:
         return []
 
     # Memories
@@ -330,17 +345,21 @@ class InMemoryStore:
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         with self._lock:
             ids = sorted(id for id in self._entries if cursor is None or id > cursor)[: limit + 1]
-            page = [self._entries[id] for id in ids[:limit]]
-            records = [Record(entry.memory, entry.parts(self._model)) for entry in page]
-            return ScanPage(records, next_cursor(ids, limit))
+            entries = [self._entries[id] for id in ids]
+            count = page_length((len(entry.memory.text) for entry in entries), limit)
+            records = [Record(entry.memory, entry.parts(self._model)) for entry in entries[:count]]
+            return ScanPage(records, ids[count - 1] if count < len(ids) else None)
 
     # `list` is the last method: behind it a type checker takes `list[...]` for this method.
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start = parse_cursor(cursor)
         with self._lock:
-            ids = sorted((entry.memory.id for entry in self._in_scope(scope)), reverse=True)
-            ids = [id for id in ids if cursor is None or id < cursor][: limit + 1]
-            return Page(tuple(self.get(ids[:limit])), next_cursor(ids, limit))
+            found = ((cursor_of(entry.memory), entry.memory) for entry in self._in_scope(scope))
+            newest = sorted((one for one in found if one[0] < start), key=lambda one: one[0], reverse=True)
+            count = page_length((len(memory.text) for _, memory in newest), limit)
+            following = str(newest[count - 1][0]) if count < len(newest) else None
+            return Page(tuple(memory for _, memory in newest[:count]), following)
 
 
 def _normalized(memory: Memory) -> Memory:

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from retentive.errors import Invalid
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import Candidate, Damage, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.text.analysis import index_terms, query_terms
@@ -60,6 +60,7 @@ class InMemorySearch:
     in_scope: Sequence[Entry]
     model: Model | None
     mean_length: float | None = None
+    damaged: Sequence[Damage] = ()
     _vector: Vector | None = None
 
     def keyword(self, limit: int) -> Retrieved:

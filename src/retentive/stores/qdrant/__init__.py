@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query
+from retentive.models import Damage, Memory, Model, Query, Repair, Scope, SetAside
 from retentive.stores.base import Vector
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
-from retentive.stores.qdrant.integrity import find_problems
+from retentive.stores.qdrant.integrity import find_problems, repair
 from retentive.stores.qdrant.memories import QdrantMemories
 from retentive.stores.qdrant.model_collections import ModelCollections
 from retentive.stores.qdrant.notes import QdrantNotes
@@ -69,6 +70,17 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
     def check(self) -> list[str]:
         with self._lock:
             return find_problems(self._connection, self._names, self._collections.read())
+
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:  # noqa: ARG002
+        """Return nothing: only `check` compares texts with their terms."""
+        return []
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return repair(self._connection, self._collections.read())
+
+    def set_aside(self) -> list[SetAside]:
+        return []  # the server stores no text that cannot be read
 
     def close(self) -> None:
         self._connection.close()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from qdrant_client import models as q
 
+from retentive.models import Repair
+from retentive.ranking.duplicates import content_hash
 from retentive.stores.qdrant.connection import Connection, payload_of
+from retentive.stores.qdrant.listing import FEW
 from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection
-from retentive.stores.qdrant.points import memory_of, point_of
+from retentive.stores.qdrant.points import NewPoint, memory_of, point_of
 from retentive.stores.qdrant.sessions import NameRegistry, SessionName
 from retentive.stores.qdrant.sparse import WORDS, weights
 
@@ -53,6 +56,21 @@ def _check_collection(
         for sentence, right in zip(wrong, checked, strict=True):
             wrong[sentence] += not right
     return [f"{count} {sentence}" for sentence, count in wrong.items() if count]
+
+
+def repair(connection: Connection, state: CollectionState) -> Repair:
+    """Index texts that were changed as they are now; they lose their vectors and wait to be embedded."""
+    changed: dict[str, None] = {}
+    for collection in state.all:
+        for record in connection.scroll(collection.name, vectors=[WORDS], page=FEW):
+            payload, vectors = payload_of(record), cast("Any", record.vector or {})
+            memory = memory_of(payload)
+            if not _same_terms(vectors.get(WORDS), weights(memory.indexed_text)):
+                changed[memory.id] = None
+                memory = memory._replace(content_hash=content_hash(memory.text))
+                point = NewPoint.of(memory, payload["born"], connection.clock.take(), None, None)
+                connection.upsert(collection.name, [point.encode(collection)])
+    return Repair(connection.count(connection.memories), tuple(changed))
 
 
 def _same_terms(stored: q.SparseVector | None, expected: q.SparseVector | None) -> bool:

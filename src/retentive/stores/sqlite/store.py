@@ -10,14 +10,31 @@ from datetime import datetime
 import apsw
 
 from retentive.errors import NotFound
-from retentive.models import Day, Judgement, Memory, Model, Page, Profile, Project, Query, Scope, Session, Stats
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, is_within, next_cursor
+from retentive.models import (
+    Damage,
+    Day,
+    Judgement,
+    Memory,
+    Model,
+    Page,
+    Profile,
+    Project,
+    Query,
+    Repair,
+    Scope,
+    Session,
+    SetAside,
+    Stats,
+)
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, is_within
+from retentive.stores.paging import parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
     memory_table,
+    repair,
     side_tables,
     vector_blocks,
 )
@@ -160,11 +177,12 @@ class SqliteStore:
             if written is not None:
                 return written
             found = memory_table.keys_within(connection, ids, within)
-            if idempotency_key and found:
-                side_tables.record_write(connection, idempotency_key, list(found))
+            removed = [*found, *repair.forget_set_aside(connection, ids, within)]
+            if idempotency_key and removed:
+                side_tables.record_write(connection, idempotency_key, removed)
             _remove(connection, sorted(found.values()))
         self._connections.truncate_log()
-        return list(found)
+        return removed
 
     def remove_scope(self, scope: Scope) -> int:
         with self._write() as connection:
@@ -173,6 +191,7 @@ class SqliteStore:
                 return 0
             keys = memory_table.list_keys(connection, resolved)
             _remove(connection, keys)
+            repair.forget_set_aside_scope(connection, resolved)
         self._connections.truncate_log()
         return len(keys)
 
@@ -282,28 +301,47 @@ class SqliteStore:
     # Scan and check
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
+        damaged: list[Damage] = []
+        # A cursor of an earlier version was an id, and the order another one: then the scan starts again.
+        after = int(cursor) if cursor and cursor.isdecimal() else 0
         with self._connections.read() as connection:
-            keys = memory_table.scan_keys(connection, cursor=cursor, limit=limit + 1)
-            found = memory_table.by_keys(connection, keys)
+            keys, last = memory_table.scan_page(connection, after=after, limit=limit)
+            found = memory_table.by_keys(connection, keys, damaged)
             active: int | None = connection.execute("SELECT active_model FROM state").get
-            vectors = vector_blocks.stored_vectors(connection, keys, active) if active else {}
-        records = [Record(found[key], vectors.get(key)) for key in keys]
-        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
+            vectors = vector_blocks.stored_vectors(connection, found, active) if active else {}
+        records = [Record(found[key], vectors.get(key)) for key in keys if key in found]
+        return ScanPage(records, None if last is None else str(last), damaged)
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:
             return integrity.problems(connection)
 
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
+        found: list[Damage] = []
+        with self._connections.read() as connection:
+            memory_table.by_keys(connection, memory_table.keys_within(connection, ids, within).values(), found)
+        return found
+
+    def repair(self, *, at: datetime) -> Repair:
+        with self._write() as connection:
+            done = repair.repair(connection, at=at)
+        self._connections.truncate_log()
+        return done
+
+    def set_aside(self) -> list[SetAside]:
+        with self._connections.read() as connection:
+            return repair.list_set_aside(connection)
+
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start, damaged = parse_cursor(cursor), list[Damage]()
         with self._connections.read() as connection:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return Page(())
-            keys = memory_table.list_keys(connection, resolved, cursor=cursor, limit=limit + 1)
-            found = memory_table.by_keys(connection, keys)
-        memories = [found[key] for key in keys if key in found]
-        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+            keys, following = memory_table.list_page(connection, resolved, cursor=start, limit=limit)
+            found = memory_table.by_keys(connection, keys, damaged)
+        return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))
 
 
 def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
