@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retentive.aio import AsyncEngine
     from retentive.engine import Engine, Imports, QueryOptions
-    from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+    from retentive.errors import Conflict, Damaged, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
         Bucket,
+        Damage,
         Explanation,
         Hit,
         Judgement,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         Query,
         Reason,
         Recall,
+        Repair,
         RetrieverReport,
         Scope,
         Session,
@@ -55,6 +57,8 @@ __all__ = [
     "AsyncEngine",
     "Bucket",
     "Conflict",
+    "Damage",
+    "Damaged",
     "Draft",
     "DraftFields",
     "Embedder",
@@ -86,6 +90,7 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
+    "Repair",
     "Reranker",
     "RetentiveError",
     "RetrieverReport",
@@ -108,11 +113,11 @@ __all__ = [
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Invalid MissingExtra NotFound RetentiveError Unavailable",
+    "errors": "Conflict Damaged Invalid MissingExtra NotFound RetentiveError Unavailable",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason Recall "
-    "RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Damage Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "
+    "Recall Repair RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",

@@ -494,6 +494,22 @@ class Repair(Serializable):
     vectors_removed: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Recovery(Serializable):
+    """What was saved of a damaged file.
+
+    `changed` are the ids of memories that may not have their original text. `lost` are memories whose text cannot be
+    read, and `damaged_rows` is the number of rows, of any table, that cannot be read at all.
+    """
+
+    memories: int
+    changed: tuple[str, ...]
+    lost: tuple[Damage, ...]
+    damaged_rows: int
+    judgements: int
+    settings: int
+
+
 NOT_ITS_TEXT = "its text is not the one that was stored"
 UNREADABLE = "it cannot be read"
 """The reasons of damage: the text does not match its hash, or the row cannot be decoded."""

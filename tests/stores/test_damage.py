@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -217,8 +216,8 @@ def change_text(store_address: str, id: str, text: str) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    yield postgres_server.address() if request.param == "postgres" else str(tmp_path / "memories.db")
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return postgres_server.address() if request.param == "postgres" else str(tmp_path / "memories.db")
 
 
 def test_doctor_finds_a_text_that_sql_changed_and_a_repair_mends_words_vector_and_hash(address: str, model: Embedder):

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from retentive.chat.llm_client import LlmError
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+from retentive.errors import Conflict, Damaged, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
 from retentive.server.http.request_log import route_template
 from retentive.server.http.request_parsing import Handler, StrictRoute
 
@@ -28,6 +28,7 @@ STATUS: dict[type[RetentiveError], int] = {
     Invalid: 422,
     NotFound: 404,
     Conflict: 409,
+    Damaged: 500,
     Unavailable: 503,
     MissingExtra: 501,
 }
