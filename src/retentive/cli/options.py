@@ -81,7 +81,7 @@ def common_options(
     profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(help="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
+        typer.Option(help="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
     ] = None,
     config: Annotated[str | None, typer.Option(help="Config file (TOML).", envvar="RETENTIVE_CONFIG")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
