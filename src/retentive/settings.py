@@ -35,7 +35,8 @@ class EmbedderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(
-        "bge-small", description="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."
+        "bge-small",
+        description="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.",
     )
     model: str | None = Field(None, description="The model's name at an http(s) address.")
     api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")

@@ -125,7 +125,7 @@ def _embed(graph: _Graph, weights: Mapping[str, Array], shape: BertShape) -> str
 
 
 def _attend(graph: _Graph, layer: str, weights: Mapping[str, Array], shape: BertShape, states: str) -> str:
-    """Self-attention with its residual connection. Query, key and value are one product, so the input is quantised once."""
+    """Self-attention with its residual connection. Query, key and value are one product of one quantised input."""
     size = shape.hidden // shape.heads
     split = graph.constant("heads", np.array([1, -1, shape.heads, size], np.int64))
     joined = graph.constant("joined", np.array([1, -1, shape.hidden], np.int64))
@@ -137,9 +137,7 @@ def _attend(graph: _Graph, layer: str, weights: Mapping[str, Array], shape: Bert
     value = graph.add("Transpose", graph.add("Reshape", value, split), perm=[0, 2, 1, 3])
     shares = graph.add("Softmax", graph.add("MatMul", query, key), axis=-1)
     context = graph.add("Transpose", graph.add("MatMul", shares, value), perm=[0, 2, 1, 3])
-    output = graph.linear(
-        f"{layer}.output", graph.add("Reshape", context, joined), *_pair(weights, f"{layer}.output")
-    )
+    output = graph.linear(f"{layer}.output", graph.add("Reshape", context, joined), *_pair(weights, f"{layer}.output"))
     total = graph.add("Add", states, output)
     norm = f"{layer}.attention_norm"
     return graph.normalise(norm, total, *_pair(weights, norm), shape.epsilon)

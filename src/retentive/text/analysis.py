@@ -1,9 +1,10 @@
 """Turn text into index terms and query terms, the same for every store.
 
 Case and diacritics are folded and English words stemmed. Words of a text in another language have a second term, their
-stem in that language, beside the English one: both sides of a match need not be detected. An identifier (`ERR_CONN_42`, `v2.13.0`, `auth-service/login`)
-is one term as typed, beside its pieces. Runs of CJK give single characters and pairs, an emoji is a term of its own.
-A term contains no white space and no quote, so it can be handed to any full-text engine as one token.
+stem in that language, beside the English one: both sides of a match need not be detected. An identifier
+(`ERR_CONN_42`, `v2.13.0`, `auth-service/login`) is one term as typed, beside its pieces. Runs of CJK give single
+characters and pairs, an emoji is a term of its own. A term contains no white space and no quote, so it can be handed to
+any full-text engine as one token.
 """
 
 from __future__ import annotations
@@ -114,12 +115,12 @@ def query_terms(text: str) -> tuple[str, ...]:
             found.update((term, informative or found.get(term, False)) for term in terms)
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break
-    informative = [term for term, informative in found.items() if informative]
-    return tuple(dict.fromkeys([*(informative or found), *_language_terms(text, folded.split())]))
+    telling = [term for term, informative in found.items() if informative] or list(found)
+    return tuple(dict.fromkeys(telling + _language_terms(text, folded.split())))
 
 
 def _language_terms(text: str, words: list[str]) -> list[str]:
-    """The stems of the words in the text's language, where that is not English and they differ from the English ones."""
+    """The stems of the words in the text's language, where they differ from the English ones."""
     language = detect(text, words, english=STOP_WORDS)
     if language is None:
         return []

