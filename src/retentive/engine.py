@@ -216,17 +216,23 @@ class Engine:
         self,
         id: str,
         *,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
-        """Change some fields of a memory and return it; its terms and vector follow its text."""
+        """Change some fields of a memory and return it; its terms and vector follow its text.
+
+        Of changes made at the same time, none is lost: an update changes only the fields that it names. `if_version` is
+        the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
+        """
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         return update_memory(
             self.store,
             self.embeddings.available,
             self.get(id, within=within),
             changes,
+            if_version=if_version,
             within=within,
             idempotency_key=key,
         )

@@ -14,9 +14,16 @@ from typer.core import TyperGroup
 
 import retentive
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable, VersionConflict
 
-EXIT_CODES: dict[type[RetentiveError], int] = {Invalid: 2, NotFound: 3, Conflict: 4, Unavailable: 5, MissingExtra: 6}
+EXIT_CODES: dict[type[RetentiveError], int] = {
+    Invalid: 2,
+    NotFound: 3,
+    Conflict: 4,
+    VersionConflict: 4,
+    Unavailable: 5,
+    MissingExtra: 6,
+}
 """The exit code of each kind of error."""
 
 _WITH_VALUE = ("--store", "--profile", "--embedder", "--config")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters
+from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, warn
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.ranking import PRESETS, Tuning
@@ -38,11 +38,18 @@ def status(ctx: typer.Context) -> None:
     emit(ctx, value, lambda show: show.status(store, stats, problem))
 
 
-def doctor(ctx: typer.Context) -> None:
+def doctor(
+    ctx: typer.Context,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Embed memories again whose vector is of another text.")
+    ] = False,
+) -> None:
     """Check the consistency of the store and whether the embedder works."""
     with common(ctx).engine() as engine:
-        missing = engine.stats().unembedded
         problem = engine.embeddings.problem()
+        if repair:
+            _repair_vectors(engine, problem)
+        missing = engine.stats().unembedded
         checks: dict[str, Sequence[str]] = {
             "store": engine.check(),
             "embedder": [problem] if problem else [],
@@ -52,6 +59,13 @@ def doctor(ctx: typer.Context) -> None:
     emit(ctx, {"healthy": healthy, "checks": checks}, lambda show: show.checks(checks))
     if not healthy:
         raise typer.Exit(1)
+
+
+def _repair_vectors(engine: Engine, problem: str | None) -> None:
+    """Embed memories again whose vector is of another text, if the embedder works."""
+    count = 0 if problem else engine.embeddings.repair()
+    if count:
+        warn(f"{count} memories had a vector of another text and were embedded again")
 
 
 def reembed(ctx: typer.Context) -> None:

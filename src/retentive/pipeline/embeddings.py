@@ -9,7 +9,7 @@ from collections.abc import Callable
 from retentive.errors import Invalid, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import Model
-from retentive.pipeline.remember import embed_memories
+from retentive.pipeline.remember import attach_vectors
 from retentive.stores.base import Store
 
 log = logging.getLogger(__name__)
@@ -88,13 +88,25 @@ class Embeddings:
                 if self._store.switch_model(embedder.model):
                     return done
                 continue
-            rows = embed_memories(embedder, waiting)
-            if rows is None:
+            attached = attach_vectors(self._store, embedder, waiting)
+            if attached is None:
                 raise Unavailable("the embedder cannot be reached; run it again later, it continues where it stopped")
-            vectors = {memory.id: row for memory, row in zip(waiting, rows, strict=True)}
-            self._store.attach(vectors, model=embedder.model)
-            done += len(waiting)
-            progress(len(waiting))
+            done += attached
+            progress(attached)
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
+        """Embed memories again whose vector is of another text; return how many there were.
+
+        All other memories without a vector are embedded as well, as by `reembed`. `Invalid` if the embedder does not
+        work, or is not the one of the store's vectors.
+        """
+        problem = self.problem()
+        if problem:
+            raise Invalid(f"vectors cannot be repaired: {problem}")
+        stale = self._store.remove_stale_vectors()
+        if stale:
+            self.reembed(progress=progress)
+        return stale
 
     def close(self) -> None:
         """Close the embedder if it was opened here."""

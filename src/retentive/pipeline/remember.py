@@ -152,23 +152,53 @@ def update_memory(
     old: Memory,
     changes: MemoryChanges,
     *,
+    if_version: str | None,
     within: Scope | None,
     idempotency_key: IdempotencyKey | None,
 ) -> Memory:
-    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed."""
+    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed.
+
+    `old` only serves to check the changes and to embed the text beforehand: the store changes the memory as it is at
+    the moment of writing.
+    """
+    new = _changed(old, changes)
+    fields = {*changes, "content_hash"} if "text" in changes else {*changes}
+    usable = usable_embedder(store, embedder()) if fields & {"text", "speaker"} else None
+    rows = embed_memories(usable, [new]) if usable else None
+    updated = store.update(
+        Record(new, rows[0] if rows else None),
+        model=usable.model if usable else None,
+        fields=fields,
+        if_version=if_version,
+        within=within,
+        idempotency_key=idempotency_key,
+    )
+    if usable and rows and updated.indexed_text != new.indexed_text:
+        # The text or the speaker was changed at the same time: these vectors were not of the text that came out.
+        attach_vectors(store, usable, [updated])
+    return updated
+
+
+def _changed(old: Memory, changes: MemoryChanges) -> Memory:
+    """Check changes of a memory and return it with them."""
     changeable = MemoryChanges.__annotations__
     unknown = [name for name in changes if name not in changeable]
     if unknown:
         raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
     fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *changeable)}
-    new = to_memory(Draft(**{**fields, **changes}), now=old.created)
-    new = new._replace(created=old.created, accessed=old.accessed, access_count=old.access_count)
-    if new.indexed_text == old.indexed_text:
-        return store.update(Record(new), model=None, keep_vectors=True, within=within, idempotency_key=idempotency_key)
-    usable = usable_embedder(store, embedder())
-    rows = embed_memories(usable, [new]) if usable else None
-    record = Record(new, rows[0] if rows else None)
-    return store.update(record, model=usable.model if usable else None, within=within, idempotency_key=idempotency_key)
+    return to_memory(Draft(**{**fields, **changes}), now=old.created)
+
+
+def attach_vectors(store: Store, embedder: Embedder, memories: Sequence[Memory]) -> int | None:
+    """Embed memories without vectors; return how many got them, or None if the embedder cannot be reached.
+
+    One whose text changes meanwhile gets none.
+    """
+    rows = embed_memories(embedder, memories)
+    if rows is None:
+        return None
+    records = [Record(memory, of_memory) for memory, of_memory in zip(memories, rows, strict=True)]
+    return store.attach(records, model=embedder.model)
 
 
 def embed_memories(embedder: Embedder, memories: Sequence[Memory]) -> list[Vector] | None:
