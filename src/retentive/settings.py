@@ -89,7 +89,7 @@ class Settings(BaseModel):
         default_factory=lambda: str(user_data_path("retentive") / "memories.db"),
         description="Where the memories are: a file, made if it is not there.",
     )
-    profile: str = Field("default", description="Whose memories, where nobody is named.")
+    profile: str = Field("default", min_length=1, description="Whose memories, where nobody is named.")
     busy_seconds: float = Field(
         60.0, gt=0, le=3600, description="How long a write waits for other processes that write to the store."
     )
