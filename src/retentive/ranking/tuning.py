@@ -70,7 +70,8 @@ class Tuning(BaseModel):
     score_floor: float = Field(0.0, ge=0, le=10, description="The smallest final score of a hit.")
     source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,
-        description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}.",
+        description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}. "
+        "A weight of 0 removes the source. Lines at its end (#L1-L3) may be left out.",
     )
     time_weight: float = Field(
         0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."

@@ -194,7 +194,8 @@ class InMemoryStore:
 
     def open_search(self, query: Query) -> InMemorySearch:
         with self._lock:
-            in_scope = list(self._in_scope(query.scope))
+            matches = self._containers.search_matcher(query.scope)
+            in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
             return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
 
     # Catalogue
@@ -390,6 +391,24 @@ class _Containers:
         return lambda memory: (
             is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
         )
+
+    def search_matcher(self, scope: Scope) -> Callable[[Memory], bool]:
+        """Return a function that tells whether a search of a scope finds a memory.
+
+        In a project it finds the identity memories of the profile without a project, too.
+        """
+        inside = self.matcher(scope)
+        names = (scope.project,) if scope.sessions is None else self._projects_of(scope)
+        if not any((scope.profile, name) in self.projects for name in names if name is not None):
+            return inside
+        shared = Scope(scope.profile, kinds=("identity",))
+        wanted = scope.kinds is None or "identity" in scope.kinds
+        return lambda memory: inside(memory) or (wanted and memory.project is None and is_within(memory, shared))
+
+    def _projects_of(self, scope: Scope) -> set[str | None]:
+        """Return the projects that the sessions of a scope stand for."""
+        found = {self.sessions.get((scope.profile, name)) for name in scope.sessions or ()}
+        return set() if scope.only_sessions else found & {scope.project} if scope.project is not None else found
 
 
 _JudgementKey = tuple[str, str | None, str, str]

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from retentive.errors import Invalid
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.text.analysis import index_terms, query_terms
@@ -62,14 +62,14 @@ class InMemorySearch:
     mean_length: float | None = None
     _vector: Vector | None = None
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         terms = set(self._query_terms(self.query.tuning.common_words))
-        matching = (entry for entry in self._not_excluded if not terms.isdisjoint(entry.terms))
+        matching = (entry for entry in self._candidates(kind) if not terms.isdisjoint(entry.terms))
         return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         self._vector = vector
-        scores = self._semantic_scores(self._not_excluded)
+        scores = self._semantic_scores(self._candidates(kind))
         return _best([Candidate(self.entries[id].memory, score) for id, score in scores.items()], limit, depth)
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -101,10 +101,11 @@ class InMemorySearch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _not_excluded(self) -> list[Entry]:
+    def _candidates(self, kind: Kind | None) -> list[Entry]:
+        """Return what is in the scope and not excluded, or what of it is of one kind."""
         excluded = set(self.query.exclude)
-        return [entry for entry in self.in_scope if entry.memory.id not in excluded]
+        found = (entry for entry in self.in_scope if entry.memory.id not in excluded)
+        return [entry for entry in found if kind in (None, entry.memory.kind)]
 
     def _existing(self, ids: Sequence[str]) -> list[Entry]:
         return [self.entries[id] for id in ids if id in self.entries]
