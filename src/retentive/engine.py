@@ -406,14 +406,19 @@ class Engine:
     ) -> Scope:
         """Build a scope in this engine's profile, or in another one.
 
-        A session that belongs to a project includes the other sessions of the project; `only_session` limits it.
+        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
+        name that does not exist, or an empty one, matches nothing.
         """
         sessions = (session,) if isinstance(session, str) else None if session is None else tuple(session)
         unknown = [kind for kind in kinds or () if kind not in KINDS]
         if unknown:
             raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
         chosen = None if kinds is None else tuple(kinds)
-        return Scope(profile or self.settings.profile, project, sessions, chosen, only_session)
+        return Scope(self._profile(profile), project, sessions, chosen, only_session)
+
+    def _profile(self, name: str | None) -> str:
+        """The profile of this engine unless one is named. An empty name is the name of no profile."""
+        return self.settings.profile if name is None else name
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
         """Return a memory. `NotFound` if it does not exist, or not in the scope."""
@@ -438,11 +443,11 @@ class Engine:
 
     def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(profile or self.settings.profile, project=project)
+        return self.store.sessions(self._profile(profile), project=project)
 
     def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """Return the projects of the profile."""
-        return self.store.projects(profile or self.settings.profile)
+        return self.store.projects(self._profile(profile))
 
     def profiles(self) -> Sequence[Profile]:
         """Return all profiles that have memories."""
@@ -451,13 +456,13 @@ class Engine:
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         check_name("project", project)
-        return self.store.move_session(profile or self.settings.profile, session, project=project)
+        return self.store.move_session(self._profile(profile), session, project=project)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
     ) -> Timeline:
         """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        return timeline(self.store.days(profile or self.settings.profile, project=project), by=by)
+        return timeline(self.store.days(self._profile(profile), project=project), by=by)
 
     # Import, export, check
 
@@ -525,7 +530,7 @@ class Engine:
         return export_file(
             self.store,
             os.fspath(path),
-            ExportFilter() if everything else ExportFilter(profile or self.settings.profile, project, session),
+            ExportFilter() if everything else ExportFilter(self._profile(profile), project, session),
             format=format,
             vectors=vectors,
             force=force,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
-MAX_POOL = 1000
+ALL = 1_000_000_000
+"""As a number of candidates: all of them."""
 
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
@@ -130,7 +131,8 @@ class Scope:
     """The memories that an operation applies to.
 
     A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
-    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing.
+    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing. A
+    search of a project also finds the identity memories of the profile that belong to no project.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -157,9 +159,9 @@ class Query:
 
     @property
     def pool(self) -> int:
-        """How many candidates each retriever returns; for a limit of 0 or less, as many as allowed."""
+        """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
-        wanted = tuning.pool_factor * self.limit if self.limit > 0 else MAX_POOL
+        wanted = tuning.pool_factor * self.limit if self.limit > 0 else ALL
         return max(wanted, tuning.pool_floor, tuning.rerank)
 
     @property

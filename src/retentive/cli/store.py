@@ -14,7 +14,7 @@ import typer
 from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, warn
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.ranking import PRESETS, Tuning
+from retentive.ranking import Tuning
 from retentive.settings import find_config, load_settings, public_address
 from retentive.stores import open_store
 
@@ -249,13 +249,9 @@ def set_parameters(
     """Save tuning parameters in the store, for every process that uses it."""
     if not parameters and not preset:
         raise Invalid("give at least one parameter=value, or --preset")
-    saved: dict[str, Any] = {}
-    if preset is not None:
-        if preset not in PRESETS:
-            raise Invalid(f"there is no preset '{preset}'; the presets are {', '.join(PRESETS)}")
-        saved = PRESETS[preset].model_dump()
+    chosen = {} if preset is None else {"preset": preset}
     with common(ctx).engine() as engine:
-        engine.tuning.save({**saved, **parse_parameters(parameters)})
+        engine.tuning.save({**chosen, **parse_parameters(parameters)})
         _emit_config(ctx, engine)
 
 

@@ -15,7 +15,7 @@ import uuid_utils
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope
-from retentive.ranking.duplicates import normalised
+from retentive.ranking.duplicates import without_punctuation
 from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 
 MAX_TEXT = 1_000_000
@@ -110,7 +110,7 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
 
 def content_hash(text: str) -> str:
     """A hash of the text that ignores case, white space and punctuation."""
-    return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(without_punctuation(text).encode(), digest_size=16).hexdigest()
 
 
 def request_fingerprint(request: Any) -> str:

@@ -21,6 +21,7 @@ from retentive.models import (
     Candidate,
     Day,
     Judgement,
+    Kind,
     Memory,
     Model,
     Page,
@@ -155,7 +156,8 @@ class Scores(NamedTuple):
 class Search(Protocol):
     """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
 
-    The query's scope and exclusions are applied inside both retrievers. Methods are called from one thread at a time.
+    The query's scope and exclusions are applied inside both retrievers. In a project, both also find the identity
+    memories of the profile that belong to no project. Methods are called from one thread at a time.
     """
 
     @property
@@ -163,16 +165,19 @@ class Search(Protocol):
         """The model whose vectors are searched; None if the store has no vectors."""
         ...
 
-    def keyword(self, limit: int) -> Retrieved:
-        """Return the best memories by BM25; any text is a safe query.
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
+        """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
 
         Terms above the document frequency `query.tuning.common_words` do not retrieve candidates, unless there is no
         rarer term; they only affect scoring. A term's weight depends on its document frequency in the scope.
         """
         ...
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
-        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`."""
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`.
+
+        `kind` limits it to one kind of the scope.
+        """
         ...
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:

@@ -211,7 +211,8 @@ class InMemoryStore:
 
     def open_search(self, query: Query) -> InMemorySearch:
         with self._lock:
-            in_scope = list(self._in_scope(query.scope))
+            matches = self._containers.search_matcher(query.scope)
+            in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
             return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
 
     # Catalogue
