@@ -19,6 +19,9 @@ from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, Retentiv
 EXIT_CODES: dict[type[RetentiveError], int] = {Invalid: 2, NotFound: 3, Conflict: 4, Unavailable: 5, MissingExtra: 6}
 """The exit code of each kind of error."""
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
 _WITH_VALUE = ("--store", "--profile", "--embedder", "--config")
 _FLAGS = ("--json",)
 
@@ -94,6 +97,10 @@ def common_options(
     ctx.obj = Common(store, profile, embedder, config, json)
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a command; the message says what it did until then, and how to continue."""
+
+
 class CommandGroup(TyperGroup):
     """A group of commands whose own options can also be given after the command."""
 
@@ -105,9 +112,8 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except RetentiveError as error:
             _fail(error, as_json=bool(ctx.params.get("json")))
-        except KeyboardInterrupt:
-            typer.echo("stopped", err=True)
-            raise SystemExit(130) from None
+        except KeyboardInterrupt as stopped:
+            _stop(str(stopped), as_json=bool(ctx.params.get("json")))
 
 
 def _common_first(args: list[str]) -> list[str]:
@@ -137,6 +143,14 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     else:
         typer.secho(f"error: {error}", fg="red", err=True)
     raise SystemExit(EXIT_CODES.get(type(error), 1))
+
+
+def _stop(message: str, *, as_json: bool) -> NoReturn:
+    if as_json:
+        typer.echo(json.dumps({"error": {"code": "interrupted", "message": message or "stopped"}}), err=True)
+    else:
+        typer.echo(f"stopped: {message}" if message else "stopped", err=True)
+    raise SystemExit(INTERRUPTED)
 
 
 def common(ctx: typer.Context) -> Common:
