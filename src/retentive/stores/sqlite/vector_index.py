@@ -248,8 +248,12 @@ def _cosines(rows: Vector, numbers: npt.NDArray[np.int32], vector: Vector) -> np
     gathered = np.empty((min(len(numbers), 256), rows.shape[1]), np.float32)
     for at in range(0, len(numbers), 256):
         part = numbers[at : at + 256]
-        few = gathered[: len(part)]
-        np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
+        first, last = int(part[0]), int(part[-1])
+        if last - first == len(part) - 1 and bool((part[1:] > part[:-1]).all()):
+            few = rows[first : last + 1]  # already side by side: nothing to gather (a third of the time)
+        else:
+            few = gathered[: len(part)]
+            np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
         np.dot(few, vector, out=products[at : at + 256])
     return products
 
