@@ -123,9 +123,11 @@ class Engine:
         profile: str | None = None,
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
+        create: bool = True,
     ) -> Engine:
-        """Open an engine on the store at this path or address, created if it does not exist.
+        """Open an engine on the store at this path or address.
 
+        A store that does not exist is created, or `NotFound` is raised if `create` is False.
         What is not given comes from the environment, then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
@@ -135,7 +137,7 @@ class Engine:
         )
         opened = None if isinstance(embedder, str) else embedder
         return cls(
-            open_store(settings.store, busy_seconds=settings.busy_seconds),
+            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
             settings=settings,
         )

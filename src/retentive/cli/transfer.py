@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn
+from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
 from retentive.models import snippet
@@ -53,7 +53,10 @@ def import_memories(
 
     given = common(ctx)
     try:
-        with given.engine() as engine, _open_report(report) as write_issue:
+        with (
+            given.engine(missing="empty" if dry_run else "create") as engine,
+            _open_report(report) as write_issue,
+        ):
             with _progress("importing", lambda: _count(engine, path, format)) as advance:
                 done = engine.import_from(
                     path,
@@ -231,7 +234,7 @@ def _print_import(done: ImportResult, report: Path | None) -> None:
     if done.resumed:
         print_line("continued an import that was interrupted", style="dim")
     if done.run:
-        print_line(f"to undo it: retentive imports undo {done.run}", style="dim")
+        print_line(with_store(f"to undo it: retentive imports undo {done.run}"), style="dim")
 
 
 # watch
@@ -262,7 +265,11 @@ def watch(
     path = folder.resolve()
     ends = once or dry_run
     report = _json_reporter if common(ctx).json else _text_reporter
-    with common(ctx).engine() as engine, nullcontext() if dry_run else folder_lock(engine.settings.public_store, path):
+    missing: Literal["error", "create", "empty"] = "error" if forget else "empty" if dry_run else "create"
+    with (
+        common(ctx).engine(missing=missing) as engine,
+        nullcontext() if dry_run else folder_lock(engine.settings.public_store, path),
+    ):
         state = open_folder_state(engine.store, path, profile=engine.settings.profile, project=project)
         sync = FolderSync(
             engine, state, path, fits=_passage_limit(engine), force=yes, dry_run=dry_run, grace=0 if ends else GRACE
