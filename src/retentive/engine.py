@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
@@ -124,9 +123,11 @@ class Engine:
         profile: str | None = None,
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
+        create: bool = True,
     ) -> Engine:
-        """Open an engine on the store at this path or address, created if it does not exist.
+        """Open an engine on the store at this path or address.
 
+        A store that does not exist is created, or `NotFound` is raised if `create` is False.
         What is not given comes from the environment, then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
@@ -136,7 +137,7 @@ class Engine:
         )
         opened = None if isinstance(embedder, str) else embedder
         return cls(
-            open_store(settings.store, busy_seconds=settings.busy_seconds),
+            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
             settings=settings,
         )
@@ -477,24 +478,20 @@ class Engine:
         progress: Callable[[int], None] = lambda done: None,
         report: Callable[[ImportIssue], None] = lambda issue: None,
     ) -> ImportResult:
-        """Import a file or folder. Importing it again adds what is new and nothing twice.
+        """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
 
         The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
         if given; those of our own export format keep their profiles unless one is given. `report` is called for
         everything that was skipped.
         """
-        from retentive.transfer.importing.importer import ImportTarget, choose_format, import_file
+        from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
 
         check_name("profile", self.settings.profile if profile is None else profile)
         check_name("project", project)
-        place = Path(path)
-        if not place.exists():
-            raise NotFound(f"there is no {place}")
-        return import_file(
+        return import_source(
             self.store,
             None if dry_run else self.embeddings.available(),
-            choose_format(place, format, self.embeddings.embedder),
-            place,
+            open_source(os.fspath(path), format, self.embeddings.embedder),
             target=ImportTarget(self.settings.profile, profile, project),
             clock=self.now,
             dry_run=dry_run,

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Conflict, VersionConflict
+from retentive.errors import Conflict, NotFound, VersionConflict
 from retentive.models import (
     USE_FIELDS,
     Candidate,
@@ -134,6 +134,11 @@ class Memories(Protocol):
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page of the memories of a scope by id, newest first."""
         ...
+
+
+def no_store(place: str) -> NotFound:
+    """Return the error for a place without a store. Only what writes creates one."""
+    return NotFound(f"there is no store at {place}; check the address, or create it with: retentive remember TEXT")
 
 
 class Retrieved(NamedTuple):

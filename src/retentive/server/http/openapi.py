@@ -64,7 +64,7 @@ def add_problem_schema(app: FastAPI) -> None:
             document.setdefault("components", {}).setdefault("schemas", {}).update(defined["$defs"])
         return build()
 
-    app.openapi = build_with_problem  # type: ignore[method-assign]
+    app.openapi = build_with_problem  # type: ignore[method-assign]  # FastAPI documents that `openapi` is replaced
 
 
 def add_docs_page(app: FastAPI) -> None:

@@ -27,14 +27,14 @@ from retentive.text.analysis import index_terms
 class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables):
     """A store in one schema of a database. See `retentive.stores.base.Store` for the contract of each method."""
 
-    def __init__(self, address: str, *, busy_seconds: float = 60) -> None:
+    def __init__(self, address: str, *, busy_seconds: float = 60, create: bool = True) -> None:
         self._connections = Connections(parse_address(address), wait_seconds=busy_seconds)
         self._preselector = Bm25Preselector(enabled=self._connections.address.bm25)
         self._maintenance = Maintenance(self._connections, self._preselector)
         self._connections.after_write = self._maintenance.after_write
         self._model: Model | None = None
         try:
-            migrate(self._connections)
+            migrate(self._connections, create=create)
         except BaseException:
             self._connections.close()
             raise

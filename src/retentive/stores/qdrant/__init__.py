@@ -27,7 +27,7 @@ ATTACH_BATCH = 100
 """How many memories get their vectors in one request."""
 
 
-def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
+def open_qdrant(address: str, busy_seconds: float, *, create: bool = True) -> QdrantStore:
     """Open the store at an address."""
     parsed = parse_address(address, os.environ)
     return QdrantStore(
@@ -36,6 +36,7 @@ def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
         settings=parsed.settings,
         busy_seconds=busy_seconds,
         place=parsed.url,
+        create=create,
     )
 
 
@@ -53,10 +54,13 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         settings: CollectionSettings | None = None,
         busy_seconds: float = 60,
         place: str = "this client",
+        create: bool = True,
     ) -> None:
         self._lock = threading.RLock()
         try:
             self._connection = Connection(client, prefix=prefix, settings=settings or CollectionSettings(), place=place)
+            if not create:
+                self._connection.check_exists()
             self._collections = ModelCollections(self._connection, wait_seconds=busy_seconds)
         except BaseException:
             client.close()

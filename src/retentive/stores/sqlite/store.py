@@ -6,12 +6,22 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 import apsw
 
 from retentive.errors import NotFound
 from retentive.models import Day, Judgement, Memory, Model, Page, Profile, Project, Query, Scope, Session, Stats
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, check_version, is_within, merge_fields, next_cursor
+from retentive.stores.base import (
+    IdempotencyKey,
+    Record,
+    ScanPage,
+    check_version,
+    is_within,
+    merge_fields,
+    next_cursor,
+    no_store,
+)
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
@@ -31,8 +41,12 @@ from retentive.text.analysis import index_terms
 class SqliteStore:
     """Everything in one file. See `retentive.stores.base.Store` for what each method does."""
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS, create: bool = True
+    ) -> None:
         self.path = str(path)
+        if not create and not Path(self.path).exists():
+            raise no_store(self.path)
         self._connections = Connections(self.path, wait_seconds=busy_seconds)
         try:
             migrate(self._connections)
