@@ -13,7 +13,7 @@ import typer
 
 from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, warn, with_store
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, NotFound
+from retentive.errors import Conflict, Invalid
 from retentive.ranking import Tuning
 from retentive.settings import find_config, load_settings, public_address
 from retentive.stores import open_store
