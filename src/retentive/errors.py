@@ -5,6 +5,7 @@
     ├── NotFound       there is no such memory, session or project
     ├── Conflict       the store already holds something that contradicts the request
     ├── Unavailable    something needed is down, busy or full: try again later
+    │   └── Refused    the embedding service works and does not accept this text: change the text
     └── MissingExtra   an optional package is not installed: the message is the line to type
 
 Every kind has a stable ``code``. Messages say what happened and what to do.
@@ -44,6 +45,12 @@ class Unavailable(RetentiveError):
     """Something needed is not available now."""
 
     code = "unavailable"
+
+
+class Refused(Unavailable):
+    """The embedding service does not accept a text."""
+
+    code = "refused"
 
 
 class MissingExtra(RetentiveError):

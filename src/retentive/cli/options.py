@@ -136,7 +136,7 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
         typer.echo(json.dumps({"error": {"code": error.code, "message": str(error)}}), err=True)
     else:
         typer.secho(f"error: {error}", fg="red", err=True)
-    raise SystemExit(EXIT_CODES.get(type(error), 1))
+    raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
 def common(ctx: typer.Context) -> Common:

@@ -6,7 +6,7 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -269,8 +269,11 @@ class VectorModels(Protocol):
         """Store vectors of a model, by memory id, beside those being searched."""
         ...
 
-    def switch_model(self, model: Model) -> bool:
-        """Search this model's vectors from now on and delete all others; False if a memory still lacks one."""
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        """Search this model's vectors from now on and delete all others; False if a memory still lacks one.
+
+        The memories with the ids `without` may lack one: the model does not accept their texts.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
@@ -292,13 +292,14 @@ class InMemoryStore:
                 self._entries[id] = replace(entry, vectors={**entry.vectors, **checked[id]})
                 self._set_first_model([self._entries[id]], model)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
-            if self._unembedded(model):
+            if any(memory.id not in without for memory in self._unembedded(model)):
                 return False
             self._model = model
             for id, entry in self._entries.items():
-                self._entries[id] = replace(entry, vectors={model.fingerprint: entry.vectors[model.fingerprint]})
+                rows = {name: rows for name, rows in entry.vectors.items() if name == model.fingerprint}
+                self._entries[id] = replace(entry, vectors=rows)
             return True
 
     # Relevance judgements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from qdrant_client import QdrantClient
@@ -119,6 +119,6 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
                     ]
                 connection.update(collection.name, operations)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
-            return self._collections.switch(model)
+            return self._collections.switch(model, without=list(points_of(without).values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
@@ -261,9 +261,10 @@ class SqliteStore:
             ]
             vector_blocks.add_vectors(connection, missing, model=number, dimension=model.dimension)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._write() as connection:
-            return vector_blocks.switch(connection, model)
+            keys = memory_table.keys_of(connection, list(without)).values()
+            return vector_blocks.switch(connection, model, without=frozenset(keys))
 
     # Relevance judgements
 
