@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         Invalid,
         MissingExtra,
         NotFound,
+        Refused,
         RetentiveError,
         Unavailable,
         VersionConflict,
@@ -94,6 +95,7 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
+    "Refused",
     "Reranker",
     "RetentiveError",
     "RetrieverReport",
@@ -117,7 +119,7 @@ __all__ = [
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Invalid MissingExtra NotFound RetentiveError Unavailable VersionConflict",
+    "errors": "Conflict Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
     "models": "Bucket Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason Recall "

@@ -67,9 +67,15 @@ class AsyncEngine:
         return await asyncio.to_thread(self.engine.remember, text, **fields)
 
     async def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
-        return await asyncio.to_thread(self.engine.remember_many, drafts, idempotency_key=idempotency_key)
+        return await asyncio.to_thread(
+            self.engine.remember_many, drafts, idempotency_key=idempotency_key, progress=progress
+        )
 
     async def update(
         self,

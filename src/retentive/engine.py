@@ -196,11 +196,16 @@ class Engine:
         return self.remember_many([Draft(text, **fields)])[0]
 
     def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
+        `progress` is called with the number of texts embedded; a long text is several.
         """
         now = self.now()
         given = [
@@ -211,7 +216,8 @@ class Engine:
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        return store_memories(self.store, self.embeddings.available(), memories, idempotency_key=key)
+        embedder = self.embeddings.available()
+        return store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress)
 
     def update(
         self,

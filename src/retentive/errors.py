@@ -6,6 +6,7 @@
     ├── Conflict             the store already holds something that contradicts the request
     │   └── VersionConflict  the memory has changed since it was read: read it again and decide
     ├── Unavailable          something needed is down, busy or full: try again later
+    │   └── Refused          the embedding service works and does not accept this text: change the text
     └── MissingExtra         an optional package is not installed: the message is the line to type
 
 Every kind has a stable ``code``. Messages say what happened and what to do.
@@ -51,6 +52,12 @@ class Unavailable(RetentiveError):
     """Something needed is not available now."""
 
     code = "unavailable"
+
+
+class Refused(Unavailable):
+    """The embedding service does not accept a text."""
+
+    code = "refused"
 
 
 class MissingExtra(RetentiveError):

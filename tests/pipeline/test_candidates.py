@@ -56,7 +56,12 @@ def test_memories_of_a_removed_source_do_not_hide_others(engine: Engine):
 @pytest.mark.parametrize("tuning", RETRIEVERS.values(), ids=RETRIEVERS.keys())
 def test_one_identity_memory_among_200_episodes_on_topic_is_among_the_five(engine: Engine, tuning: str):
     episodes = [tea(number, f"green tea green tea number{number}") for number in range(200)]
-    who = tea(1000, "I am somebody who has painted the kitchen in green and all the other rooms in white", by=0.8, kind="identity")
+    who = tea(
+        1000,
+        "I am somebody who has painted the kitchen in green and all the other rooms in white",
+        by=0.8,
+        kind="identity",
+    )
     engine.store.add([*episodes, who], model=MODEL)
 
     found = engine.recall(

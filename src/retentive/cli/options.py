@@ -178,7 +178,7 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
         typer.secho(f"error: {message}", fg="red", err=True)
-    raise SystemExit(EXIT_CODES.get(type(error), 1))
+    raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
 def _stop(message: str, *, as_json: bool) -> NoReturn:

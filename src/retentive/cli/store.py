@@ -77,8 +77,10 @@ def reembed(ctx: typer.Context) -> None:
         embedder = engine.embeddings.embedder()
         total = engine.embeddings.count_missing() if embedder else 0
         with progress("re-embedding", total=total) as advance:
-            count = engine.embeddings.reembed(progress=advance)
-    emit(ctx, {"embedded": count}, f"{count} memories embedded")
+            refused: list[str] = []
+            count = engine.embeddings.reembed(progress=advance, refused=refused.append)
+    lines = [f"{count} memories embedded", *(f"the embedder refuses the text of {id}" for id in refused)]
+    emit(ctx, {"embedded": count, "refused": refused}, "\n".join(lines))
 
 
 # copy

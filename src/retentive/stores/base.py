@@ -298,8 +298,11 @@ class VectorModels(Protocol):
         """
         ...
 
-    def switch_model(self, model: Model) -> bool:
-        """Search this model's vectors from now on and delete all others; False if a memory still lacks one."""
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        """Search this model's vectors from now on and delete all others; False if a memory still lacks one.
+
+        The memories with the ids `without` may lack one: the model does not accept their texts.
+        """
         ...
 
 

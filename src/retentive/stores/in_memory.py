@@ -321,13 +321,14 @@ class InMemoryStore:
             self._entries |= {memory.id: make_entry(memory, {}) for memory in stale}
             return len(stale)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
-            if self._unembedded(model):
+            if any(memory.id not in without for memory in self._unembedded(model)):
                 return False
             self._model = model
             for id, entry in self._entries.items():
-                self._entries[id] = replace(entry, vectors={model.fingerprint: entry.vectors[model.fingerprint]})
+                rows = {name: rows for name, rows in entry.vectors.items() if name == model.fingerprint}
+                self._entries[id] = replace(entry, vectors=rows)
             return True
 
     # Relevance judgements

@@ -21,6 +21,7 @@ from retentive.inference.embedders.base import (
     CountsTokens,
     Embedder,
     Matrix,
+    ReportsOutage,
     WrapsEmbedder,
     length_check,
     tokenizer_of,
@@ -37,9 +38,11 @@ __all__ = [
     "Embedder",
     "EmbedderWrapper",
     "Matrix",
+    "ReportsOutage",
     "WrapsEmbedder",
     "length_check",
     "open_embedder",
+    "outage_of",
     "tokenizer_of",
 ]
 
@@ -55,6 +58,15 @@ def open_embedder(settings: EmbedderSettings) -> Embedder | None:
         raise Invalid(f"there is no embedder '{settings.name}'; use one of {', '.join(_NAMES)}")
     embedder = _LOADERS[name](argument, settings)
     return None if embedder is None else CachedEmbedder(embedder)
+
+
+def outage_of(embedder: Embedder | None) -> str | None:
+    """Return why the service of an embedder could not be reached last; None if it answers, or if there is none."""
+    while embedder is not None:
+        if isinstance(embedder, ReportsOutage):
+            return embedder.outage
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
 
 
 def _open_bge_small(_: str, _settings: EmbedderSettings) -> Embedder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -254,14 +254,15 @@ class VectorTables:
 
         return self._connections.write(work)
 
-    def switch_model(self, model: Model) -> bool:
-        if self._connections.fetch(_SQL("has_unembedded"), (model.fingerprint,), primary=True):
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        parameters = (model.fingerprint, list(without))
+        if self._connections.fetch(_SQL("has_unembedded"), parameters, primary=True):
             return False
         self._maintenance.run()  # creates the HNSW index of the new model before it is searched
 
         def work(connection: Connection) -> bool:
             connection.execute("SELECT 1 FROM state FOR UPDATE")
-            if connection.execute(_SQL("has_unembedded"), (model.fingerprint,)).fetchone():
+            if connection.execute(_SQL("has_unembedded"), parameters).fetchone():
                 return False
             number = _register(connection, model)
             connection.execute("UPDATE state SET active_model = %s", (number,))

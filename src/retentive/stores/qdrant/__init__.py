@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from qdrant_client import QdrantClient
@@ -131,9 +131,9 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
                 removed |= remove_stale_vectors(self._connection, collection)
         return len(removed)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
-            return self._collections.switch(model)
+            return self._collections.switch(model, without=list(points_of(without).values()))
 
 
 def _attaching(collection: ModelCollection, point: str, written: int, text_hash: str, rows: Rows) -> list[Any]:

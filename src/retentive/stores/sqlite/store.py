@@ -291,9 +291,10 @@ class SqliteStore:
             vector_blocks.remove_vectors(connection, stale)
             return len(stale)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._write() as connection:
-            return vector_blocks.switch(connection, model)
+            keys = memory_table.keys_of(connection, list(without)).values()
+            return vector_blocks.switch(connection, model, without=frozenset(keys))
 
     # Relevance judgements
 

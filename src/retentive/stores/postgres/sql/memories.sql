@@ -85,5 +85,5 @@ SELECT 1 FROM memories AS m
 WHERE NOT EXISTS (
   SELECT 1 FROM vectors AS v
   WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
-)
+) AND m.id <> ALL (%s)
 LIMIT 1
