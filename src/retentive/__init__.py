@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retentive.aio import AsyncEngine
     from retentive.engine import Engine, Imports, QueryOptions
-    from retentive.errors import Conflict, Damaged, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+    from retentive.errors import (
+        Conflict,
+        Damaged,
+        Invalid,
+        MissingExtra,
+        NotFound,
+        Refused,
+        RetentiveError,
+        Unavailable,
+        VersionConflict,
+    )
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
@@ -90,6 +100,7 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
+    "Refused",
     "Repair",
     "Reranker",
     "RetentiveError",
@@ -108,12 +119,13 @@ __all__ = [
     "TuningChange",
     "Unavailable",
     "UndoResult",
+    "VersionConflict",
 ]
 
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Damaged Invalid MissingExtra NotFound RetentiveError Unavailable",
+    "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
     "models": "Bucket Damage Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "

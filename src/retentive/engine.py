@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
@@ -18,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Damaged, Invalid, NotFound, RetentiveError
+from retentive.errors import Invalid, NotFound, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
@@ -55,7 +54,6 @@ from retentive.pipeline.remember import (
     to_memory,
     to_time,
     update_memory,
-    usable_embedder,
 )
 from retentive.pipeline.timeline import timeline
 from retentive.pipeline.tuning_history import SavedTuning
@@ -63,6 +61,7 @@ from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import IdempotencyKey, Store, Vector
+from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
     from retentive.transfer.exporting import ExportResult
@@ -126,9 +125,11 @@ class Engine:
         profile: str | None = None,
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
+        create: bool = True,
     ) -> Engine:
-        """Open an engine on the store at this path or address, created if it does not exist.
+        """Open an engine on the store at this path or address.
 
+        A store that does not exist is created, or `NotFound` is raised if `create` is False.
         What is not given comes from the environment, then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
@@ -138,7 +139,7 @@ class Engine:
         )
         opened = None if isinstance(embedder, str) else embedder
         return cls(
-            open_store(settings.store, busy_seconds=settings.busy_seconds),
+            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
             settings=settings,
         )
@@ -197,11 +198,16 @@ class Engine:
         return self.remember_many([Draft(text, **fields)])[0]
 
     def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
+        `progress` is called with the number of texts embedded; a long text is several.
         """
         now = self.now()
         given = [
@@ -212,23 +218,30 @@ class Engine:
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        return store_memories(self.store, self.embeddings.available(), memories, idempotency_key=key)
+        embedder = self.embeddings.available()
+        return store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress)
 
     def update(
         self,
         id: str,
         *,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
-        """Change some fields of a memory and return it; its terms and vector follow its text."""
+        """Change some fields of a memory and return it; its terms and vector follow its text.
+
+        Of changes made at the same time, none is lost: an update changes only the fields that it names. `if_version` is
+        the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
+        """
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         return update_memory(
             self.store,
             self.embeddings.available,
             self.get(id, within=within),
             changes,
+            if_version=if_version,
             within=within,
             idempotency_key=key,
         )
@@ -402,21 +415,26 @@ class Engine:
     ) -> Scope:
         """Build a scope in this engine's profile, or in another one.
 
-        A session that belongs to a project includes the other sessions of the project; `only_session` limits it.
+        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
+        name that does not exist, or an empty one, matches nothing.
         """
         sessions = (session,) if isinstance(session, str) else None if session is None else tuple(session)
         unknown = [kind for kind in kinds or () if kind not in KINDS]
         if unknown:
             raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
         chosen = None if kinds is None else tuple(kinds)
-        return Scope(profile or self.settings.profile, project, sessions, chosen, only_session)
+        return Scope(self._profile(profile), project, sessions, chosen, only_session)
+
+    def _profile(self, name: str | None) -> str:
+        """The profile of this engine unless one is named. An empty name is the name of no profile."""
+        return self.settings.profile if name is None else name
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
         """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned."""
         found = self.store.get([id], within=within)
         if not found:
             for damage in self.store.damaged([id], within=within):
-                raise Damaged(f"memory {id} is damaged: {damage.reason}; run: retentive doctor --repair")
+                raise damaged_error(damage)
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
@@ -436,11 +454,11 @@ class Engine:
 
     def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(profile or self.settings.profile, project=project)
+        return self.store.sessions(self._profile(profile), project=project)
 
     def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """Return the projects of the profile."""
-        return self.store.projects(profile or self.settings.profile)
+        return self.store.projects(self._profile(profile))
 
     def profiles(self) -> Sequence[Profile]:
         """Return all profiles that have memories."""
@@ -449,13 +467,13 @@ class Engine:
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         check_name("project", project)
-        return self.store.move_session(profile or self.settings.profile, session, project=project)
+        return self.store.move_session(self._profile(profile), session, project=project)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
     ) -> Timeline:
         """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        return timeline(self.store.days(profile or self.settings.profile, project=project), by=by)
+        return timeline(self.store.days(self._profile(profile), project=project), by=by)
 
     # Import, export, check
 
@@ -470,24 +488,20 @@ class Engine:
         progress: Callable[[int], None] = lambda done: None,
         report: Callable[[ImportIssue], None] = lambda issue: None,
     ) -> ImportResult:
-        """Import a file or folder. Importing it again adds what is new and nothing twice.
+        """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
 
         The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
         if given; those of our own export format keep their profiles unless one is given. `report` is called for
         everything that was skipped.
         """
-        from retentive.transfer.importing.importer import ImportTarget, choose_format, import_file
+        from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
 
         check_name("profile", self.settings.profile if profile is None else profile)
         check_name("project", project)
-        place = Path(path)
-        if not place.exists():
-            raise NotFound(f"there is no {place}")
-        return import_file(
+        return import_source(
             self.store,
             None if dry_run else self.embeddings.available(),
-            choose_format(place, format, self.embeddings.embedder),
-            place,
+            open_source(os.fspath(path), format, self.embeddings.embedder),
             target=ImportTarget(self.settings.profile, profile, project),
             clock=self.now,
             dry_run=dry_run,
@@ -523,7 +537,7 @@ class Engine:
         return export_file(
             self.store,
             os.fspath(path),
-            ExportFilter() if everything else ExportFilter(profile or self.settings.profile, project, session),
+            ExportFilter() if everything else ExportFilter(self._profile(profile), project, session),
             format=format,
             vectors=vectors,
             force=force,
@@ -543,9 +557,11 @@ class Engine:
         embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
         """
         done = self.store.repair(at=self.now())
-        if usable_embedder(self.store, self.embeddings.available()) is not None:
-            self.embeddings.reembed(progress=progress)
-        return done
+        if self.embeddings.problem() is not None:
+            return done
+        stale = self.store.remove_stale_vectors()
+        self.embeddings.reembed(progress=progress)
+        return replace(done, stale_vectors=stale)
 
 
 class Imports:

@@ -23,6 +23,7 @@ from retentive.models import (
     Recall,
     RetrieverReport,
 )
+from retentive.pipeline.candidates import keyword_candidates, semantic_candidates
 from retentive.ranking import order, pick
 from retentive.stores.base import Retrieved, Search, Searchable, Vector
 from retentive.stores.damage import left_out
@@ -115,7 +116,8 @@ def rank_outcome(
             ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
         )
         timer.lap("rerank")
-    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
+    kinds = query.scope.kinds or ()
+    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds)
     timer.lap("rank")
     missing = {
         "keyword-only": outcome.semantic.failure,
@@ -162,7 +164,7 @@ def _retrieve(
         embedding = threads.submit(_embed, query.text, reads.model, embedder)
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
-        found = reads.keyword(query.pool)
+        found = keyword_candidates(reads, query)
         keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
     if tuning.semantic_weight <= 0 or empty:
         return semantic, keyword, None
@@ -177,7 +179,7 @@ def _retrieve(
     if vector is None:
         return RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=failure), keyword, None
     timer.skip()
-    found = reads.nearest(vector, query.pool, depth=query.depth)
+    found = semantic_candidates(reads, query, vector)
     elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
     return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from retentive.errors import Damaged
 from retentive.models import NOT_ITS_TEXT, Damage
 
 _NAMED = 5
@@ -39,3 +40,8 @@ def left_out(damaged: Sequence[Damage]) -> str | None:
     named = "; ".join(f"{id}: {reason}" for id, reason in list(reasons.items())[:_NAMED])
     more = ", …" if len(reasons) > _NAMED else ""
     return f"{len(reasons)} damaged memories were left out ({named}{more}); run: retentive doctor"
+
+
+def damaged_error(damage: Damage) -> Damaged:
+    """Return the error of a method that needs this one memory."""
+    return Damaged(f"memory {damage.id} is damaged: {damage.reason}; run: retentive doctor --repair")

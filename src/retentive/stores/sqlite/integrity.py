@@ -11,9 +11,10 @@ import numpy as np
 
 from retentive.models import NOT_ITS_TEXT, Damage, Memory
 from retentive.ranking.duplicates import content_hash
+from retentive.stores.base import stale_vectors
 from retentive.stores.damage import damage_sentences
 from retentive.stores.sqlite.memory_table import by_keys, scan_page
-from retentive.stores.sqlite.vector_blocks import record_type, signs
+from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
 from retentive.text.analysis import index_terms
 
 
@@ -25,7 +26,14 @@ def problems(connection: apsw.Connection) -> list[str]:
         texts = damage_sentences(find_damage(connection))
         if pages:  # the other checks would read damaged pages
             return [*pages, *texts]
-        return [*texts, *_words(connection), *_totals(connection), *_vectors(connection), *_blocks(connection)]
+        return [
+            *texts,
+            *_words(connection),
+            *_totals(connection),
+            *_vectors(connection),
+            *_blocks(connection),
+            *stale_vectors(len(stale_keys(connection))),
+        ]
     except apsw.CorruptError as error:
         return [*pages, f"SQLite: {error}"]
     finally:
