@@ -1,14 +1,24 @@
-"""Damaged memories in sentences, for `check` and for the result of a recall."""
+"""Damaged memories in sentences, for `check` and the result of a recall; and stores that have none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from retentive.errors import Damaged
-from retentive.models import NOT_ITS_TEXT, Damage
+from retentive.models import NOT_ITS_TEXT, Damage, Scope, SetAside
 
 _NAMED = 5
 """How many ids a sentence names."""
+
+
+class Undamaged:
+    """A part of `retentive.stores.base.Integrity` for stores that read every text as it is."""
+
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:  # noqa: ARG002
+        return []
+
+    def set_aside(self) -> list[SetAside]:
+        return []
 
 
 def damage_sentences(

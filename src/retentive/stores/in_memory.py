@@ -15,7 +15,6 @@ from datetime import UTC, date, datetime
 from retentive.errors import Conflict, NotFound
 from retentive.models import (
     KINDS,
-    Damage,
     Day,
     Judgement,
     Kind,
@@ -28,7 +27,6 @@ from retentive.models import (
     Repair,
     Scope,
     Session,
-    SetAside,
     Stats,
 )
 from retentive.stores.base import (
@@ -41,11 +39,12 @@ from retentive.stores.base import (
     merge_fields,
     stale_vectors,
 )
+from retentive.stores.damage import Undamaged
 from retentive.stores.in_memory_search import Containers, Entry, InMemorySearch, make_entry, rounded
 from retentive.stores.paging import cursor_of, page_length, parse_cursor
 
 
-class InMemoryStore:
+class InMemoryStore(Undamaged):
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
 
     BM25 takes the mean length of all memories, or `mean_length` to score as a store does that uses a fixed one.
@@ -69,16 +68,9 @@ class InMemoryStore:
         with self._lock:
             return stale_vectors(sum(entry.is_stale for entry in self._entries.values()))
 
-    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:  # noqa: ARG002
-        """Return nothing: no other program can change what is here."""
-        return []
-
     def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
         with self._lock:
             return Repair(memories=len(self._entries))
-
-    def set_aside(self) -> list[SetAside]:
-        return []
 
     # Memories
 

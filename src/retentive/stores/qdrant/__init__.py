@@ -11,8 +11,9 @@ from typing import Any
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Damage, Memory, Model, Query, Repair, Scope, SetAside, hash_text
+from retentive.models import Memory, Model, Query, Repair, hash_text
 from retentive.stores.base import Record
+from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
@@ -41,7 +42,7 @@ def open_qdrant(address: str, busy_seconds: float, *, create: bool = True) -> Qd
     )
 
 
-class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
+class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     """See `retentive.stores.base.Store` for what each method does.
 
     `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
@@ -75,16 +76,9 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         with self._lock:
             return find_problems(self._connection, self._names, self._collections.read())
 
-    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:  # noqa: ARG002
-        """Return nothing: only `check` compares texts with their terms."""
-        return []
-
     def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
         with self._lock:
             return repair(self._connection, self._collections.read())
-
-    def set_aside(self) -> list[SetAside]:
-        return []  # the server stores no text that cannot be read
 
     def close(self) -> None:
         self._connection.close()

@@ -13,7 +13,8 @@ from retentive.models import NOT_ITS_TEXT, Damage, Memory
 from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import stale_vectors
 from retentive.stores.damage import damage_sentences
-from retentive.stores.sqlite.memory_table import by_keys, scan_page
+from retentive.stores.sqlite.listing import scan_page
+from retentive.stores.sqlite.memory_table import by_keys
 from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
 from retentive.text.analysis import index_terms
 

@@ -13,7 +13,6 @@ import apsw
 from retentive.errors import Conflict
 from retentive.models import KINDS, UNREADABLE, Damage, Memory, Scope
 from retentive.stores.base import is_within
-from retentive.stores.paging import ListCursor, page_length
 from retentive.stores.sql_codec import EPOCH, KIND_NUMBERS, ScopeIds, to_memories, to_micros
 
 INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -38,22 +37,15 @@ _BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
 _SLOTS = "json((SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key))"
 _INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms, {_SLOTS}", column="m.key", joins=_JOINS)
 
-_IN_SCOPE = """
+IN_SCOPE = """
     profile = :profile
       AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
         OR session IN (SELECT value FROM json_each(:sessions)))
       AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
 """
-_KEYS = f"SELECT key FROM memories WHERE {_IN_SCOPE} ORDER BY key"  # noqa: S608 - a text of our own
+"""The condition for the memories of a `ResolvedScope`, with its parameters."""
 
-# An id that is not valid UTF-8 would fail as text. Neither size reads the text itself.
-_SIZE = "octet_length(text) + coalesce(octet_length(metadata), 0)"
-_LIST = f"""
-    SELECT key, {_SIZE}, coalesce(occurred, created), CAST(id AS BLOB) FROM memories
-    WHERE {_IN_SCOPE} AND coalesce(occurred, created) <= :time AND (coalesce(occurred, created) < :time OR id < :id)
-    ORDER BY coalesce(occurred, created) DESC, id DESC LIMIT :limit
-"""  # noqa: S608 - texts of our own
-_SCAN = f"SELECT key, {_SIZE} FROM memories WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608 - a text of our own
+_KEYS = f"SELECT key FROM memories WHERE {IN_SCOPE} ORDER BY key"  # noqa: S608 - a text of our own
 
 _NEIGHBOURS = """
     SELECT json_group_array(json_array(
@@ -304,27 +296,6 @@ def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
 def list_keys(connection: apsw.Connection, scope: ResolvedScope) -> list[int]:
     """The keys of the memories in a scope."""
     return [key for (key,) in connection.execute(_KEYS, scope.parameters)]
-
-
-def list_page(
-    connection: apsw.Connection, scope: ResolvedScope, *, cursor: ListCursor, limit: int
-) -> tuple[list[int], str | None]:
-    """The keys of one page of the memories in a scope after the cursor, newest first, and the next cursor."""
-    parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
-    rows: list[Any] = connection.execute(_LIST, parameters).fetchall()
-    count = page_length((row[1] for row in rows), limit)
-    following = None
-    if count < len(rows):
-        _, _, time, id = rows[count - 1]
-        following = str(ListCursor(time, id.decode(errors="replace")))
-    return [row[0] for row in rows[:count]], following
-
-
-def scan_page(connection: apsw.Connection, *, after: int, limit: int) -> tuple[list[int], int | None]:
-    """The keys of one page of all memories after a key, and the last of them if there are more."""
-    rows: list[Any] = connection.execute(_SCAN, (after, limit + 1)).fetchall()
-    count = page_length((size for _, size in rows), limit)
-    return [key for key, _ in rows[:count]], rows[count - 1][0] if count < len(rows) else None
 
 
 def neighbour_keys(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:

@@ -16,7 +16,8 @@ from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import is_within
 from retentive.stores.sql_codec import EPOCH, ScopeIds, from_micros, to_micros
 from retentive.stores.sqlite import keyword_index, vector_blocks
-from retentive.stores.sqlite.memory_table import ResolvedScope, by_keys, id_of, scan_page, storable_ids, unchecked
+from retentive.stores.sqlite.listing import scan_page
+from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope, by_keys, id_of, storable_ids, unchecked
 from retentive.text.analysis import index_terms
 
 _SCOPE_COLUMNS = "profile, project, session, kind"
@@ -188,12 +189,4 @@ def forget_set_aside(connection: apsw.Connection, ids: Sequence[str], within: Sc
 
 def forget_set_aside_scope(connection: apsw.Connection, scope: ResolvedScope) -> None:
     """Delete the memories of a scope that were set aside."""
-    connection.execute(
-        """
-        DELETE FROM set_aside WHERE profile = :profile
-          AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
-            OR session IN (SELECT value FROM json_each(:sessions)))
-          AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
-        """,
-        scope.parameters,
-    )
+    connection.execute(f"DELETE FROM set_aside WHERE {IN_SCOPE}", scope.parameters)  # noqa: S608 - a text of our own

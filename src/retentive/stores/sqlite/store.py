@@ -49,6 +49,7 @@ from retentive.stores.sqlite import (
     vector_blocks,
 )
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
+from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.vector_index import VectorIndex
@@ -338,7 +339,7 @@ class SqliteStore:
         # A cursor of an earlier version was an id, and the order another one: then the scan starts again.
         after = int(cursor) if cursor and cursor.isdecimal() else 0
         with self._connections.read() as connection:
-            keys, last = memory_table.scan_page(connection, after=after, limit=limit)
+            keys, last = scan_page(connection, after=after, limit=limit)
             found = memory_table.by_keys(connection, keys, damaged)
             active: int | None = connection.execute("SELECT active_model FROM state").get
             vectors = vector_blocks.stored_vectors(connection, found, active) if active else {}
@@ -372,7 +373,7 @@ class SqliteStore:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return Page(())
-            keys, following = memory_table.list_page(connection, resolved, cursor=start, limit=limit)
+            keys, following = list_page(connection, resolved, cursor=start, limit=limit)
             found = memory_table.by_keys(connection, keys, damaged)
         return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))
 
