@@ -122,7 +122,7 @@ def rank_outcome(
     missing = {
         "keyword-only": outcome.semantic.failure,
         "not-reranked": not_reranked,
-        "incomplete": left_out(outcome.damaged),
+        "incomplete": left_out(outcome.damaged) if outcome.damaged else None,
     }
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(
