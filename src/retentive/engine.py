@@ -252,10 +252,10 @@ class Engine:
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query: what to search for, in which scope, and how to rank.
 
-        `limit`: how many hits at most, 10 by default. `profile`, `project`, `session`, `only_session`, `kinds`: see
-        `scope`. `exclude`: ids of memories that the caller already has. `tuning`: for this query alone, a whole
-        `Tuning`, some parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding,
-        if the caller has it.
+        `limit`: how many hits at most, 10 by default; 0 or less returns all that match. `profile`, `project`,
+        `session`, `only_session`, `kinds`: see `scope`. `exclude`: ids of memories that the caller already has.
+        `tuning`: for this query alone, a whole `Tuning`, some parameters, or the name of a preset. `now`: the time to
+        rank by. `vector`: the text's embedding, if the caller has it.
         """
         unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
         if unknown:

@@ -12,7 +12,7 @@ from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
 from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall, RetrieverReport
-from retentive.pipeline.candidates import keyword_candidates, semantic_candidates
+from retentive.pipeline.candidates import SearchedQuery, keyword_candidates, prepare, semantic_candidates
 from retentive.ranking import order, pick
 from retentive.stores.base import Retrieved, Search, Searchable, Vector
 from retentive.text.temporal import period
@@ -76,10 +76,12 @@ def search(
 ) -> SearchOutcome:
     """Read everything that a recall ranks, in one search of the store."""
     timer = StageTimer()
+    searched = prepare(query, store)
+    query = searched.query
     with store.open_search(query) as reads:
-        semantic, keyword, embedding = _retrieve(query, reads, embedder, threads, timer, embed_seconds)
+        semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
         timer.skip()
-        context = _neighbours(query, reads, (semantic, keyword))
+        context = _neighbours(searched, reads, (semantic, keyword))
         timer.lap("neighbours")
         lists = _ranked_lists(query, reads, semantic, keyword, context)
         vectors: Mapping[str, Vector] = {}
@@ -125,7 +127,7 @@ def query_period(query: Query) -> Period | None:
 
 
 def _retrieve(
-    query: Query,
+    searched: SearchedQuery,
     reads: Search,
     embedder: OpenEmbedder,
     threads: Executor,
@@ -136,6 +138,7 @@ def _retrieve(
 
     A retriever of weight 0 does not run: no search, no embedding, no network call.
     """
+    query = searched.query
     tuning = query.tuning
     empty = not query.text.strip()
     idle = "the query is empty" if empty else "its weight is 0"
@@ -146,7 +149,7 @@ def _retrieve(
         embedding = threads.submit(_embed, query.text, reads.model, embedder)
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
-        found = keyword_candidates(reads, query)
+        found = keyword_candidates(reads, searched)
         keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
     if tuning.semantic_weight <= 0 or empty:
         return semantic, keyword, None
@@ -187,12 +190,13 @@ def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, 
     }
 
 
-def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult]) -> Context:
+def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[RetrieverResult]) -> Context:
     """The neighbours of the best candidates in their sessions, if context affects the ranking.
 
     Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
     Neighbours that the caller excludes, or of kinds it did not ask for, are left out.
     """
+    query = searched.query
     candidates = _memories(*results)
     if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
         return Context()
@@ -207,6 +211,7 @@ def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult])
         and memory.id not in candidates
         and memory.id not in query.exclude
         and (kinds is None or memory.kind in kinds)
+        and searched.matches(memory)
     }
     known = {**candidates, **added}
     at = {(memory.session, memory.position): memory.id for memory in known.values()}

@@ -18,6 +18,9 @@ MAX_TERM = 100
 MAX_QUERY_TERMS = 64
 MAX_QUERY_LENGTH = 20_000
 
+LAST = chr(0x10FFFF)
+"""Sorts after every character of a term."""
+
 _JOINERS = r"\-_./:@#+"
 _CJK = (
     "\u1100-\u11ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Hangul letters; Thai, Lao, Burmese, Khmer: no spaces
@@ -30,6 +33,7 @@ _CHUNK = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
     rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
 )
+_WORD = re.compile(r"[^\W_]+")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
 _ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
@@ -108,6 +112,12 @@ def query_terms(text: str) -> tuple[str, ...]:
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break
     return tuple(term for term, informative in found.items() if informative) or tuple(found)
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text with case and diacritics folded, not stemmed."""
+    words: list[str] = _WORD.findall(text.lower() if text.isascii() else _folded(text))
+    return words
 
 
 def _folded(text: str) -> str:
