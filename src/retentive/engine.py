@@ -55,6 +55,7 @@ from retentive.pipeline.remember import (
     to_time,
     update_memory,
 )
+from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.timeline import timeline
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
@@ -101,6 +102,7 @@ class Engine:
         embedder: Embedder | Callable[[], Embedder | None] | None = None,
         *,
         reranker: Reranker | None = None,
+        retrievers: Sequence[Retriever] = (),
         settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -109,6 +111,7 @@ class Engine:
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
         self._given_reranker = reranker
+        self._further = FurtherRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
@@ -124,10 +127,12 @@ class Engine:
         profile: str | None = None,
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
+        retrievers: Sequence[Retriever] = (),
     ) -> Engine:
         """Open an engine on the store at this path or address, created if it does not exist.
 
-        What is not given comes from the environment, then the config file, then the defaults.
+        `retrievers` search beside the keyword and the semantic retriever. What is not given comes from the environment,
+        then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
         address = None if store is None else os.fspath(store)
@@ -138,6 +143,7 @@ class Engine:
         return cls(
             open_store(settings.store, busy_seconds=settings.busy_seconds),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
+            retrievers=retrievers,
             settings=settings,
         )
 
@@ -290,7 +296,7 @@ class Engine:
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
-            outcome = search(asked, self.store, self.embeddings.embedder, threads)
+            outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             answer = rank_outcome(outcome, asked, threads, reranker=self._reranker_for(asked), started=started)
         self._after_recall(answer, asked.now if record_use else None)
         return answer
@@ -305,7 +311,7 @@ class Engine:
         memory = self.get(id, within=within)
         asked = self._to_query(query, options)
         started = perf_counter()
-        outcome = search(asked, self.store, self.embeddings.embedder, self._threads)
+        outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
         answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
         return explain(memory, asked, outcome, answer, self.store)
 

@@ -189,6 +189,7 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     [
         (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
+        (["recall", "x", "--limit", "-1"], 2, "--limit"),
         (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),

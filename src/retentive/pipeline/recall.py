@@ -11,36 +11,17 @@ from time import perf_counter
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall, RetrieverReport
+from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall
 from retentive.pipeline.candidates import SearchedQuery, keyword_candidates, prepare, semantic_candidates
+from retentive.pipeline.retrievers import FurtherRetrievers, RetrieverResult, finished
 from retentive.ranking import order, pick
-from retentive.stores.base import Retrieved, Search, Searchable, Vector
+from retentive.stores.base import Search, Searchable, Vector
 from retentive.text.temporal import period
 
 EMBED_SECONDS = 5.0
 """How long a recall waits for the query's embedding before it answers from the keyword retriever alone."""
 
 OpenEmbedder = Callable[[], Embedder | None]
-
-NOTHING = Retrieved()
-
-
-@dataclass(frozen=True, slots=True)
-class RetrieverResult:
-    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not."""
-
-    name: str
-    weight: float
-    retrieved: Retrieved = NOTHING
-    ran: bool = True
-    note: str = ""
-    failure: str | None = None
-    elapsed_ms: float = 0.0
-
-    def report(self) -> RetrieverReport:
-        """The part of it that the caller sees."""
-        note = self.note if self.failure is None else f"unavailable: {self.failure}"
-        return RetrieverReport(self.name, self.weight, self.ran, len(self.retrieved.candidates), self.elapsed_ms, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +35,7 @@ class SearchOutcome:
     vectors: Mapping[str, Vector]
     stages: Mapping[str, float]
     embedding: Vector | None = None
+    others: tuple[RetrieverResult, ...] = ()
 
 
 def recall(
@@ -72,23 +54,32 @@ def recall(
 
 
 def search(
-    query: Query, store: Searchable, embedder: OpenEmbedder, threads: Executor, *, embed_seconds: float = EMBED_SECONDS
+    query: Query,
+    store: Searchable,
+    embedder: OpenEmbedder,
+    threads: Executor,
+    *,
+    further: FurtherRetrievers | None = None,
+    embed_seconds: float = EMBED_SECONDS,
 ) -> SearchOutcome:
-    """Read everything that a recall ranks, in one search of the store."""
+    """Read everything that a recall ranks, in one search of the store, and run the further retrievers."""
     timer = StageTimer()
+    started = further.start(query, threads) if further else []
     searched = prepare(query, store)
     query = searched.query
     with store.open_search(query) as reads:
         semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
+        others = finished(started, seconds=embed_seconds)
+        results = (semantic, keyword, *others)
         timer.skip()
-        context = _neighbours(searched, reads, (semantic, keyword))
+        context = _neighbours(searched, reads, results)
         timer.lap("neighbours")
-        lists = _ranked_lists(query, reads, semantic, keyword, context)
+        lists = _ranked_lists(query, reads, results, context)
         vectors: Mapping[str, Vector] = {}
         if query.tuning.diversity > 0:
-            vectors = reads.vectors([*_memories(semantic, keyword), *(memory.id for memory in context.memories)])
+            vectors = reads.vectors([*_memories(*results), *(memory.id for memory in context.memories)])
         timer.lap("score")
-    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding)
+    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding, others)
 
 
 def rank_outcome(
@@ -108,11 +99,12 @@ def rank_outcome(
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds)
     timer.lap("rank")
     missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
+    missing |= {f"without-{one.name}": one.failure for one in outcome.others}
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(
         query=query.text,
         hits=ranking.hits,
-        retrievers=(outcome.semantic.report(), outcome.keyword.report()),
+        retrievers=tuple(one.report() for one in (outcome.semantic, outcome.keyword, *outcome.others)),
         degraded=", ".join(reasons) or None,
         degraded_reason="; ".join(reasons.values()) or None,
         elapsed_ms=(perf_counter() - started) * 1000,
@@ -229,13 +221,13 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
 
 
 def _ranked_lists(
-    query: Query, reads: Search, semantic: RetrieverResult, keyword: RetrieverResult, context: Context
+    query: Query, reads: Search, results: Sequence[RetrieverResult], context: Context
 ) -> tuple[RankedList, ...]:
     """The candidates of each retriever; in full fusion with its scores of the memories that only others found."""
-    ran = [result for result in (semantic, keyword) if result.ran]
-    elsewhere: dict[str, Mapping[str, float]] = {"semantic": {}, "keyword": {}}
+    ran = [result for result in results if result.ran]
+    elsewhere: dict[str, Mapping[str, float]] = {}
     if query.tuning.fusion == "full" and ran:
-        ids = [*_memories(semantic, keyword), *(memory.id for memory in context.memories)]
+        ids = [*_memories(*results), *(memory.id for memory in context.memories)]
         if ids:
             scores = reads.scores(ids)
             elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
@@ -243,7 +235,7 @@ def _ranked_lists(
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}
-        others = {id: score for id, score in elsewhere[result.name].items() if id not in own}
+        others = {id: score for id, score in elsewhere.get(result.name, {}).items() if id not in own}
         lists.append(
             RankedList(result.name, tuple(candidates), result.weight, tuple(result.retrieved.depth_scores), others)
         )
