@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from retentive.models import Candidate, Kind, Memory, Query
+from retentive.models import Candidate, Kind, Memory, Query, RetrieverReport
 from retentive.ranking.boosts import is_removed
 from retentive.ranking.duplicates import Texts
 from retentive.stores.base import Retrieved, Search, Searchable, Vector
@@ -18,6 +18,27 @@ MAX_FETCHED = 30_000
 
 MAX_EXPANDED = 50
 """How many terms a prefix in a keyword query stands for."""
+
+
+NOTHING = Retrieved()
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieverResult:
+    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not."""
+
+    name: str
+    weight: float
+    retrieved: Retrieved = NOTHING
+    ran: bool = True
+    note: str = ""
+    failure: str | None = None
+    elapsed_ms: float = 0.0
+
+    def report(self) -> RetrieverReport:
+        """The part of it that the caller sees."""
+        note = self.note if self.failure is None else f"unavailable: {self.failure}"
+        return RetrieverReport(self.name, self.weight, self.ran, len(self.retrieved.candidates), self.elapsed_ms, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from retentive.models import Explanation, Hit, Memory, Query, Recall, Standing
+from retentive.pipeline.candidates import RetrieverResult
 from retentive.pipeline.recall import SearchOutcome
-from retentive.pipeline.retrievers import RetrieverResult
 from retentive.pipeline.scopes import scope_difference
 from retentive.stores.base import Retrieved, Search, Store
 

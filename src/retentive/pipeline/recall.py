@@ -12,8 +12,14 @@ from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
 from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall
-from retentive.pipeline.candidates import SearchedQuery, keyword_candidates, prepare, semantic_candidates
-from retentive.pipeline.retrievers import FurtherRetrievers, RetrieverResult, finished
+from retentive.pipeline.candidates import (
+    RetrieverResult,
+    SearchedQuery,
+    keyword_candidates,
+    prepare,
+    semantic_candidates,
+)
+from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
 from retentive.stores.base import Search, Searchable, Vector
 from retentive.text.temporal import period
@@ -69,7 +75,7 @@ def search(
     query = searched.query
     with store.open_search(query) as reads:
         semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
-        others = finished(started, seconds=embed_seconds)
+        others = finished(started, seconds=embed_seconds) if started else ()
         results = (semantic, keyword, *others)
         timer.skip()
         context = _neighbours(searched, reads, results)

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
 from retentive.errors import Invalid
-from retentive.models import Candidate, Query, RetrieverReport
+from retentive.models import Candidate, Query
+from retentive.pipeline.candidates import RetrieverResult
 from retentive.pipeline.scopes import scope_difference
 from retentive.stores.base import Retrieved, Store
 
 OWN_NAMES = ("semantic", "keyword")
-NOTHING = Retrieved()
 
 
 class Retriever(Protocol):
@@ -34,24 +33,6 @@ class Retriever(Protocol):
     def retrieve(self, query: Query, limit: int) -> Sequence[tuple[str, float]]:
         """Return ids with scores (larger is better), best first. Those outside the query's scope are left out."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RetrieverResult:
-    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not."""
-
-    name: str
-    weight: float
-    retrieved: Retrieved = NOTHING
-    ran: bool = True
-    note: str = ""
-    failure: str | None = None
-    elapsed_ms: float = 0.0
-
-    def report(self) -> RetrieverReport:
-        """The part of it that the caller sees."""
-        note = self.note if self.failure is None else f"unavailable: {self.failure}"
-        return RetrieverReport(self.name, self.weight, self.ran, len(self.retrieved.candidates), self.elapsed_ms, note)
 
 
 class FurtherRetrievers:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from retentive.errors import Conflict, NotFound
@@ -29,6 +29,7 @@ from retentive.models import (
     Stats,
 )
 from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, check_same_request, is_within, next_cursor
+from retentive.stores.in_memory_containers import Containers
 from retentive.stores.in_memory_search import Entry, InMemorySearch, make_entry, rounded
 
 
@@ -42,7 +43,7 @@ class InMemoryStore:
         self._lock = threading.RLock()
         self._mean_length = mean_length
         self._entries: dict[str, Entry] = {}  # by memory id, in the order of writing
-        self._containers = _Containers()
+        self._containers = Containers()
         self._values: dict[str, str] = {}
         self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
         self._judgements: dict[_JudgementKey, Judgement] = {}
@@ -352,63 +353,6 @@ def _normalized(memory: Memory) -> Memory:
         accessed=memory.accessed and memory.accessed.astimezone(UTC),
         metadata=json.loads(json.dumps(dict(memory.metadata))),
     )
-
-
-@dataclass(slots=True)
-class _Containers:
-    """The profiles, projects and sessions that exist, and the project of each session."""
-
-    profiles: set[str] = field(default_factory=set)
-    projects: set[tuple[str, str]] = field(default_factory=set)
-    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
-
-    def copy(self) -> _Containers:
-        """Return a copy, which is dropped if a write fails."""
-        return _Containers(set(self.profiles), set(self.projects), dict(self.sessions))
-
-    def register(self, memory: Memory) -> Memory:
-        """Add the names of a memory, and return the memory with the project of its session."""
-        self.profiles.add(memory.profile)
-        if memory.project is not None:
-            self.projects.add((memory.profile, memory.project))
-        if memory.session is None:
-            return memory._replace(position=None)
-        project = self.sessions.setdefault((memory.profile, memory.session), memory.project)
-        if memory.project not in (None, project):
-            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
-        return memory._replace(project=project)
-
-    def matcher(self, scope: Scope) -> Callable[[Memory], bool]:
-        """Return a function that tells whether a memory is in a scope.
-
-        A session of a project stands for all memories of that project, unless the scope has `only_sessions`.
-        """
-        if scope.sessions is None:
-            return lambda memory: is_within(memory, scope)
-        known = {name: self.sessions.get((scope.profile, name)) for name in scope.sessions}
-        projects = set() if scope.only_sessions else set(known.values()) - {None}
-        without_sessions = replace(scope, sessions=None)
-        return lambda memory: (
-            is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
-        )
-
-    def search_matcher(self, scope: Scope) -> Callable[[Memory], bool]:
-        """Return a function that tells whether a search of a scope finds a memory.
-
-        In a project it finds the identity memories of the profile without a project, too.
-        """
-        inside = self.matcher(scope)
-        names = (scope.project,) if scope.sessions is None else self._projects_of(scope)
-        if not any((scope.profile, name) in self.projects for name in names if name is not None):
-            return inside
-        shared = Scope(scope.profile, kinds=("identity",))
-        wanted = scope.kinds is None or "identity" in scope.kinds
-        return lambda memory: inside(memory) or (wanted and memory.project is None and is_within(memory, shared))
-
-    def _projects_of(self, scope: Scope) -> set[str | None]:
-        """Return the projects that the sessions of a scope stand for."""
-        found = {self.sessions.get((scope.profile, name)) for name in scope.sessions or ()}
-        return set() if scope.only_sessions else found & {scope.project} if scope.project is not None else found
 
 
 _JudgementKey = tuple[str, str | None, str, str]
