@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
@@ -127,12 +126,14 @@ class Engine:
         profile: str | None = None,
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
+        create: bool = True,
         retrievers: Sequence[Retriever] = (),
     ) -> Engine:
-        """Open an engine on the store at this path or address, created if it does not exist.
+        """Open an engine on the store at this path or address.
 
-        `retrievers` search beside the keyword and the semantic retriever. What is not given comes from the environment,
-        then the config file, then the defaults.
+        A store that does not exist is created, or `NotFound` is raised if `create` is False. `retrievers` search beside
+        the keyword and the semantic retriever.
+        What is not given comes from the environment, then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
         address = None if store is None else os.fspath(store)
@@ -141,7 +142,7 @@ class Engine:
         )
         opened = None if isinstance(embedder, str) else embedder
         return cls(
-            open_store(settings.store, busy_seconds=settings.busy_seconds),
+            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
             retrievers=retrievers,
             settings=settings,
@@ -201,11 +202,16 @@ class Engine:
         return self.remember_many([Draft(text, **fields)])[0]
 
     def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
+        `progress` is called with the number of texts embedded; a long text is several.
         """
         now = self.now()
         given = [
@@ -216,23 +222,30 @@ class Engine:
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        return store_memories(self.store, self.embeddings.available(), memories, idempotency_key=key)
+        embedder = self.embeddings.available()
+        return store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress)
 
     def update(
         self,
         id: str,
         *,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
-        """Change some fields of a memory and return it; its terms and vector follow its text."""
+        """Change some fields of a memory and return it; its terms and vector follow its text.
+
+        Of changes made at the same time, none is lost: an update changes only the fields that it names. `if_version` is
+        the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
+        """
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         return update_memory(
             self.store,
             self.embeddings.available,
             self.get(id, within=within),
             changes,
+            if_version=if_version,
             within=within,
             idempotency_key=key,
         )
@@ -477,24 +490,20 @@ class Engine:
         progress: Callable[[int], None] = lambda done: None,
         report: Callable[[ImportIssue], None] = lambda issue: None,
     ) -> ImportResult:
-        """Import a file or folder. Importing it again adds what is new and nothing twice.
+        """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
 
         The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
         if given; those of our own export format keep their profiles unless one is given. `report` is called for
         everything that was skipped.
         """
-        from retentive.transfer.importing.importer import ImportTarget, choose_format, import_file
+        from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
 
         check_name("profile", self.settings.profile if profile is None else profile)
         check_name("project", project)
-        place = Path(path)
-        if not place.exists():
-            raise NotFound(f"there is no {place}")
-        return import_file(
+        return import_source(
             self.store,
             None if dry_run else self.embeddings.available(),
-            choose_format(place, format, self.embeddings.embedder),
-            place,
+            open_source(os.fspath(path), format, self.embeddings.embedder),
             target=ImportTarget(self.settings.profile, profile, project),
             clock=self.now,
             dry_run=dry_run,

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,16 @@ from retentive.ranking.tuning import WHOLE, Tuning, expand, parse_tuning
 
 PREFIX = "RETENTIVE_"
 
+_SUGGESTED = re.compile(
+    r"\bretentive(?= (?:(?:doctor|imports|judge|reembed|remember|samples|token|tune)\b|watch \S+ --forget))"
+)
+"""The start of a command that a message suggests and that works on a store."""
+
+
+def default_store() -> str:
+    """The store that is used if none is named."""
+    return str(user_data_path("retentive") / "memories.db")
+
 
 class EmbedderSettings(BaseModel):
     """Which model turns text into vectors."""
@@ -37,7 +48,8 @@ class EmbedderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(
-        "bge-small", description="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."
+        "bge-small",
+        description="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.",
     )
     model: str | None = Field(None, description="The model's name at an http(s) address.")
     api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
@@ -86,8 +98,8 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     store: str = Field(
-        default_factory=lambda: str(user_data_path("retentive") / "memories.db"),
-        description="Where the memories are: a file, made if it is not there.",
+        default_factory=default_store,
+        description="Where the memories are: the path of a file, or an address such as postgresql://… or qdrant+http://…",
     )
     profile: str = Field("default", min_length=1, description="Whose memories, where nobody is named.")
     busy_seconds: float = Field(
@@ -103,6 +115,14 @@ class Settings(BaseModel):
         """The address of the store, without any password."""
         return public_address(self.store)
 
+    @property
+    def store_option(self) -> str:
+        """The option that names the store in a command from any folder; empty for the default store."""
+        if self.store in ("", default_store()):
+            return ""
+        store = self.public_store if "://" in self.store else str(Path(self.store).expanduser().absolute())
+        return f"--store {shlex.quote(store)}"
+
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""
         return parse_tuning({**saved, **self.configured_tuning})
@@ -113,6 +133,11 @@ class Settings(BaseModel):
         names = {"context_tokens": "context_tokens", "recent": "recent_turns"}
         of_chat = {new: getattr(self.llm, name) for name, new in names.items() if name in self.llm.model_fields_set}
         return {**of_chat, **expand(self.tuning)}
+
+
+def name_store(message: str, option: str) -> str:
+    """Add the option that names the store to every command that a message suggests."""
+    return _SUGGESTED.sub(lambda found: f"{found[0]} {option}", message) if option else message
 
 
 def public_address(address: str) -> str:

@@ -148,7 +148,7 @@ def samples(
     """Load fictitious sample conversations into the store, and show a recall with its explanation."""
     from retentive.transfer.samples import QUERIES, load_samples
 
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         added = len(load_samples(engine))
         answer = engine.recall(query or QUERIES[0], limit=3)
         memories = engine.stats().memories

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters
+from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, warn, with_store
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, NotFound
+from retentive.errors import Conflict, Invalid
 from retentive.ranking import Tuning
 from retentive.settings import find_config, load_settings, public_address
 from retentive.stores import open_store
 
 if TYPE_CHECKING:
-    from retentive.stores.base import Store
     from retentive.transfer.copying import CopyResult, SearchSimilarity, Verification
 
 _LISTED = 20
@@ -33,25 +32,41 @@ def status(ctx: typer.Context) -> None:
     with common(ctx).engine() as engine:
         stats = engine.stats()
         problem = engine.embeddings.problem()
+        problem = problem and with_store(problem)
         store = engine.settings.public_store
     value = {"store": store, **stats.to_dict(), "embedding_problem": problem}
     emit(ctx, value, lambda show: show.status(store, stats, problem))
 
 
-def doctor(ctx: typer.Context) -> None:
+def doctor(
+    ctx: typer.Context,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Embed memories again whose vector is of another text.")
+    ] = False,
+) -> None:
     """Check the consistency of the store and whether the embedder works."""
     with common(ctx).engine() as engine:
-        missing = engine.stats().unembedded
         problem = engine.embeddings.problem()
+        if repair:
+            _repair_vectors(engine, problem)
+        missing = engine.stats().unembedded
         checks: dict[str, Sequence[str]] = {
             "store": engine.check(),
             "embedder": [problem] if problem else [],
             "vectors": [f"{missing} memories have no vector; run: retentive reembed"] if missing else [],
         }
+        checks = {part: [with_store(problem) for problem in problems] for part, problems in checks.items()}
     healthy = not any(checks.values())
     emit(ctx, {"healthy": healthy, "checks": checks}, lambda show: show.checks(checks))
     if not healthy:
         raise typer.Exit(1)
+
+
+def _repair_vectors(engine: Engine, problem: str | None) -> None:
+    """Embed memories again whose vector is of another text, if the embedder works."""
+    count = 0 if problem else engine.embeddings.repair()
+    if count:
+        warn(f"{count} memories had a vector of another text and were embedded again")
 
 
 def reembed(ctx: typer.Context) -> None:
@@ -62,8 +77,10 @@ def reembed(ctx: typer.Context) -> None:
         embedder = engine.embeddings.embedder()
         total = engine.embeddings.count_missing() if embedder else 0
         with progress("re-embedding", total=total) as advance:
-            count = engine.embeddings.reembed(progress=advance)
-    emit(ctx, {"embedded": count}, f"{count} memories embedded")
+            refused: list[str] = []
+            count = engine.embeddings.reembed(progress=advance, refused=refused.append)
+    lines = [f"{count} memories embedded", *(f"the embedder refuses the text of {id}" for id in refused)]
+    emit(ctx, {"embedded": count, "refused": refused}, "\n".join(lines))
 
 
 # copy
@@ -101,8 +118,8 @@ def copy(
     options = CopyOptions(into, again, not without_vectors, with_tokens, sample)
     copied, seconds = None, load_settings(config=common(ctx).config).busy_seconds
     with (
-        closing(_open(source, seconds, must_exist=True)) as ours,
-        closing(_open(target, seconds, must_exist=verify)) as theirs,
+        closing(open_store(source, busy_seconds=seconds, create=False)) as ours,
+        closing(open_store(target, busy_seconds=seconds, create=not verify)) as theirs,
     ):
         if not verify:
             with progress("copying", total=ours.stats().memories) as advance:
@@ -128,14 +145,6 @@ def copy(
         raise typer.Exit(EXIT_CODES[Conflict])
     if not verified.agrees:
         raise typer.Exit(1)
-
-
-def _open(address: str, seconds: float, *, must_exist: bool) -> Store:
-    """Open a store. `must_exist` prevents that a missing file is created."""
-    file = _file(address)
-    if must_exist and file is not None and not file.is_file():
-        raise NotFound(f"there is no store {address}")
-    return open_store(address, busy_seconds=seconds)
 
 
 def _file(address: str) -> Path | None:
@@ -220,7 +229,7 @@ config = typer.Typer(
 def show_config(ctx: typer.Context) -> None:
     """Show the settings in effect, or save tuning parameters in the store."""
     if not ctx.invoked_subcommand:
-        with common(ctx).engine() as engine:
+        with common(ctx).engine(missing="empty") as engine:
             _emit_config(ctx, engine)
 
 
@@ -236,7 +245,7 @@ def set_parameters(
     if not parameters and not preset:
         raise Invalid("give at least one parameter=value, or --preset")
     chosen = {} if preset is None else {"preset": preset}
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         engine.tuning.save({**chosen, **parse_parameters(parameters)})
         _emit_config(ctx, engine)
 

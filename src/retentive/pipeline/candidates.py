@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from retentive.models import Candidate, Kind, Memory, Query, RetrieverReport
 from retentive.ranking.boosts import is_removed
 from retentive.ranking.duplicates import Texts
-from retentive.stores.base import Retrieved, Search, Searchable, Vector
+from retentive.stores.base import Retrieved, Searchable
 from retentive.text.keyword_syntax import KeywordQuery, parse_keyword_query
 
 MAX_FETCHED = 30_000
@@ -69,46 +69,27 @@ def prepare(query: Query, store: Searchable) -> SearchedQuery:
     return SearchedQuery(replace(query, text=" ".join(words)), keywords)
 
 
-def keyword_candidates(reads: Search, searched: SearchedQuery) -> Retrieved:
-    """The candidates of the keyword retriever."""
-    return _fetch(searched, lambda limit, kind: reads.keyword(limit, kind=kind))
-
-
-def semantic_candidates(reads: Search, query: Query, vector: Vector) -> Retrieved:
-    """The candidates of the semantic retriever."""
-    return _fetch(
-        SearchedQuery(query), lambda limit, kind: reads.nearest(vector, limit, depth=max(limit, query.depth), kind=kind)
-    )
-
-
-def _fetch(searched: SearchedQuery, retrieve: Callable[[int, Kind | None], Retrieved]) -> Retrieved:
-    """The pool of a retriever, and what it needs beside it.
+def complete(searched: SearchedQuery, first: Retrieved, retrieve: Callable[[int, Kind | None], Retrieved]) -> Retrieved:
+    """The candidates of a retriever, given its pool and a function that fetches more, or more of one kind.
 
     Copies of one text, or memories of sources that are left out, can fill the whole pool; then the retriever is
     searched further down for others. A kind of which the pool has few memories is searched for alone.
     """
     query = searched.query
-    first = retrieve(query.pool, None)
-    if query.limit <= 0 or len(first.candidates) < query.pool:
-        return _matching(first, searched)  # it has returned everything
-    found = _by_id(first.candidates)
-    found |= _other_texts(searched, first, lambda limit: retrieve(limit, None))
-    kinds = dict.fromkeys(query.scope.kinds or ())
-    if len(kinds) > 1:
-        count = Counter(candidate.memory.kind for candidate in found.values())
-        for kind in kinds:
-            if count[kind] < query.pool:
-                found |= _by_id(retrieve(query.pool, kind).candidates)
-    if len(found) > len(first.candidates):
-        first = Retrieved(list(found.values()), first.depth_scores)
-    return _matching(first, searched)
-
-
-def _matching(found: Retrieved, searched: SearchedQuery) -> Retrieved:
-    """Leave out what the operators of the query exclude."""
+    if query.limit > 0 and len(first.candidates) >= query.pool:  # otherwise it has returned everything
+        found = _by_id(first.candidates)
+        found |= _other_texts(searched, first, lambda limit: retrieve(limit, None))
+        kinds = dict.fromkeys(query.scope.kinds or ())
+        if len(kinds) > 1:
+            count = Counter(candidate.memory.kind for candidate in found.values())
+            for kind in kinds:
+                if count[kind] < query.pool:
+                    found |= _by_id(retrieve(query.pool, kind).candidates)
+        if len(found) > len(first.candidates):
+            first = Retrieved(list(found.values()), first.depth_scores)
     if searched.keywords is None:
-        return found
-    return Retrieved([one for one in found.candidates if searched.matches(one.memory)], found.depth_scores)
+        return first
+    return Retrieved([one for one in first.candidates if searched.matches(one.memory)], first.depth_scores)
 
 
 def _other_texts(

@@ -12,13 +12,7 @@ from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
 from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall
-from retentive.pipeline.candidates import (
-    RetrieverResult,
-    SearchedQuery,
-    keyword_candidates,
-    prepare,
-    semantic_candidates,
-)
+from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
 from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
 from retentive.stores.base import Search, Searchable, Vector
@@ -147,7 +141,8 @@ def _retrieve(
         embedding = threads.submit(_embed, query.text, reads.model, embedder)
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
-        found = keyword_candidates(reads, searched)
+        found = reads.keyword(query.pool)
+        found = complete(searched, found, lambda limit, kind: reads.keyword(limit, kind=kind))
         keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
     if tuning.semantic_weight <= 0 or empty:
         return semantic, keyword, None
@@ -162,7 +157,11 @@ def _retrieve(
     if vector is None:
         return RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=failure), keyword, None
     timer.skip()
-    found = semantic_candidates(reads, query, vector)
+    found = reads.nearest(vector, query.pool, depth=query.depth)
+    asked = vector
+    found = complete(
+        SearchedQuery(query), found, lambda limit, kind: reads.nearest(asked, limit, depth=query.depth, kind=kind)
+    )
     elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
     return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 

@@ -95,7 +95,7 @@ def save_parameters(
     A change that was already made under the same idempotency key is not made again, whatever was changed since.
     """
 
-    def changed(before: dict[str, Any]) -> dict[str, Any]:
+    def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
         wanted = {name: value for name, value in {**before, **_by_python_name(parameters)}.items() if value is not None}
         checked = parse_tuning(wanted)
         return checked.model_dump(include=set(checked.model_fields_set))
@@ -112,13 +112,14 @@ def undo_change(
     store: KeyValue, id: int | None = None, *, by: str, now: datetime, idempotency_key: str | None = None
 ) -> None:
     """Restore the parameters from before a change, the last one by default. An undo can be undone too."""
-    changes = history(store)
-    if _is_recorded(changes, idempotency_key):
-        return
-    found = next((change for change in changes if id is None or change.id == id), None)
-    if found is None:
-        raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
-    _change(store, lambda _: dict(found.before), by=by, now=now, idempotency_key=idempotency_key)
+
+    def restored(_: dict[str, Any], changes: Sequence[TuningChange]) -> dict[str, Any]:
+        found = next((change for change in reversed(changes) if id is None or change.id == id), None)
+        if found is None:
+            raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
+        return dict(found.before)
+
+    _change(store, restored, by=by, now=now, idempotency_key=idempotency_key)
 
 
 def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
@@ -143,20 +144,24 @@ def _is_recorded(changes: Sequence[TuningChange], idempotency_key: str | None) -
 
 def _change(
     store: KeyValue,
-    change: Callable[[dict[str, Any]], dict[str, Any]],
+    change: Callable[[dict[str, Any], Sequence[TuningChange]], dict[str, Any]],
     *,
     by: str,
     now: datetime,
     idempotency_key: str | None,
 ) -> None:
-    """Change the saved parameters and record it. Of changes made at the same moment, none is lost."""
+    """Change the saved parameters and record it. Of changes made at the same moment, none is lost.
+
+    `change` gets the parameters and the changes so far, oldest first, and returns the new parameters.
+    """
 
     def work(transaction: Transaction) -> None:
         before = transaction.get(_SAVED) or {}
         entries = transaction.get(_HISTORY) or []
-        if _is_recorded(list(map(_to_change, entries)), idempotency_key):
+        changes = list(map(_to_change, entries))
+        if _is_recorded(changes, idempotency_key):
             return
-        after = change(before)
+        after = change(before, changes)
         if after == before:
             return
         id = entries[-1]["id"] + 1 if entries else 1

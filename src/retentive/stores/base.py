@@ -6,7 +6,7 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -15,8 +15,9 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Conflict
+from retentive.errors import Conflict, NotFound, VersionConflict
 from retentive.models import (
+    USE_FIELDS,
     Candidate,
     Day,
     Judgement,
@@ -37,7 +38,11 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A memory to write, with one unit vector for each of its parts; None while it is not embedded."""
+    """A memory to write, with one unit vector for each of its parts; None while it is not embedded.
+
+    The vectors are those of this memory's `indexed_text`. A store keeps its hash with them, and never attaches them to
+    another text.
+    """
 
     memory: Memory
     vectors: Vector | None = None
@@ -89,14 +94,18 @@ class Memories(Protocol):
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        """Replace the contents of a memory and return it. `NotFound` if it does not exist.
+        """Change some fields of a memory to those of the record and return it; None changes all but its use.
 
-        `keep_vectors` means that its text has not changed; otherwise vectors of None mean that it waits to be
-        embedded. If the idempotency key was used before, nothing is written and the memory as it is now is returned.
+        Other fields keep the values that they have at the moment of writing, whatever the record has. `NotFound` if the
+        memory does not exist, `VersionConflict` if `if_version` is not its version. If its indexed text does not
+        change, its vectors stay. If it does, it gets the record's vectors where those are of its new text; otherwise it
+        waits to be embedded. If the idempotency key was used before, nothing is written and the memory as it is now is
+        returned.
         """
         ...
 
@@ -125,6 +134,11 @@ class Memories(Protocol):
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
         """Return one page of the memories of a scope by id, newest first."""
         ...
+
+
+def no_store(place: str) -> NotFound:
+    """Return the error for a place without a store. Only what writes creates one."""
+    return NotFound(f"there is no store at {place}; check the address, or create it with: retentive remember TEXT")
 
 
 class Retrieved(NamedTuple):
@@ -274,12 +288,25 @@ class VectorModels(Protocol):
         """Return how many memories have no vector of this model yet."""
         ...
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
-        """Store vectors of a model, by memory id, beside those being searched."""
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
+        """Store vectors of a model beside those being searched; return how many memories got theirs.
+
+        A memory is left as it is if it has vectors of this model, or if its text is no longer that of the record.
+        """
         ...
 
-    def switch_model(self, model: Model) -> bool:
-        """Search this model's vectors from now on and delete all others; False if a memory still lacks one."""
+    def remove_stale_vectors(self) -> int:
+        """Delete vectors that were made of another text than their memory has; return of how many memories.
+
+        Vectors that were stored without the hash of their text are taken to be right.
+        """
+        ...
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        """Search this model's vectors from now on and delete all others; False if a memory still lacks one.
+
+        The memories with the ids `without` may lack one: the model does not accept their texts.
+        """
         ...
 
 
@@ -341,6 +368,30 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
         and (scope.sessions is None or memory.session in scope.sessions)
         and (scope.kinds is None or memory.kind in scope.kinds)
     )
+
+
+CHANGEABLE = tuple(name for name in Memory._fields if name not in ("id", *USE_FIELDS))
+"""The fields that an update changes if it names none."""
+
+
+def check_version(memory: Memory, if_version: str | None) -> None:
+    """Raise `VersionConflict` if the memory has another version than this."""
+    if if_version is not None and if_version != memory.version:
+        raise VersionConflict(
+            f"memory {memory.id} has changed since it was read, its version is now {memory.version}; "
+            "read it again and decide, nothing was changed"
+        )
+
+
+def merge_fields(current: Memory, record: Record, fields: Collection[str] | None) -> Memory:
+    """A memory as it is stored, with some fields of a record."""
+    changed = CHANGEABLE if fields is None else fields
+    return current._replace(**{name: getattr(record.memory, name) for name in changed})
+
+
+def stale_vectors(count: int) -> list[str]:
+    """The problem that this many memories have vectors of another text, as a sentence of `Store.check`."""
+    return [f"{count} memories have a vector of another text; run: retentive doctor --repair"] if count else []
 
 
 def next_cursor(ids: Sequence[str], limit: int) -> str | None:

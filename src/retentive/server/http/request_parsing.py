@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -189,6 +190,27 @@ IdempotencyHeader = Annotated[
         max_length=255,
         description="A unique key for this request. A repeated request with the same key within a day changes nothing.",
     ),
+]
+
+
+def _version(header: str) -> str | None:
+    """Return the version in an If-Match header; None for *, any version. A proxy may have made the ETag weak."""
+    if header.strip() == "*":
+        return None
+    found = re.fullmatch(r'(?:W/)?"([^"]*)"', header.strip())
+    if found is None:
+        raise ValueError('one ETag in double quotes, as GET returned it, or *; such as "0a1b2c"')
+    return found[1]
+
+
+IfMatchHeader = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=255,
+        description="The ETag of the memory that was read. If the memory has changed since, the status is 412.",
+    ),
+    AfterValidator(lambda header: None if header is None else _version(header)),
 ]
 
 

@@ -21,6 +21,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid, Unavailable
+from retentive.stores.base import no_store
 from retentive.stores.qdrant.address import API_KEY, Address, CollectionSettings
 
 P = ParamSpec("P")
@@ -100,6 +101,15 @@ class Connection:
         names = {one.name for one in self.call(self.client.get_collections).collections}
         former = f"{FORMER_PREFIX}_notes" in names and f"{DEFAULT_PREFIX}_notes" not in names
         return FORMER_PREFIX if former else DEFAULT_PREFIX
+
+    def exists(self) -> bool:
+        """Whether the store was created."""
+        return self.call(self.client.collection_exists, self.notes)
+
+    def check_exists(self) -> None:
+        """Raise `NotFound` if the store was not created."""
+        if not self.exists():
+            raise no_store(self._place)
 
     def close(self) -> None:
         """Close the client."""
