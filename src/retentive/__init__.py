@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from retentive.engine import Engine, Imports, QueryOptions
     from retentive.errors import (
         Conflict,
+        Damaged,
         Invalid,
         MissingExtra,
         NotFound,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
         Bucket,
+        Damage,
         Explanation,
         Hit,
         Judgement,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         Query,
         Reason,
         Recall,
+        Repair,
         RetrieverReport,
         Scope,
         Session,
@@ -65,6 +68,8 @@ __all__ = [
     "AsyncEngine",
     "Bucket",
     "Conflict",
+    "Damage",
+    "Damaged",
     "Draft",
     "DraftFields",
     "Embedder",
@@ -97,6 +102,7 @@ __all__ = [
     "Reason",
     "Recall",
     "Refused",
+    "Repair",
     "Reranker",
     "RetentiveError",
     "Retriever",
@@ -121,11 +127,11 @@ __all__ = [
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
+    "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason Recall "
-    "RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Damage Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "
+    "Recall Repair RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",

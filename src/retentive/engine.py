@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from time import perf_counter
@@ -31,6 +31,7 @@ from retentive.models import (
     Project,
     Query,
     Recall,
+    Repair,
     Scope,
     Session,
     Stats,
@@ -61,6 +62,7 @@ from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import IdempotencyKey, Store, Vector
+from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
     from retentive.transfer.exporting import ExportResult
@@ -434,9 +436,11 @@ class Engine:
         return self.settings.profile if name is None else name
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
-        """Return a memory. `NotFound` if it does not exist, or not in the scope."""
+        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned."""
         found = self.store.get([id], within=within)
         if not found:
+            for damage in self.store.damaged([id], within=within):
+                raise damaged_error(damage)
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
@@ -551,6 +555,19 @@ class Engine:
     def check(self) -> Sequence[str]:
         """Check the store and return one sentence for each problem."""
         return self.store.check()
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
+        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
+
+        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
+        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
+        """
+        done = self.store.repair(at=self.now())
+        if self.embeddings.problem() is not None:
+            return done
+        stale = self.store.remove_stale_vectors()
+        self.embeddings.reembed(progress=progress)
+        return replace(done, stale_vectors=stale)
 
 
 class Imports:

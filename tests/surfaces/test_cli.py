@@ -16,8 +16,9 @@ from retentive.cli.show import safe
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "reembed", "copy", "config", "config set", "config reset", "samples", "judge", "tune", "watch",
-    "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
+    "status", "doctor", "recover", "reembed", "copy", "config", "config set", "config reset", "samples", "judge",
+    "tune", "watch", "import", "export", "imports", "imports undo", "serve", "token create", "token list",
+    "token revoke",
 )  # fmt: skip
 
 

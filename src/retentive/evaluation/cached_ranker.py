@@ -16,7 +16,7 @@ from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
-from retentive.models import Kind, Memory, Model, Query
+from retentive.models import Damage, Kind, Memory, Model, Query
 from retentive.pipeline.concurrency import INLINE
 from retentive.pipeline.recall import OpenEmbedder, query_period, search
 from retentive.ranking import Tuning, order, pick
@@ -96,6 +96,10 @@ class CachedSearch:
     def close(self) -> None:
         if self._search is not None:
             self._search.close()
+
+    @property
+    def damaged(self) -> Sequence[Damage]:
+        return () if self._search is None else self._search.damaged
 
     @property
     def model(self) -> Model | None:

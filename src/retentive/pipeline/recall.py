@@ -11,11 +11,12 @@ from time import perf_counter
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall
+from retentive.models import Candidate, Context, Damage, Memory, Model, Period, Query, RankedList, Recall
 from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
 from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
 from retentive.stores.base import Search, Searchable, Vector
+from retentive.stores.damage import left_out
 from retentive.text.temporal import period
 
 EMBED_SECONDS = 5.0
@@ -36,6 +37,7 @@ class SearchOutcome:
     stages: Mapping[str, float]
     embedding: Vector | None = None
     others: tuple[RetrieverResult, ...] = ()
+    damaged: tuple[Damage, ...] = ()
 
 
 def recall(
@@ -78,8 +80,9 @@ def search(
         vectors: Mapping[str, Vector] = {}
         if query.tuning.diversity > 0:
             vectors = reads.vectors([*_memories(*results), *(memory.id for memory in context.memories)])
+        damaged = tuple(reads.damaged)
         timer.lap("score")
-    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding, others)
+    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding, others, damaged)
 
 
 def rank_outcome(
@@ -98,7 +101,11 @@ def rank_outcome(
     kinds = query.scope.kinds or ()
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds)
     timer.lap("rank")
-    missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
+    missing = {
+        "keyword-only": outcome.semantic.failure,
+        "not-reranked": not_reranked,
+        "incomplete": left_out(outcome.damaged),
+    }
     missing |= {f"without-{one.name}": one.failure for one in outcome.others}
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(

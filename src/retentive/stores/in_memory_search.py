@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Candidate, Kind, Memory, Model, Query, Scope
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query, Scope
 from retentive.stores.base import Retrieved, Scores, Vector, is_within
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.text.analysis import index_terms, query_terms
@@ -123,6 +123,7 @@ class InMemorySearch:
     in_scope: Sequence[Entry]
     model: Model | None
     mean_length: float | None = None
+    damaged: Sequence[Damage] = ()
     _vector: Vector | None = None
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:

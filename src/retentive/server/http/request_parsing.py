@@ -112,6 +112,7 @@ def _check_parameters(request: Request, spellings: dict[str, str]) -> None:
 # Field types: names, texts, ids, times
 
 EXAMPLE_ID = "01984c3e-5a60-7c1f-9d3b-2f7a41c08e55"
+EXAMPLE_CURSOR = f"1753800000000000_{EXAMPLE_ID}"
 OTHER_ID = "01984c3e-5a61-7302-8a44-90b1d7e6f3aa"
 
 

@@ -13,7 +13,7 @@ from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid
-from retentive.models import ALL, Candidate, Kind, Memory, Model, Query
+from retentive.models import ALL, Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
@@ -49,6 +49,7 @@ class QdrantSearch:
         self._collections = collections
         self._names = names
         self._query = query
+        self.damaged: Sequence[Damage] = ()
         self._vector: Vector | None = None
         self._keyword_used = query.tuning.keyword_weight > 0
         self._memories: dict[str, Memory] = {}
