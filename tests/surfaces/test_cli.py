@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from typer.testing import CliRunner
 
@@ -118,6 +120,32 @@ def test_update_and_forget_change_what_recall_finds():
     assert json_of("recall", "pears", "--embedder", "none")["hits"][0]["id"] == id
     assert json_of("forget", id) == {"forgotten": 1}
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
+
+
+def test_an_update_for_a_version_that_has_changed_is_a_conflict():
+    id = remember("apples")
+    version = json_of("get", id)["version"]
+    assert version in run("get", id).stdout
+
+    changed = json_of("update", id, "--importance", "1", "--if-version", version)
+
+    assert (changed["importance"], changed["version"] != version) == (1, True)
+    refused = run("update", id, "--text", "pears", "--if-version", version, code=4)
+    assert "has changed since it was read" in refused.stderr
+    assert json_of("get", id)["text"] == "apples"
+
+
+def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
+    id = json_of("remember", "The spare key is under the blue pot")["id"]
+    with closing(apsw.Connection(os.environ["RETENTIVE_STORE"])) as connection:
+        connection.execute("UPDATE vectors SET text_hash = zeroblob(16)")
+
+    assert json_of("doctor", code=1)["checks"]["store"] == [
+        "1 memories have a vector of another text; run: retentive doctor --repair"
+    ]
+    assert "1 memories had a vector of another text and were embedded again" in run("doctor", "--repair").stderr
+    assert json_of("doctor", "--repair")["healthy"]
+    assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
 
 
 def test_options_are_grouped_in_the_help():
