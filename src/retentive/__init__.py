@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retentive.aio import AsyncEngine
     from retentive.engine import Engine, Imports, QueryOptions
-    from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+    from retentive.errors import (
+        Conflict,
+        Invalid,
+        MissingExtra,
+        NotFound,
+        Refused,
+        RetentiveError,
+        Unavailable,
+        VersionConflict,
+    )
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
@@ -86,6 +95,7 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
+    "Refused",
     "Reranker",
     "RetentiveError",
     "RetrieverReport",
@@ -103,12 +113,13 @@ __all__ = [
     "TuningChange",
     "Unavailable",
     "UndoResult",
+    "VersionConflict",
 ]
 
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Invalid MissingExtra NotFound RetentiveError Unavailable",
+    "errors": "Conflict Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
     "models": "Bucket Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason Recall "

@@ -196,11 +196,16 @@ class Engine:
         return self.remember_many([Draft(text, **fields)])[0]
 
     def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
+        `progress` is called with the number of texts embedded; a long text is several.
         """
         now = self.now()
         given = [
@@ -211,23 +216,30 @@ class Engine:
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        return store_memories(self.store, self.embeddings.available(), memories, idempotency_key=key)
+        embedder = self.embeddings.available()
+        return store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress)
 
     def update(
         self,
         id: str,
         *,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
-        """Change some fields of a memory and return it; its terms and vector follow its text."""
+        """Change some fields of a memory and return it; its terms and vector follow its text.
+
+        Of changes made at the same time, none is lost: an update changes only the fields that it names. `if_version` is
+        the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
+        """
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         return update_memory(
             self.store,
             self.embeddings.available,
             self.get(id, within=within),
             changes,
+            if_version=if_version,
             within=within,
             idempotency_key=key,
         )
@@ -401,14 +413,19 @@ class Engine:
     ) -> Scope:
         """Build a scope in this engine's profile, or in another one.
 
-        A session that belongs to a project includes the other sessions of the project; `only_session` limits it.
+        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
+        name that does not exist, or an empty one, matches nothing.
         """
         sessions = (session,) if isinstance(session, str) else None if session is None else tuple(session)
         unknown = [kind for kind in kinds or () if kind not in KINDS]
         if unknown:
             raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
         chosen = None if kinds is None else tuple(kinds)
-        return Scope(profile or self.settings.profile, project, sessions, chosen, only_session)
+        return Scope(self._profile(profile), project, sessions, chosen, only_session)
+
+    def _profile(self, name: str | None) -> str:
+        """The profile of this engine unless one is named. An empty name is the name of no profile."""
+        return self.settings.profile if name is None else name
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
         """Return a memory. `NotFound` if it does not exist, or not in the scope."""
@@ -433,11 +450,11 @@ class Engine:
 
     def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(profile or self.settings.profile, project=project)
+        return self.store.sessions(self._profile(profile), project=project)
 
     def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """Return the projects of the profile."""
-        return self.store.projects(profile or self.settings.profile)
+        return self.store.projects(self._profile(profile))
 
     def profiles(self) -> Sequence[Profile]:
         """Return all profiles that have memories."""
@@ -446,13 +463,13 @@ class Engine:
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         check_name("project", project)
-        return self.store.move_session(profile or self.settings.profile, session, project=project)
+        return self.store.move_session(self._profile(profile), session, project=project)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
     ) -> Timeline:
         """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        return timeline(self.store.days(profile or self.settings.profile, project=project), by=by)
+        return timeline(self.store.days(self._profile(profile), project=project), by=by)
 
     # Import, export, check
 
@@ -516,7 +533,7 @@ class Engine:
         return export_file(
             self.store,
             os.fspath(path),
-            ExportFilter() if everything else ExportFilter(profile or self.settings.profile, project, session),
+            ExportFilter() if everything else ExportFilter(self._profile(profile), project, session),
             format=format,
             vectors=vectors,
             force=force,

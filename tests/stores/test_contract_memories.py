@@ -190,7 +190,7 @@ def test_an_update_that_keeps_vectors_moves_them_with_the_memory(store: Store):
     store.add([record(1, vectors=rows(axis(0), axis(1)))], model=MODEL)
     new = store.get([id_of(1)])[0]._replace(kind="identity", project="p", importance=1.0)
 
-    store.update(Record(new), model=None, keep_vectors=True)
+    store.update(Record(new), model=None)
 
     scope = Scope(project="p", kinds=("identity",))
     [found] = find_nearest(store, axis(1), scope, limit=5)

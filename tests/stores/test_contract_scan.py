@@ -42,7 +42,7 @@ def test_a_scan_returns_every_memory_of_every_profile_once_with_all_its_vectors(
         embedded(5),
     ]
     stored = store.add(given, model=MODEL)
-    store.attach({id_of(5): rows(axis(9))}, model=OTHER)
+    store.attach([record(5, vectors=rows(axis(9)))], model=OTHER)
 
     for limit in (1, 2, 5, 50):
         found = {one.memory.id: one for one in scanned(store, limit=limit)}

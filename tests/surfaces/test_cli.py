@@ -186,6 +186,8 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
 
     assert score("--preset", "classic-rrf") == pytest.approx(1 / 61)
     assert score("--preset", "classic-rrf", "--set", "rrf_k=9", "--set", "rank-base=0") == pytest.approx(1 / 9)
+    assert score("--set", 'hybrid={"fusion": "rrf", "textWeight": 0.3}') == pytest.approx(1 / 61)
+    assert score("--set", "preset=steep-rrf") == pytest.approx(1 / 5)
     json_of("config", "set", "--preset", "classic-rrf", "rrfK=19")
     assert score() == pytest.approx(1 / 20)
     json_of("config", "reset", "rrf_k")
@@ -263,7 +265,7 @@ def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_war
     shown = run("recall", "apples", "--embedder", "none").stdout
     assert "keyword-only: no embedder is configured" in shown
     assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories have no vector; run: retentive reembed"]
-    assert json_of("reembed") == {"embedded": 1}
+    assert json_of("reembed") == {"embedded": 1, "refused": []}
     assert json_of("doctor")["healthy"]
 
 

@@ -175,7 +175,7 @@ class Chat:
             prompt,
             session=options.session_name,
             project=options.project,
-            everywhere=options.everywhere or options.session is None,
+            everywhere=options.everywhere or (options.session is None and options.project is None),
             budget=self._settings.context_tokens if options.budget is None else options.budget,
             recent=self._settings.recent if options.recent is None else options.recent,
             tuning=options.tuning,

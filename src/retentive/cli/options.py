@@ -17,12 +17,19 @@ from typer.core import TyperGroup
 
 import retentive
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable, VersionConflict
 from retentive.inference.embedders import open_embedder
 from retentive.settings import load_settings, name_store, parameter_value, public_address
 from retentive.stores import open_store
 
-EXIT_CODES: dict[type[RetentiveError], int] = {Invalid: 2, NotFound: 3, Conflict: 4, Unavailable: 5, MissingExtra: 6}
+EXIT_CODES: dict[type[RetentiveError], int] = {
+    Invalid: 2,
+    NotFound: 3,
+    Conflict: 4,
+    VersionConflict: 4,
+    Unavailable: 5,
+    MissingExtra: 6,
+}
 """The exit code of each kind of error."""
 
 INTERRUPTED = 130
@@ -111,7 +118,7 @@ def common_options(
     profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(help="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
+        typer.Option(help="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
     ] = None,
     config: Annotated[str | None, typer.Option(help="Config file (TOML).", envvar="RETENTIVE_CONFIG")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -171,7 +178,7 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
         typer.secho(f"error: {message}", fg="red", err=True)
-    raise SystemExit(EXIT_CODES.get(type(error), 1))
+    raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
 def _stop(message: str, *, as_json: bool) -> NoReturn:

@@ -159,7 +159,7 @@ def memory(memory: Memory) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for name, value in memory.to_dict().items():
+    for name, value in {**memory.to_dict(), "version": memory.version}.items():
         if value not in (None, {}, False) and name != "text":
             table.add_row(name, Text(safe(str(value))))
     console.print(table)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, with_store
+from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid
-from retentive.ranking import PRESETS, Tuning
+from retentive.ranking import Tuning
 from retentive.settings import find_config, load_settings, public_address
 from retentive.stores import open_store
 
@@ -38,11 +38,18 @@ def status(ctx: typer.Context) -> None:
     emit(ctx, value, lambda show: show.status(store, stats, problem))
 
 
-def doctor(ctx: typer.Context) -> None:
+def doctor(
+    ctx: typer.Context,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Embed memories again whose vector is of another text.")
+    ] = False,
+) -> None:
     """Check the consistency of the store and whether the embedder works."""
     with common(ctx).engine() as engine:
-        missing = engine.stats().unembedded
         problem = engine.embeddings.problem()
+        if repair:
+            _repair_vectors(engine, problem)
+        missing = engine.stats().unembedded
         checks: dict[str, Sequence[str]] = {
             "store": engine.check(),
             "embedder": [problem] if problem else [],
@@ -55,6 +62,13 @@ def doctor(ctx: typer.Context) -> None:
         raise typer.Exit(1)
 
 
+def _repair_vectors(engine: Engine, problem: str | None) -> None:
+    """Embed memories again whose vector is of another text, if the embedder works."""
+    count = 0 if problem else engine.embeddings.repair()
+    if count:
+        warn(f"{count} memories had a vector of another text and were embedded again")
+
+
 def reembed(ctx: typer.Context) -> None:
     """Embed every memory with the current model. It can be interrupted and continues where it stopped."""
     from retentive.cli.show import progress
@@ -63,8 +77,10 @@ def reembed(ctx: typer.Context) -> None:
         embedder = engine.embeddings.embedder()
         total = engine.embeddings.count_missing() if embedder else 0
         with progress("re-embedding", total=total) as advance:
-            count = engine.embeddings.reembed(progress=advance)
-    emit(ctx, {"embedded": count}, f"{count} memories embedded")
+            refused: list[str] = []
+            count = engine.embeddings.reembed(progress=advance, refused=refused.append)
+    lines = [f"{count} memories embedded", *(f"the embedder refuses the text of {id}" for id in refused)]
+    emit(ctx, {"embedded": count, "refused": refused}, "\n".join(lines))
 
 
 # copy
@@ -228,13 +244,9 @@ def set_parameters(
     """Save tuning parameters in the store, for every process that uses it."""
     if not parameters and not preset:
         raise Invalid("give at least one parameter=value, or --preset")
-    saved: dict[str, Any] = {}
-    if preset is not None:
-        if preset not in PRESETS:
-            raise Invalid(f"there is no preset '{preset}'; the presets are {', '.join(PRESETS)}")
-        saved = PRESETS[preset].model_dump()
+    chosen = {} if preset is None else {"preset": preset}
     with common(ctx).engine(missing="create") as engine:
-        engine.tuning.save({**saved, **parse_parameters(parameters)})
+        engine.tuning.save({**chosen, **parse_parameters(parameters)})
         _emit_config(ctx, engine)
 
 

@@ -12,6 +12,7 @@ from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
 from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall, RetrieverReport
+from retentive.pipeline.candidates import keyword_candidates, semantic_candidates
 from retentive.ranking import order, pick
 from retentive.stores.base import Retrieved, Search, Searchable, Vector
 from retentive.text.temporal import period
@@ -101,7 +102,8 @@ def rank_outcome(
             ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
         )
         timer.lap("rerank")
-    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
+    kinds = query.scope.kinds or ()
+    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds)
     timer.lap("rank")
     missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
     reasons = {what: why for what, why in missing.items() if why}
@@ -144,7 +146,7 @@ def _retrieve(
         embedding = threads.submit(_embed, query.text, reads.model, embedder)
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
-        found = reads.keyword(query.pool)
+        found = keyword_candidates(reads, query)
         keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
     if tuning.semantic_weight <= 0 or empty:
         return semantic, keyword, None
@@ -159,7 +161,7 @@ def _retrieve(
     if vector is None:
         return RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=failure), keyword, None
     timer.skip()
-    found = reads.nearest(vector, query.pool, depth=query.depth)
+    found = semantic_candidates(reads, query, vector)
     elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
     return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 

@@ -6,7 +6,7 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -15,11 +15,13 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Conflict, NotFound
+from retentive.errors import Conflict, NotFound, VersionConflict
 from retentive.models import (
+    USE_FIELDS,
     Candidate,
     Day,
     Judgement,
+    Kind,
     Memory,
     Model,
     Page,
@@ -36,7 +38,11 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A memory to write, with one unit vector for each of its parts; None while it is not embedded."""
+    """A memory to write, with one unit vector for each of its parts; None while it is not embedded.
+
+    The vectors are those of this memory's `indexed_text`. A store keeps its hash with them, and never attaches them to
+    another text.
+    """
 
     memory: Memory
     vectors: Vector | None = None
@@ -88,14 +94,18 @@ class Memories(Protocol):
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        """Replace the contents of a memory and return it. `NotFound` if it does not exist.
+        """Change some fields of a memory to those of the record and return it; None changes all but its use.
 
-        `keep_vectors` means that its text has not changed; otherwise vectors of None mean that it waits to be
-        embedded. If the idempotency key was used before, nothing is written and the memory as it is now is returned.
+        Other fields keep the values that they have at the moment of writing, whatever the record has. `NotFound` if the
+        memory does not exist, `VersionConflict` if `if_version` is not its version. If its indexed text does not
+        change, its vectors stay. If it does, it gets the record's vectors where those are of its new text; otherwise it
+        waits to be embedded. If the idempotency key was used before, nothing is written and the memory as it is now is
+        returned.
         """
         ...
 
@@ -151,7 +161,8 @@ class Scores(NamedTuple):
 class Search(Protocol):
     """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
 
-    The query's scope and exclusions are applied inside both retrievers. Methods are called from one thread at a time.
+    The query's scope and exclusions are applied inside both retrievers. In a project, both also find the identity
+    memories of the profile that belong to no project. Methods are called from one thread at a time.
     """
 
     @property
@@ -159,16 +170,19 @@ class Search(Protocol):
         """The model whose vectors are searched; None if the store has no vectors."""
         ...
 
-    def keyword(self, limit: int) -> Retrieved:
-        """Return the best memories by BM25; any text is a safe query.
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
+        """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
 
         Terms above the document frequency `query.tuning.common_words` do not retrieve candidates, unless there is no
         rarer term; they only affect scoring. A term's weight depends on its document frequency in the scope.
         """
         ...
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
-        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`."""
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`.
+
+        `kind` limits it to one kind of the scope.
+        """
         ...
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -270,12 +284,25 @@ class VectorModels(Protocol):
         """Return how many memories have no vector of this model yet."""
         ...
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
-        """Store vectors of a model, by memory id, beside those being searched."""
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
+        """Store vectors of a model beside those being searched; return how many memories got theirs.
+
+        A memory is left as it is if it has vectors of this model, or if its text is no longer that of the record.
+        """
         ...
 
-    def switch_model(self, model: Model) -> bool:
-        """Search this model's vectors from now on and delete all others; False if a memory still lacks one."""
+    def remove_stale_vectors(self) -> int:
+        """Delete vectors that were made of another text than their memory has; return of how many memories.
+
+        Vectors that were stored without the hash of their text are taken to be right.
+        """
+        ...
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        """Search this model's vectors from now on and delete all others; False if a memory still lacks one.
+
+        The memories with the ids `without` may lack one: the model does not accept their texts.
+        """
         ...
 
 
@@ -337,6 +364,30 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
         and (scope.sessions is None or memory.session in scope.sessions)
         and (scope.kinds is None or memory.kind in scope.kinds)
     )
+
+
+CHANGEABLE = tuple(name for name in Memory._fields if name not in ("id", *USE_FIELDS))
+"""The fields that an update changes if it names none."""
+
+
+def check_version(memory: Memory, if_version: str | None) -> None:
+    """Raise `VersionConflict` if the memory has another version than this."""
+    if if_version is not None and if_version != memory.version:
+        raise VersionConflict(
+            f"memory {memory.id} has changed since it was read, its version is now {memory.version}; "
+            "read it again and decide, nothing was changed"
+        )
+
+
+def merge_fields(current: Memory, record: Record, fields: Collection[str] | None) -> Memory:
+    """A memory as it is stored, with some fields of a record."""
+    changed = CHANGEABLE if fields is None else fields
+    return current._replace(**{name: getattr(record.memory, name) for name in changed})
+
+
+def stale_vectors(count: int) -> list[str]:
+    """The problem that this many memories have vectors of another text, as a sentence of `Store.check`."""
+    return [f"{count} memories have a vector of another text; run: retentive doctor --repair"] if count else []
 
 
 def next_cursor(ids: Sequence[str], limit: int) -> str | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from retentive.models import Memory, Model, Page, Query, Scope
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, next_cursor
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, check_version, merge_fields, next_cursor
 from retentive.stores.postgres import memories as table
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
@@ -19,7 +20,7 @@ from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search import PostgresSearch
 from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
-from retentive.stores.sql_codec import to_micros
+from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
 from retentive.text.analysis import index_terms
 
 
@@ -80,8 +81,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             placed = place(connection, memories)
             entries = list(zip(placed, terms, strict=True))
             keys = table.insert(connection, memories, positions(connection, memories, placed), entries)
-            rows = [record.vectors for record in records]
-            table.add_vectors(connection, zip(keys, placed, rows, strict=True), model)
+            table.add_vectors(connection, zip(keys, placed, records, strict=True), model)
             record_request(connection, idempotency_key, [memory.id for memory in memories])
             return table.by_keys(connection, keys), keys
 
@@ -97,21 +97,34 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        memory = record.memory
+        expected = record.memory
         table.check_vectors([record.vectors], model)
-        terms = index_terms(memory.indexed_text)
+        terms = index_terms(expected.indexed_text)
 
         def work(connection: Connection) -> Memory:
-            key, before = table.lock(connection, memory.id, within=within)
-            if find_request(connection, idempotency_key) is None:
+            key, current, before = table.lock(connection, expected.id, within=within)
+            if find_request(connection, idempotency_key) is not None:
+                return current
+            check_version(current, if_version)
+            memory = merge_fields(current, record, fields)
+            # Another field of it may have been changed meanwhile.
+            as_expected = memory.indexed_text == expected.indexed_text
+            ids = replace(before[0], kind=KIND_NUMBERS[memory.kind])
+            if memory._replace(project=current.project, session=current.session, profile=current.profile) != memory:
                 [ids] = place(connection, [memory])
-                table.replace(connection, key, memory, before, (ids, terms))
-                table.replace_vectors(connection, key, ids, record.vectors, model, keep=keep_vectors)
-                record_request(connection, idempotency_key, [memory.id])
+            after = (ids, terms if as_expected else index_terms(memory.indexed_text))
+            table.replace(connection, key, memory, before, after)
+            if memory.indexed_text == current.indexed_text:
+                table.move_vectors(connection, key, ids)
+            else:
+                table.remove_vectors(connection, [key])
+                table.add_vectors(connection, [(key, ids, record)] if as_expected else [], model)
+            record_request(connection, idempotency_key, [memory.id])
             return table.by_keys(connection, [key])[0]
 
         return self._connections.write(work)

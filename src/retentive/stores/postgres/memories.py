@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import Memory, Model, Scope
-from retentive.stores.base import Vector, is_within
+from retentive.models import Memory, Model, Scope, hash_text
+from retentive.stores.base import Record, Vector, is_within
 from retentive.stores.postgres.connections import Connections
-from retentive.stores.postgres.maintenance import Maintenance
+from retentive.stores.postgres.maintenance import Maintenance, stale_keys
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
@@ -38,7 +38,7 @@ _MEMORY_TYPES = (
     "int8", "text", "int4", "int4", "int4", "int8", "int4", "text", "float8", "text", "text", "int8", "int8",
     "int8", "int8", "bool", "text", "text", "text", "int4",
 )  # fmt: skip
-_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec")
+_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec", "bytea")
 
 
 # Reading
@@ -107,13 +107,14 @@ def insert(
     return keys
 
 
-def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, ScopedTerms]:
-    """Lock a memory and return its key, scope and terms. `NotFound` if the scope has no such memory."""
+def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, Memory, ScopedTerms]:
+    """Lock a memory and return it with its key, scope and terms. `NotFound` if the scope has no such memory."""
     row = connection.execute(_SQL("lock"), (id,), binary=True).fetchone()
-    if row is None or (within is not None and not by_ids(connection, [id], within=within)):
+    found = [] if row is None else by_ids(connection, [id], within=within)
+    if row is None or not found:
         raise NotFound(f"there is no memory {id}")
     key, *scope, terms = row
-    return key, (ScopeIds(*scope), terms.split())
+    return key, found[0], (ScopeIds(*scope), terms.split())
 
 
 def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerms, after: ScopedTerms) -> None:
@@ -178,31 +179,28 @@ def check_vectors(vectors: Iterable[Vector | None], model: Model | None) -> None
             raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
 
 
-def add_vectors(
-    connection: Connection, entries: Iterable[tuple[int, ScopeIds, Vector | None]], model: Model | None
-) -> None:
-    """Store the vectors of memories, given the key and the scope of each."""
-    embedded = [(key, ids, rows) for key, ids, rows in entries if rows is not None]
+def add_vectors(connection: Connection, entries: Iterable[tuple[int, ScopeIds, Record]], model: Model | None) -> None:
+    """Store the vectors of memories, given the key and the scope of each; those without vectors are left out."""
+    embedded = [(key, ids, one.memory.text_hash, one.vectors) for key, ids, one in entries if one.vectors is not None]
     if not embedded or model is None:
         return
     number = _register(connection, model)
     with connection.cursor() as cursor, cursor.copy(_SQL("copy_vectors")) as copy:
         copy.set_types(_VECTOR_TYPES)
-        for key, ids, rows in embedded:
+        for key, ids, text_hash, rows in embedded:
             scope = (ids.profile, ids.project or None, ids.session or None, ids.kind)
             for part, row in enumerate(np.asarray(rows, np.float32)):
-                copy.write_row((number, key, part, *scope, row))
+                copy.write_row((number, key, part, *scope, row, bytes.fromhex(text_hash)))
 
 
-def replace_vectors(
-    connection: Connection, key: int, ids: ScopeIds, rows: Vector | None, model: Model | None, *, keep: bool
-) -> None:
-    """Replace the vectors of a memory, or only set their scope."""
-    if keep:
-        connection.execute(_SQL("move_vectors"), (ids.profile, ids.project, ids.session, ids.kind, key))
-    else:
-        connection.execute("DELETE FROM vectors WHERE memory = %s", (key,))
-        add_vectors(connection, [(key, ids, rows)], model)
+def move_vectors(connection: Connection, key: int, ids: ScopeIds) -> None:
+    """Set the scope of the vectors of a memory."""
+    connection.execute(_SQL("move_vectors"), (ids.profile, ids.project, ids.session, ids.kind, key))
+
+
+def remove_vectors(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete the vectors of memories, of every model."""
+    connection.execute("DELETE FROM vectors WHERE memory = ANY (%s)", (list(keys),))
 
 
 class VectorTables:
@@ -226,29 +224,45 @@ class VectorTables:
         [(count,)] = self._connections.fetch(_SQL("count_unembedded"), (model.fingerprint,), primary=True)
         return int(count)
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
-        check_vectors(vectors.values(), model)
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
+        check_vectors([record.vectors for record in records], model)
+        given = {record.memory.id: record for record in records}
 
-        def work(connection: Connection) -> None:
-            rows = connection.execute(_SQL("lock_all"), (list(vectors),), binary=True).fetchall()
+        def work(connection: Connection) -> int:
+            rows = connection.execute(_SQL("lock_texts"), (list(given),), binary=True).fetchall()
             statement = "SELECT DISTINCT memory FROM vectors WHERE memory = ANY (%s) AND model = %s"
-            # Another process may have attached vectors of this model meanwhile.
+            # Another process may have attached vectors of this model meanwhile, or changed the text.
             parameters = ([row[0] for row in rows], _model_id(connection, model))
             attached = {key for (key,) in connection.execute(statement, parameters, binary=True)}
-            new = [(key, ScopeIds(*scope), vectors[id]) for key, id, *scope in rows if key not in attached]
+            new = [
+                (key, ScopeIds(*scope), given[id])
+                for key, id, *scope, text, speaker in rows
+                if key not in attached and hash_text(text, speaker) == given[id].memory.text_hash
+            ]
             add_vectors(connection, new, model)
+            return len(new)
 
-        if vectors:
-            self._connections.write(work)
+        return self._connections.write(work) if records else 0
 
-    def switch_model(self, model: Model) -> bool:
-        if self._connections.fetch(_SQL("has_unembedded"), (model.fingerprint,), primary=True):
+    def remove_stale_vectors(self) -> int:
+        def work(connection: Connection) -> int:
+            found = stale_keys(connection)
+            connection.execute("SELECT 1 FROM memories WHERE key = ANY (%s) ORDER BY key FOR UPDATE", (found,))
+            stale = stale_keys(connection) if found else []
+            remove_vectors(connection, stale)
+            return len(stale)
+
+        return self._connections.write(work)
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        parameters = (model.fingerprint, list(without))
+        if self._connections.fetch(_SQL("has_unembedded"), parameters, primary=True):
             return False
         self._maintenance.run()  # creates the HNSW index of the new model before it is searched
 
         def work(connection: Connection) -> bool:
             connection.execute("SELECT 1 FROM state FOR UPDATE")
-            if connection.execute(_SQL("has_unembedded"), (model.fingerprint,)).fetchone():
+            if connection.execute(_SQL("has_unembedded"), parameters).fetchone():
                 return False
             number = _register(connection, model)
             connection.execute("UPDATE state SET active_model = %s", (number,))

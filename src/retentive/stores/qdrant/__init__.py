@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query
-from retentive.stores.base import Vector
+from retentive.models import Memory, Model, Query, hash_text
+from retentive.stores.base import Record
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
-from retentive.stores.qdrant.integrity import find_problems
+from retentive.stores.qdrant.integrity import find_problems, remove_stale_vectors
 from retentive.stores.qdrant.memories import QdrantMemories
-from retentive.stores.qdrant.model_collections import ModelCollections
+from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
 from retentive.stores.qdrant.notes import QdrantNotes
-from retentive.stores.qdrant.points import memory_of, points_of, to_rows
+from retentive.stores.qdrant.points import Rows, memory_of, points_of, to_rows
 from retentive.stores.qdrant.search import QdrantSearch
 from retentive.stores.qdrant.sessions import NameRegistry
 
@@ -99,30 +99,49 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         collection = state.of(model)
         return (state.active.name, None) if collection is None else (collection.name, matching(parts=0))
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
         connection = self._connection
-        rows = {id: to_rows(some, model) or [] for id, some in vectors.items()}
-        points = points_of(rows)
+        given = {one.memory.id: (one.memory.text_hash, to_rows(one.vectors, model) or []) for one in records}
+        points = points_of(given)
         with self._lock:
             if not connection.retrieve(connection.memories, points.values(), fields=False):
-                return
+                return 0
             collection = self._collections.ensure(model)
-            found = connection.retrieve(collection.name, points.values(), fields=["parts"])
-            # Others were deleted meanwhile, or embedded by another process.
-            waiting = [id for id, point in points.items() if point in found and payload_of(found[point])["parts"] == 0]
+            found = connection.retrieve(
+                collection.name, points.values(), fields=["parts", "written", "text", "speaker"]
+            )
+            payloads = {id: payload_of(found[point]) for id, point in points.items() if point in found}
+            # Others were deleted or changed meanwhile, or embedded by another process.
+            waiting = [
+                id
+                for id, payload in payloads.items()
+                if payload["parts"] == 0 and hash_text(payload["text"], payload.get("speaker")) == given[id][0]
+            ]
             for at in range(0, len(waiting), ATTACH_BATCH):
                 operations: list[Any] = []
                 for id in waiting[at : at + ATTACH_BATCH]:
-                    vector: Any = {collection.vector: rows[id]}
-                    update = q.UpdateVectors(points=[q.PointVectors(id=points[id], vector=vector)])
-                    count = q.SetPayload(payload={"parts": len(rows[id])}, points=[points[id]])
-                    # The count is written last: without it the memory is embedded again.
-                    operations += [
-                        q.UpdateVectorsOperation(update_vectors=update),
-                        q.SetPayloadOperation(set_payload=count),
-                    ]
+                    operations += _attaching(collection, points[id], payloads[id]["written"], *given[id])
                 connection.update(collection.name, operations)
+            return len(waiting)
 
-    def switch_model(self, model: Model) -> bool:
+    def remove_stale_vectors(self) -> int:
+        removed: set[str] = set()
         with self._lock:
-            return self._collections.switch(model)
+            for collection in self._collections.read().all:
+                removed |= remove_stale_vectors(self._connection, collection)
+        return len(removed)
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        with self._lock:
+            return self._collections.switch(model, without=list(points_of(without).values()))
+
+
+def _attaching(collection: ModelCollection, point: str, written: int, text_hash: str, rows: Rows) -> list[Any]:
+    """Return the operations that give a point its vectors, unless it is written after it was read."""
+    vector: Any = {collection.vector: rows}
+    unchanged = matching(written=written)
+    this = q.Filter(must=[q.HasIdCondition(has_id=[point]), unchanged])
+    update = q.UpdateVectors(points=[q.PointVectors(id=point, vector=vector)], update_filter=unchanged)
+    # The count is written last: without it the memory is embedded again.
+    count = q.SetPayload(payload={"parts": len(rows), "text_hash": text_hash}, filter=this)
+    return [q.UpdateVectorsOperation(update_vectors=update), q.SetPayloadOperation(set_payload=count)]

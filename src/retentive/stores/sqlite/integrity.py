@@ -8,7 +8,8 @@ from typing import Any
 import apsw
 import numpy as np
 
-from retentive.stores.sqlite.vector_blocks import record_type, signs
+from retentive.stores.base import stale_vectors
+from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
 
 
 def problems(connection: apsw.Connection) -> list[str]:
@@ -20,7 +21,13 @@ def problems(connection: apsw.Connection) -> list[str]:
     if not found:
         connection.execute("BEGIN")  # one snapshot for all checks
         try:
-            found = [*_words(connection), *_totals(connection), *_vectors(connection), *_blocks(connection)]
+            found = [
+                *_words(connection),
+                *_totals(connection),
+                *_vectors(connection),
+                *_blocks(connection),
+                *stale_vectors(len(stale_keys(connection))),
+            ]
         finally:
             connection.execute("ROLLBACK")
     return found

@@ -60,6 +60,9 @@ _NEIGHBOURS = """
 """
 
 
+IDENTITY = KIND_NUMBERS["identity"]
+
+
 def is_storable(text: str) -> bool:
     """Whether SQLite can hold this text; it rejects half of a surrogate pair even as a parameter."""
     return text.isascii() or text == text.encode(errors="ignore").decode()
@@ -88,12 +91,23 @@ class ResolvedScope:
         """
         parts = []
         if self.containers is not None:
-            parts.append([*_tokens("r", self.containers.projects), *_tokens("s", self.containers.sessions)])
+            shared = [self.shared_filter] if self.shares_identity else []
+            parts.append([*_tokens("r", self.containers.projects), *_tokens("s", self.containers.sessions), *shared])
         elif not single_profile:
             parts.append(_tokens("p", (self.profile,)))
         if self.kinds is not None:
             parts.append(_tokens("k", self.kinds))
         return "".join(f" AND scope : ({' OR '.join(tokens)})" for tokens in parts)
+
+    @property
+    def shares_identity(self) -> bool:
+        """Whether a search also finds the identity memories of the profile without a project: it does in a project."""
+        return bool(self.containers and self.containers.projects) and (self.kinds is None or IDENTITY in self.kinds)
+
+    @property
+    def shared_filter(self) -> str:
+        """The identity memories of the profile without a project as part of an FTS5 query."""
+        return f"(p{self.profile} AND r0 AND k{IDENTITY})"
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -153,7 +167,7 @@ def _id(connection: apsw.Connection, statement: str, *values: str | int) -> int 
 
 
 def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
-    """How many memories are in the scope."""
+    """How many memories a search finds in the scope."""
     # The planner uses both indexes where the OR has both sides, and each alone where one is empty.
     statement = """
         SELECT count(*) FROM memories WHERE profile = :profile
@@ -170,6 +184,9 @@ def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
             WHERE profile = :profile AND project IN (SELECT value FROM json_each(:projects))
         """
     count: int = connection.execute(statement, scope.parameters).get
+    if scope.shares_identity:
+        shared = "SELECT count(*) FROM words WHERE words MATCH ?"
+        count += connection.execute(shared, (f"scope : {scope.shared_filter}",)).get
     return count
 
 

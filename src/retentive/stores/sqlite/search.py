@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import apsw
 
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
-from retentive.stores.sql_codec import SCOPE_TOKENS
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.memory_table import (
     IndexedRow,
@@ -117,28 +118,28 @@ class SqliteSearch:
     def model(self) -> Model | None:
         return self._state.model
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
             # FTS5's own BM25 chooses candidates where many memories match; ours scores them.
             most = limit + len(self._excluded) + limit // 2
             keys = self._terms.matches
-            if keys is None or len(keys) > most:
-                keys = _match(self._reader, self._terms.retrieving, self._fts_filter, limit=most)
+            if keys is None or len(keys) > most or kind is not None:
+                of_kind = "" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})"
+                keys = _match(self._reader, self._terms.retrieving, self._fts_filter + of_kind, limit=most)
             rows = self._load(key for key in keys if key not in self._excluded)
         scored = sorted(((self._keyword_score(row), row) for row in rows), key=lambda one: (-one[0], one[1].key))
         best = [Candidate(row.memory, score) for score, row in scored[:limit]]
         return Retrieved(best, [candidate.score for candidate in best])
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
-        self._vector, self._semantic = vector, {}
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        self._vector, self._semantic = vector, self._semantic if vector is self._vector else {}
         if self._scope is None or limit <= 0 or self._index is None:
             return Retrieved()
+        scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
         with self._connections.errors():
-            best = self._index.search(
-                self._reader, vector, self._scope, limit=max(limit, depth), exclude=self._excluded
-            )
+            best = self._index.search(self._reader, vector, scope, limit=max(limit, depth), exclude=self._excluded)
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])
         candidates = [Candidate(row.memory, self._semantic[row.key]) for row in rows]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.stores.base import Vector
-from retentive.stores.sqlite.memory_table import ResolvedScope
+from retentive.stores.sqlite.memory_table import IDENTITY, ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
     MODEL_SHIFT,
@@ -165,7 +165,10 @@ class _Columns:
         inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == scope.profile
         if scope.containers is not None:
             projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
-            inside &= _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+            within = _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+            if scope.shares_identity:
+                within |= (projects == 0) & (self.scope["kind"][:count] == IDENTITY)
+            inside &= within
         if scope.kinds is not None:
             inside &= _any_of(self.scope["kind"][:count], scope.kinds)
         inside &= self.memory[:count] != 0

@@ -21,6 +21,10 @@ SELECT key, profile, coalesce(project, 0), coalesce(session, 0), kind, terms FRO
 SELECT key, id, profile, coalesce(project, 0), coalesce(session, 0), kind FROM memories
 WHERE id = ANY (%s) ORDER BY key FOR UPDATE
 
+-- name: lock_texts
+SELECT key, id, profile, coalesce(project, 0), coalesce(session, 0), kind, text, speaker FROM memories
+WHERE id = ANY (%s) ORDER BY key FOR UPDATE
+
 -- name: delete
 DELETE FROM memories WHERE key = ANY (%s)
 RETURNING id, profile, coalesce(project, 0), coalesce(session, 0), kind, terms
@@ -46,7 +50,7 @@ FROM (SELECT id, count(*) AS times FROM unnest(%s::text[]) AS u (id) GROUP BY id
 WHERE m.key = (SELECT key FROM memories WHERE id = t.id)
 
 -- name: copy_vectors
-COPY vectors (model, memory, part, profile, project, session, kind, embedding) FROM STDIN (FORMAT BINARY)
+COPY vectors (model, memory, part, profile, project, session, kind, embedding, text_hash) FROM STDIN (FORMAT BINARY)
 
 -- name: move_vectors
 UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s WHERE memory = %s
@@ -81,5 +85,5 @@ SELECT 1 FROM memories AS m
 WHERE NOT EXISTS (
   SELECT 1 FROM vectors AS v
   WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
-)
+) AND m.id <> ALL (%s)
 LIMIT 1
