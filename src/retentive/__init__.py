@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from retentive.pipeline.embeddings import Embeddings
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
+    from retentive.pipeline.retrievers import Retriever
     from retentive.pipeline.tuning_history import SavedTuning, TuningChange
     from retentive.ranking import PRESETS, Tuning
     from retentive.settings import EmbedderSettings, Settings
@@ -104,6 +105,7 @@ __all__ = [
     "Repair",
     "Reranker",
     "RetentiveError",
+    "Retriever",
     "RetrieverReport",
     "SavedTuning",
     "Scope",
@@ -134,6 +136,7 @@ _MODULES = {
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",
     "pipeline.remember": "Draft DraftFields MemoryChanges",
+    "pipeline.retrievers": "Retriever",
     "pipeline.tuning_history": "SavedTuning TuningChange",
     "ranking": "PRESETS Tuning",
     "settings": "EmbedderSettings Settings",

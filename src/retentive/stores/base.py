@@ -216,6 +216,10 @@ class Search(Protocol):
         """Return the vector of each memory's first part."""
         ...
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return index terms that start with a prefix, the most frequent first."""
+        ...
+
     def close(self) -> None:
         """Release the connection."""
         ...

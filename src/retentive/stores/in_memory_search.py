@@ -156,6 +156,11 @@ class InMemorySearch:
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        counts = _document_frequencies(self.entries.values())
+        found = sorted((-count, term) for term, count in counts.items() if term.startswith(prefix))
+        return [term for _, term in found[:limit]]
+
     def close(self) -> None:
         """Do nothing: there is no connection."""
 

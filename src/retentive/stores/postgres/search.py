@@ -25,6 +25,7 @@ from retentive.stores.postgres.search_stats import (
 )
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories
+from retentive.text.analysis import LAST
 from retentive.text.bm25 import K1, B
 
 ORDERING_TERMS = 12
@@ -123,10 +124,10 @@ class PostgresSearch:
     ) -> tuple[bytes, dict[str, Any]]:
         """Read about twice as many memories as wanted, those with the best approximate scores."""
         of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
-        conditions = (f"({' | '.join(map(_quoted, retrieving))})", stats.scope and stats.scope.query, of_kind)
+        any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
         cosine, parameters = self._cosine()
         parameters |= {
-            "searched": " & ".join(filter(None, conditions)),
+            "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
             "per_memory": K1 * (1 - B),
             "per_term": K1 * B / max(stats.mean_length, 1e-9),
             "exclude": list(self._query.exclude),
@@ -209,6 +210,10 @@ class PostgresSearch:
         if active is None or not ids:
             return {}
         return dict(self._reader.execute(_SQL("vectors"), {"ids": list(ids), "model": active.id}))
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        parameters = {"prefix": prefix, "end": prefix + LAST, "limit": limit}
+        return [term for (term,) in self._reader.execute(_SQL("terms_with_prefix"), parameters)]
 
     def _prepare(self) -> SearchStats:
         """Return the statistics, read by the first call."""

@@ -24,7 +24,7 @@ from retentive.stores.sqlite.memory_table import (
     resolve,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
-from retentive.text.analysis import query_terms
+from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms
 
 MAX_COUNTED = 20_000
@@ -173,6 +173,11 @@ class SqliteSearch:
             rows = self._load(self._resolve(ids).values())
             first = self._index.first_vectors(self._reader, {row.key: row.slots for row in rows})
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        statement = "SELECT term FROM term_counts WHERE term >= ? AND term < ? ORDER BY memories DESC, term LIMIT ?"
+        with self._connections.errors():
+            return [term for (term,) in self._reader.execute(statement, (prefix, prefix + LAST, limit))]
 
     @property
     def _reader(self) -> apsw.Connection:
