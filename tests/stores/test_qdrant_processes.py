@@ -54,7 +54,7 @@ def store(client: RecordingQdrant) -> QdrantStore:
 
 def attach_all(store: QdrantStore, *, to: int = 0, limit: int = 9) -> None:
     """Give some memories without a vector of the other model one."""
-    store.attach({one.id: rows(axis(to)) for one in store.unembedded(OTHER, limit=limit)}, model=OTHER)
+    store.attach([Record(one, rows(axis(to))) for one in store.unembedded(OTHER, limit=limit)], model=OTHER)
 
 
 # Changes of the model

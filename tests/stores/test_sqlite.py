@@ -197,7 +197,7 @@ def test_check_finds_nothing_before_and_after_a_change(path: str):
     with opened(path) as store:
         store.add([record(1)], model=None)
         assert store.check() == []
-        store.update(record(1, source="elsewhere"), model=None, keep_vectors=True)
+        store.update(record(1, source="elsewhere"), model=None)
         assert store.check() == []
         store.remove([id_of(1)])
         assert store.check() == []

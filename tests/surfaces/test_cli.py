@@ -16,8 +16,9 @@ from retentive.cli.show import safe
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "reembed", "copy", "config", "config set", "config reset", "samples", "judge", "tune", "watch",
-    "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
+    "status", "doctor", "recover", "reembed", "copy", "config", "config set", "config reset", "samples", "judge",
+    "tune", "watch", "import", "export", "imports", "imports undo", "serve", "token create", "token list",
+    "token revoke",
 )  # fmt: skip
 
 
@@ -175,6 +176,8 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
 
     assert score("--preset", "classic-rrf") == pytest.approx(1 / 61)
     assert score("--preset", "classic-rrf", "--set", "rrf_k=9", "--set", "rank-base=0") == pytest.approx(1 / 9)
+    assert score("--set", 'hybrid={"fusion": "rrf", "textWeight": 0.3}') == pytest.approx(1 / 61)
+    assert score("--set", "preset=steep-rrf") == pytest.approx(1 / 5)
     json_of("config", "set", "--preset", "classic-rrf", "rrfK=19")
     assert score() == pytest.approx(1 / 20)
     json_of("config", "reset", "rrf_k")
@@ -187,6 +190,7 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     [
         (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
+        (["recall", "x", "--limit", "-1"], 2, "--limit"),
         (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),

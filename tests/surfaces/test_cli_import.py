@@ -177,6 +177,31 @@ def test_a_killed_import_continues_and_is_undone_exactly(tmp_path):
     opened.close()
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_says_what_was_stored_and_how_to_continue_and_the_list_shows_it(tmp_path, as_json):
+    path = write_lines(tmp_path / "notes.jsonl", ({"text": f"note number {at}"} for at in range(20_000)))
+    opened = open_store(str(tmp_path / "store.db"))
+    command = [*RETENTIVE, "import", str(path), *(["--json"] if as_json else [])]
+
+    stopped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while opened.stats().memories < 1000:
+        assert stopped.poll() is None, "it ended before it could be stopped"
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    output, said = stopped.communicate()
+
+    stored = opened.stats().memories
+    opened.close()
+    (run_,) = json_of("imports")["imports"]
+    assert (stopped.returncode, output, run_["added"], run_["ended"]) == (130, "", stored, None)
+    message = json.loads(said)["error"]["message"] if as_json else said
+    assert f"{stored:,} memories are stored. To continue, run the same command again" in message
+    assert f"to undo it: retentive imports undo {run_['id']}" in message
+    assert f"{stored:,}" in run("imports").stdout
+    assert "interrupted" in run("imports").stdout
+    assert json.loads(process("import", path, "--json").stdout)["added"] == 20_000 - stored
+
+
 def peak_memory(*words: str | Path) -> tuple[int, dict[str, object]]:
     """The most memory that a process ever had, in bytes, and what it said."""
     script = (

@@ -10,7 +10,7 @@ from retentive.errors import Invalid, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder, outage_of
 from retentive.models import Memory, Model
 from retentive.pipeline.remember import embed_memories
-from retentive.stores.base import Store, Vector
+from retentive.stores.base import Record, Store, Vector
 
 log = logging.getLogger(__name__)
 
@@ -100,14 +100,27 @@ class Embeddings:
                     return done
                 continue
             rows = self._embed(embedder, waiting)
-            vectors = {memory.id: row for memory, row in zip(waiting, rows, strict=True) if row is not None}
-            self._store.attach(vectors, model=embedder.model)
-            for memory in waiting:
-                if memory.id not in vectors:
+            embedded = [Record(memory, row) for memory, row in zip(waiting, rows, strict=True) if row is not None]
+            done += self._store.attach(embedded, model=embedder.model)
+            for memory, row in zip(waiting, rows, strict=True):
+                if row is None:
                     skipped.add(memory.id)
                     refused(memory.id)
-            done += len(vectors)
             progress(len(waiting))
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
+        """Embed memories again whose vector is of another text; return how many there were.
+
+        All other memories without a vector are embedded as well, as by `reembed`. `Invalid` if the embedder does not
+        work, or is not the one of the store's vectors.
+        """
+        problem = self.problem()
+        if problem:
+            raise Invalid(f"vectors cannot be repaired: {problem}")
+        stale = self._store.remove_stale_vectors()
+        if stale:
+            self.reembed(progress=progress)
+        return stale
 
     def _embed(self, embedder: Embedder, memories: Sequence[Memory]) -> list[Vector | None]:
         try:

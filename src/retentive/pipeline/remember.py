@@ -16,7 +16,7 @@ import uuid_utils
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope, check_unicode
-from retentive.ranking.duplicates import normalised
+from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 
 MAX_TEXT = 1_000_000
@@ -115,11 +115,6 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
     )
 
 
-def content_hash(text: str) -> str:
-    """A hash of the text that ignores case, white space and punctuation."""
-    return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
-
-
 def request_fingerprint(request: Any) -> str:
     """A hash of a request, by which a repeated request is told from another one with the same idempotency key."""
     written = json.dumps(request, sort_keys=True, default=str)
@@ -159,23 +154,43 @@ def update_memory(
     old: Memory,
     changes: MemoryChanges,
     *,
+    if_version: str | None,
     within: Scope | None,
     idempotency_key: IdempotencyKey | None,
 ) -> Memory:
-    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed."""
+    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed.
+
+    `old` only serves to check the changes and to embed the text beforehand: the store changes the memory as it is at
+    the moment of writing.
+    """
+    new = _changed(old, changes)
+    fields = {*changes, "content_hash"} if "text" in changes else {*changes}
+    usable = usable_embedder(store, embedder()) if fields & {"text", "speaker"} else None
+    vectors = embed_memories(usable, [new])[0] if usable else None
+    updated = store.update(
+        Record(new, vectors),
+        model=usable.model if usable else None,
+        fields=fields,
+        if_version=if_version,
+        within=within,
+        idempotency_key=idempotency_key,
+    )
+    if usable and vectors is not None and updated.indexed_text != new.indexed_text:
+        # The text or the speaker was changed at the same time: these vectors were not of the text that came out.
+        vectors = embed_memories(usable, [updated])[0]
+        if vectors is not None:
+            store.attach([Record(updated, vectors)], model=usable.model)
+    return updated
+
+
+def _changed(old: Memory, changes: MemoryChanges) -> Memory:
+    """Check changes of a memory and return it with them."""
     changeable = MemoryChanges.__annotations__
     unknown = [name for name in changes if name not in changeable]
     if unknown:
         raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
     fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *changeable)}
-    new = to_memory(Draft(**{**fields, **changes}), now=old.created)
-    new = new._replace(created=old.created, accessed=old.accessed, access_count=old.access_count)
-    if new.indexed_text == old.indexed_text:
-        return store.update(Record(new), model=None, keep_vectors=True, within=within, idempotency_key=idempotency_key)
-    usable = usable_embedder(store, embedder())
-    rows = embed_memories(usable, [new]) if usable else [None]
-    record = Record(new, rows[0])
-    return store.update(record, model=usable.model if usable else None, within=within, idempotency_key=idempotency_key)
+    return to_memory(Draft(**{**fields, **changes}), now=old.created)
 
 
 def embed_memories(

@@ -288,7 +288,7 @@ class ModelCollections:
         """Copy all memories to a new collection, without vectors; a memory that is already there is left as it is."""
         batch: list[q.PointStruct] = []
         for record in self._connection.scroll(old.name, vectors=[WORDS]):
-            batch.append(_without_dense_vector(record))
+            batch.append(without_dense_vector(record))
             if len(batch) == COPY_BATCH:
                 self._connection.upsert(new.name, batch, mode=q.UpdateMode.INSERT_ONLY)
                 batch = []
@@ -305,11 +305,12 @@ class ModelCollections:
         stale = [id for id, written in source.items() if copy.get(id) != written]
         for at in range(0, len(stale), PAGE):
             records = connection.retrieve(old.name, stale[at : at + PAGE], vectors=[WORDS])
-            connection.upsert(new.name, [_without_dense_vector(record) for record in records.values()])
+            connection.upsert(new.name, [without_dense_vector(record) for record in records.values()])
         if stale:
             _log.info("%d memories were copied again to %s", len(stale), new.name)
 
 
-def _without_dense_vector(record: q.Record) -> q.PointStruct:
+def without_dense_vector(record: q.Record) -> q.PointStruct:
+    """Return a point that was read with its terms, as one that waits to be embedded."""
     vector: Any = record.vector or {}
     return q.PointStruct(id=record.id, vector=dict(vector), payload={**payload_of(record), "parts": 0})
