@@ -37,6 +37,7 @@ from retentive.models import (
     Stats,
     Timeline,
     TimelineBy,
+    check_unicode,
 )
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.concurrency import INLINE, FairLimiter
@@ -266,7 +267,10 @@ class Engine:
         return self.store.remove_scope(scope)
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
-        return None if name is None else IdempotencyKey(name, request_fingerprint(request()), self.now())
+        if name is None:
+            return None
+        check_unicode("idempotency_key", name)
+        return IdempotencyKey(name, request_fingerprint(request()), self.now())
 
     # Recall
 
@@ -285,8 +289,7 @@ class Engine:
         vector = options.get("vector")
         now = options.get("now")
         return Query(
-            # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
-            text=text if text.isascii() else text.encode(errors="replace").decode(),
+            text=text,
             scope=self.scope(
                 project=options.get("project"),
                 session=options.get("session"),
@@ -429,6 +432,9 @@ class Engine:
         if unknown:
             raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
         chosen = None if kinds is None else tuple(kinds)
+        for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
+            if value is not None and not value.isascii():
+                check_unicode(name, value)
         return Scope(self._profile(profile), project, sessions, chosen, only_session)
 
     def _profile(self, name: str | None) -> str:
@@ -460,11 +466,11 @@ class Engine:
 
     def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(self._profile(profile), project=project)
+        return self.store.sessions(self.scope(project=project, profile=profile).profile, project=project)
 
     def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """Return the projects of the profile."""
-        return self.store.projects(self._profile(profile))
+        return self.store.projects(self.scope(profile=profile).profile)
 
     def profiles(self) -> Sequence[Profile]:
         """Return all profiles that have memories."""
@@ -473,13 +479,15 @@ class Engine:
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         check_name("project", project)
-        return self.store.move_session(self._profile(profile), session, project=project)
+        scope = self.scope(session=session, profile=profile)
+        return self.store.move_session(scope.profile, session, project=project)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
     ) -> Timeline:
         """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        return timeline(self.store.days(self._profile(profile), project=project), by=by)
+        scope = self.scope(project=project, profile=profile)
+        return timeline(self.store.days(scope.profile, project=project), by=by)
 
     # Import, export, check
 

@@ -53,6 +53,8 @@ CODES = {
     413: "too_large",
     415: "not_json",
     421: "unknown_host",
+    422: "invalid",
+    429: "too_many_requests",
 }
 """The stable code of each HTTP error."""
 
