@@ -18,6 +18,7 @@ from retentive.models import (
     Project,
     Query,
     Recall,
+    Repair,
     Scope,
     Session,
     Stats,
@@ -145,6 +146,9 @@ class AsyncEngine:
 
     async def check(self) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.check)
+
+    async def repair(self) -> Repair:
+        return await asyncio.to_thread(self.engine.repair)
 
 
 class Opening:

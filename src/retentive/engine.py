@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from time import perf_counter
@@ -31,6 +31,7 @@ from retentive.models import (
     Project,
     Query,
     Recall,
+    Repair,
     Scope,
     Session,
     Stats,
@@ -54,12 +55,14 @@ from retentive.pipeline.remember import (
     to_time,
     update_memory,
 )
+from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.timeline import timeline
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import IdempotencyKey, Store, Vector
+from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
     from retentive.transfer.exporting import ExportResult
@@ -100,6 +103,7 @@ class Engine:
         embedder: Embedder | Callable[[], Embedder | None] | None = None,
         *,
         reranker: Reranker | None = None,
+        retrievers: Sequence[Retriever] = (),
         settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -108,6 +112,7 @@ class Engine:
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
         self._given_reranker = reranker
+        self._further = FurtherRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
@@ -124,10 +129,12 @@ class Engine:
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
         create: bool = True,
+        retrievers: Sequence[Retriever] = (),
     ) -> Engine:
         """Open an engine on the store at this path or address.
 
-        A store that does not exist is created, or `NotFound` is raised if `create` is False.
+        A store that does not exist is created, or `NotFound` is raised if `create` is False. `retrievers` search beside
+        the keyword and the semantic retriever.
         What is not given comes from the environment, then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
@@ -139,6 +146,7 @@ class Engine:
         return cls(
             open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
+            retrievers=retrievers,
             settings=settings,
         )
 
@@ -265,10 +273,10 @@ class Engine:
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query: what to search for, in which scope, and how to rank.
 
-        `limit`: how many hits at most, 10 by default. `profile`, `project`, `session`, `only_session`, `kinds`: see
-        `scope`. `exclude`: ids of memories that the caller already has. `tuning`: for this query alone, a whole
-        `Tuning`, some parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding,
-        if the caller has it.
+        `limit`: how many hits at most, 10 by default; 0 or less returns all that match. `profile`, `project`,
+        `session`, `only_session`, `kinds`: see `scope`. `exclude`: ids of memories that the caller already has.
+        `tuning`: for this query alone, a whole `Tuning`, some parameters, or the name of a preset. `now`: the time to
+        rank by. `vector`: the text's embedding, if the caller has it.
         """
         unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
         if unknown:
@@ -303,7 +311,7 @@ class Engine:
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
-            outcome = search(asked, self.store, self.embeddings.embedder, threads)
+            outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             answer = rank_outcome(outcome, asked, threads, reranker=self._reranker_for(asked), started=started)
         self._after_recall(answer, asked.now if record_use else None)
         return answer
@@ -318,7 +326,7 @@ class Engine:
         memory = self.get(id, within=within)
         asked = self._to_query(query, options)
         started = perf_counter()
-        outcome = search(asked, self.store, self.embeddings.embedder, self._threads)
+        outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
         answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
         return explain(memory, asked, outcome, answer, self.store)
 
@@ -428,9 +436,11 @@ class Engine:
         return self.settings.profile if name is None else name
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
-        """Return a memory. `NotFound` if it does not exist, or not in the scope."""
+        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned."""
         found = self.store.get([id], within=within)
         if not found:
+            for damage in self.store.damaged([id], within=within):
+                raise damaged_error(damage)
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
@@ -545,6 +555,19 @@ class Engine:
     def check(self) -> Sequence[str]:
         """Check the store and return one sentence for each problem."""
         return self.store.check()
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
+        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
+
+        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
+        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
+        """
+        done = self.store.repair(at=self.now())
+        if self.embeddings.problem() is not None:
+            return done
+        stale = self.store.remove_stale_vectors()
+        self.embeddings.reembed(progress=progress)
+        return replace(done, stale_vectors=stale)
 
 
 class Imports:

@@ -5,6 +5,7 @@
     ├── NotFound             there is no such memory, session or project
     ├── Conflict             the store already holds something that contradicts the request
     │   └── VersionConflict  the memory has changed since it was read: read it again and decide
+    ├── Damaged              what is stored cannot be read: repair the store
     ├── Unavailable          something needed is down, busy or full: try again later
     │   └── Refused          the embedding service works and does not accept this text: change the text
     └── MissingExtra         an optional package is not installed: the message is the line to type
@@ -46,6 +47,12 @@ class VersionConflict(Conflict):
     """The memory has changed since it was read; read it again."""
 
     code = "version_conflict"
+
+
+class Damaged(RetentiveError):
+    """What is stored cannot be read."""
+
+    code = "damaged"
 
 
 class Unavailable(RetentiveError):

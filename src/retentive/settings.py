@@ -125,7 +125,14 @@ class Settings(BaseModel):
 
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""
-        return parse_tuning({**saved, **expand(self.tuning)})
+        return parse_tuning({**saved, **self.configured_tuning})
+
+    @property
+    def configured_tuning(self) -> dict[str, Any]:
+        """The parameters set here, by their Python names, also those that are settings of chat."""
+        names = {"context_tokens": "context_tokens", "recent": "recent_turns"}
+        of_chat = {new: getattr(self.llm, name) for name, new in names.items() if name in self.llm.model_fields_set}
+        return {**of_chat, **expand(self.tuning)}
 
 
 def name_store(message: str, option: str) -> str:

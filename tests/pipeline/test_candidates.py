@@ -88,6 +88,43 @@ def test_an_identity_memory_without_a_project_is_recalled_in_every_project(engin
     assert found(project="none") == set()
 
 
+KEYWORD_QUERIES = {
+    '"green tea"': {"we drank green tea"},
+    "tea -milk": {"we drank green tea", "the tea was green"},
+    "deploym*": {"the deployment failed", "deployments are fun"},
+    "zzz*": set(),
+    '"black tea" OR "deployments are"': {"black tea with milk", "deployments are fun"},
+    "-tea": set(),
+    'tea "': {"we drank green tea", "the tea was green", "black tea with milk"},
+}
+
+
+def test_operators_select_what_the_keyword_retriever_finds_alone(engine: Engine):
+    texts = ["we drank green tea", "the tea was green", "black tea with milk", "the deployment failed"]
+    texts += ["deployments are fun", "deploy on Friday"]
+    engine.store.add([tea(number, text, session="s") for number, text in enumerate(texts)], model=MODEL)
+
+    for query, expected in KEYWORD_QUERIES.items():
+        tuning = {"preset": "keyword-only", "common_words": 1.0}
+        found = {hit.memory.text for hit in engine.recall(query, tuning=tuning, record_use=False)}
+        assert found == expected, query
+
+    # With context, a neighbour that does not match stays out, too.
+    with_context = {"preset": "keyword-only", "common_words": 1.0, "neighbour_weight": 1.0}
+    found = {hit.memory.text for hit in engine.recall("tea -milk", tuning=with_context, record_use=False)}
+    assert found == KEYWORD_QUERIES["tea -milk"]
+
+
+def test_what_an_operator_excludes_does_not_fill_the_pool(engine: Engine):
+    others = [tea(number, f"green tea with milk number{number}") for number in range(80)]
+    engine.store.add([*others, *(tea(100 + n, f"green tea alone number{n}") for n in range(15))], model=MODEL)
+
+    found = engine.recall("green -milk", tuning="keyword-only", record_use=False)
+
+    assert len(found.hits) == 10
+    assert all("alone" in hit.memory.text for hit in found.hits)
+
+
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_limit_of_0_returns_everything_that_matches(engine: Engine, limit: int):
     engine.store.add([tea(number, f"tea number{number}", by=number / 2000) for number in range(1300)], model=MODEL)

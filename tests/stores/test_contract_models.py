@@ -129,7 +129,7 @@ def test_a_store_switches_to_another_model_only_when_every_memory_has_its_vector
 
 def test_a_store_switches_without_the_vectors_of_memories_that_the_model_refuses(store: Store):
     store.add([embedded(number) for number in range(3)], model=MODEL)
-    attached = {one.id: rows(axis(1)) for one in store.unembedded(OTHER, limit=9) if one.id != id_of(1)}
+    attached = [Record(one, rows(axis(1))) for one in store.unembedded(OTHER, limit=9) if one.id != id_of(1)]
     store.attach(attached, model=OTHER)
 
     assert store.switch_model(OTHER, without=[id_of(0)]) is False

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from typer.testing import CliRunner
 
@@ -17,8 +19,9 @@ from retentive.stores import open_store
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "reembed", "copy", "config", "config set", "config reset", "samples", "judge", "tune", "watch",
-    "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
+    "status", "doctor", "recover", "reembed", "copy", "config", "config set", "config reset", "samples", "judge",
+    "tune", "watch", "import", "export", "imports", "imports undo", "serve", "token create", "token list",
+    "token revoke",
 )  # fmt: skip
 
 
@@ -130,6 +133,32 @@ def test_update_and_forget_change_what_recall_finds():
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
 
 
+def test_an_update_for_a_version_that_has_changed_is_a_conflict():
+    id = remember("apples")
+    version = json_of("get", id)["version"]
+    assert version in run("get", id).stdout
+
+    changed = json_of("update", id, "--importance", "1", "--if-version", version)
+
+    assert (changed["importance"], changed["version"] != version) == (1, True)
+    refused = run("update", id, "--text", "pears", "--if-version", version, code=4)
+    assert "has changed since it was read" in refused.stderr
+    assert json_of("get", id)["text"] == "apples"
+
+
+def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
+    id = json_of("remember", "The spare key is under the blue pot")["id"]
+    with closing(apsw.Connection(os.environ["RETENTIVE_STORE"])) as connection:
+        connection.execute("UPDATE vectors SET text_hash = zeroblob(16)")
+
+    assert json_of("doctor", code=1)["checks"]["store"] == [
+        "1 memories have a vector of another text; run: retentive doctor --repair"
+    ]
+    assert "1 memories had a vector of another text and were embedded again" in run("doctor", "--repair").stderr
+    assert json_of("doctor", "--repair")["healthy"]
+    assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
+
+
 def test_options_are_grouped_in_the_help():
     for command, panels in (
         ("recall", ("Scope", "Ranking")),
@@ -200,6 +229,7 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     [
         (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
+        (["recall", "x", "--limit", "-1"], 2, "--limit"),
         (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),

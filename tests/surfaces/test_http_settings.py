@@ -211,3 +211,35 @@ def test_only_an_administrator_may_turn_parameters(engine, access):
     problem(asking.patch("/settings", json={"rrfK": 9}), 403, "not_allowed")
     problem(asking.post("/settings/undo"), 403, "not_allowed")
     assert engine.tuning.saved() == {}
+
+
+def recent_and_budget(asking):
+    found = asking.post("/v1/context", json={"query": "anything", "session": "s"}).json()
+    return sum(item["part"] == "recent" for item in found["items"]), found["budget"]
+
+
+def test_the_token_budget_and_the_recent_turns_of_chat_are_live_settings(engine):
+    for number in range(4):
+        engine.remember(f"llama fact {number}", session="s")
+    asking = client(engine)
+
+    assert recent_and_budget(asking) == (4, 2000)
+    asking.patch("/settings", json={"recentTurns": 2, "contextTokens": 500})
+    assert recent_and_budget(asking) == (2, 500)
+
+    asking.patch("/settings", json={"preset": "classic-rrf"})
+    assert recent_and_budget(asking) == (2, 500)
+    asking.patch("/settings", json={"recentTurns": None, "contextTokens": None})
+    assert recent_and_budget(asking) == (4, 2000)
+
+
+def test_a_token_budget_in_the_configuration_takes_precedence():
+    settings = Settings(store="memory://", llm={"context_tokens": 300, "recent": 1})
+    with Engine(open_store("memory://"), settings=settings) as engine:
+        engine.remember_many([{"text": f"llama {number}", "session": "s"} for number in range(3)])
+        asking = client(engine)
+
+        problem(asking.patch("/settings", json={"contextTokens": 500}), 409, "conflict")
+
+        assert recent_and_budget(asking) == (1, 300)
+        assert asking.get("/settings").json()["recentTurns"] == 1

@@ -17,7 +17,16 @@ from typer.core import TyperGroup
 
 import retentive
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable, VersionConflict
+from retentive.errors import (
+    Conflict,
+    Damaged,
+    Invalid,
+    MissingExtra,
+    NotFound,
+    RetentiveError,
+    Unavailable,
+    VersionConflict,
+)
 from retentive.inference.embedders import open_embedder
 from retentive.settings import load_settings, name_store, parameter_value, public_address
 from retentive.stores import open_store
@@ -29,6 +38,7 @@ EXIT_CODES: dict[type[RetentiveError], int] = {
     VersionConflict: 4,
     Unavailable: 5,
     MissingExtra: 6,
+    Damaged: 7,
 }
 """The exit code of each kind of error."""
 

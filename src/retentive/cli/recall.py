@@ -28,7 +28,7 @@ OnlySession = Annotated[
 Exclude = Annotated[
     list[str] | None, typer.Option(help="Leave out the memory with this id. Repeatable.", rich_help_panel=SCOPE)
 ]
-Limit = Annotated[int, typer.Option(help="Maximum number of hits; 0 returns all candidates.")]
+Limit = Annotated[int, typer.Option(min=0, help="Maximum number of hits; 0 returns all that match.")]
 Preset = Annotated[
     str | None,
     typer.Option("--preset", help="Rank with a preset, such as classic-rrf.", rich_help_panel=RANKING),

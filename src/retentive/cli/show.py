@@ -172,7 +172,9 @@ def page(page: Page) -> None:
         when = memory.when.strftime("%Y-%m-%d %H:%M")
         line = Text(memory.id, style="dim").append(f"  {when}  ", style="cyan")
         console.print(line.append(snippet(memory.indexed_text, max(console.width - 58, 30)), style="default"))
-    if not page.memories:
+    for damage in page.damaged:
+        console.print(Text(damage.id, style="dim").append(f"  damaged: {damage.reason}", style="red"))
+    if not (page.memories or page.damaged):
         console.print(Text("no memories", style="dim"))
     if page.next_cursor:
         console.print(Text(f"more: --cursor {page.next_cursor}", style="dim"))

@@ -115,9 +115,14 @@ def export(
         typer.echo(message, err=True)
     else:
         emit(ctx, done.to_dict(), message)
+    for damage in done.damaged:
+        warn(f"left out: {damage.id}: {damage.reason}")
     if others := len(done.omitted_profiles):
         profiles = f"{others} other profiles were" if others > 1 else "1 other profile was"
         warn(f"note: {profiles} not exported; --everything exports the whole store")
+    if done.damaged:
+        warn(f"{len(done.damaged)} memories are damaged and were left out; see: retentive doctor")
+        raise typer.Exit(1)
 
 
 imports = typer.Typer(help="List the imports that can be undone, or undo one.", invoke_without_command=True)

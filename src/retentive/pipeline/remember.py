@@ -16,7 +16,7 @@ import uuid_utils
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope
-from retentive.ranking.duplicates import without_punctuation
+from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 
 MAX_TEXT = 1_000_000
@@ -113,11 +113,6 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
         evergreen=draft.evergreen,
         content_hash=content_hash(draft.text),
     )
-
-
-def content_hash(text: str) -> str:
-    """A hash of the text that ignores case, white space and punctuation."""
-    return hashlib.blake2b(without_punctuation(text).encode(), digest_size=16).hexdigest()
 
 
 def request_fingerprint(request: Any) -> str:

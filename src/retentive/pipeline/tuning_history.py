@@ -11,7 +11,7 @@ from typing import Any
 from retentive.errors import NotFound, RetentiveError
 from retentive.models import Serializable
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import WHOLE, expand, parameter_name, parse_tuning
+from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
@@ -179,7 +179,7 @@ def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
     given = expand({name: value for name, value in parameters.items() if value is not None})
     checked = parse_tuning(given)
     wanted = checked.model_dump(include=set(checked.model_fields_set))
-    everything: dict[str, Any] = dict.fromkeys(Tuning.model_fields) if whole else {}
+    everything: dict[str, Any] = dict.fromkeys(Tuning.model_fields.keys() - set(CHAT)) if whole else {}
     if whole:  # what equals its default is not saved
         defaults = Tuning().model_dump()
         wanted = {name: value for name, value in wanted.items() if value != defaults[name]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -65,6 +66,11 @@ def _folded(text: str) -> str:
 def _blanked(folded: str) -> str:
     # A text of punctuation alone ("?!") is its own normal form: two different ones are not the same.
     return " ".join(folded.translate(_BLANKS).split()) or folded.strip()
+
+
+def content_hash(text: str) -> str:
+    """A hash of the text that ignores case, white space and punctuation."""
+    return hashlib.blake2b(without_punctuation(text).encode(), digest_size=16).hexdigest()
 
 
 def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:

@@ -1,4 +1,4 @@
-"""`Tuning`: every parameter of a recall, with its range and description.
+"""`Tuning`: every parameter of a recall, and of chat, that can be changed at run time, with its range and description.
 
 The same frozen model is the `[tuning]` table of the config file, the tuning saved in a store, an option of one recall
 and the search space of `retentive tune`. An unknown parameter is an error.
@@ -110,6 +110,11 @@ class Tuning(BaseModel):
         2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder; then it answers without it."
     )
 
+    context_tokens: int = Field(2000, ge=0, le=200_000, description="Chat: the token budget for memories in a prompt.")
+    recent_turns: int = Field(
+        10, ge=0, le=1000, description="Chat: how many of the session's latest episodes are in a prompt."
+    )
+
     def with_parameters(self, **parameters: Any) -> Tuning:
         """Return this tuning with some parameters changed, checked against their ranges."""
         return parse_tuning(self.model_dump() | expand(parameters))
@@ -124,7 +129,7 @@ def parse_tuning(parameters: Mapping[str, Any]) -> Tuning:
 
 
 def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters by their Python names, with `preset` and `hybrid` replaced by every parameter of the tuning.
+    """The parameters by their Python names, with `preset` and `hybrid` replaced by every parameter of the ranking.
 
     Parameters given beside a preset or block take precedence over it; a block takes precedence over a preset.
     """
@@ -136,11 +141,14 @@ def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
     from retentive.ranking.presets import preset
 
     tuning = parse_hybrid(whole["hybrid"]).tuning() if "hybrid" in whole else preset(str(whole["preset"]))
-    return tuning.model_dump() | named
+    return tuning.model_dump(exclude=set(CHAT)) | named
 
 
 WHOLE = ("preset", "hybrid")
-"""Names that stand for every parameter, wherever parameters are given."""
+"""Names that stand for every parameter of the ranking, wherever parameters are given."""
+
+CHAT = ("context_tokens", "recent_turns")
+"""Parameters of chat, which no preset sets."""
 
 
 def parameter_name(name: str) -> str:

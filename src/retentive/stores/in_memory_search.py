@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Candidate, Kind, Memory, Model, Query, Scope
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query, Scope
 from retentive.stores.base import Retrieved, Scores, Vector, is_within
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.text.analysis import index_terms, query_terms
@@ -123,6 +123,7 @@ class InMemorySearch:
     in_scope: Sequence[Entry]
     model: Model | None
     mean_length: float | None = None
+    damaged: Sequence[Damage] = ()
     _vector: Vector | None = None
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
@@ -154,6 +155,11 @@ class InMemorySearch:
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        counts = _document_frequencies(self.entries.values())
+        found = sorted((-count, term) for term, count in counts.items() if term.startswith(prefix))
+        return [term for _, term in found[:limit]]
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

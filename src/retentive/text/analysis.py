@@ -22,6 +22,9 @@ MAX_TERM = 100
 MAX_QUERY_TERMS = 64
 MAX_QUERY_LENGTH = 20_000
 
+LAST = chr(0x10FFFF)
+"""Sorts after every character of a term."""
+
 _JOINERS = r"\-_./:@#+"
 _CJK = (
     "\u1100-\u11ff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Hangul letters; Thai, Lao, Burmese, Khmer: no spaces
@@ -34,6 +37,7 @@ _CHUNK = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
     rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
 )
+_ALPHANUMERIC = re.compile(r"[^\W_]+")
 _WORD = re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[\u0300-\u036f\u0900-\u097f\u0b80-\u0bff\u064b-\u0652]+[^\W\d_]*)*")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
@@ -134,6 +138,12 @@ def _language_terms(text: str, words: list[str]) -> list[str]:
         if stem != _stems[_folded(word)[:MAX_TERM]]:
             found.append(stem)
     return found
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text with case and diacritics folded, not stemmed."""
+    words: list[str] = _ALPHANUMERIC.findall(text.lower() if text.isascii() else _folded(text))
+    return words
 
 
 def _folded(text: str) -> str:

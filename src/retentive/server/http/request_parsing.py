@@ -112,6 +112,7 @@ def _check_parameters(request: Request, spellings: dict[str, str]) -> None:
 # Field types: names, texts, ids, times
 
 EXAMPLE_ID = "01984c3e-5a60-7c1f-9d3b-2f7a41c08e55"
+EXAMPLE_CURSOR = f"1753800000000000_{EXAMPLE_ID}"
 OTHER_ID = "01984c3e-5a61-7302-8a44-90b1d7e6f3aa"
 
 
@@ -150,8 +151,10 @@ def _to_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _to_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+def _to_names(value: Any) -> Any:
+    """A name or names as a list. A number, as other systems identify sessions, is the name of that number."""
+    values = value if isinstance(value, list) else [value]
+    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in values]
 
 
 # For the schema only; NOT_BLANK checks it with a better message.
@@ -169,12 +172,14 @@ Time = Annotated[datetime, BeforeValidator(_to_time), WithJsonSchema({"type": "s
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
-_FILTER_SCHEMA = {"type": "string", "maxLength": MAX_NAME}
+_FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[
     list[NameFilter],
     Field(max_length=1000),
-    BeforeValidator(_to_list),
-    WithJsonSchema({"anyOf": [_FILTER_SCHEMA, {"type": "array", "maxItems": 1000, "items": _FILTER_SCHEMA}]}),
+    BeforeValidator(_to_names),
+    WithJsonSchema(
+        {"anyOf": [*_FILTER_SCHEMAS, {"type": "array", "maxItems": 1000, "items": {"anyOf": _FILTER_SCHEMAS}}]}
+    ),
 ]
 Kinds = Annotated[list[Kind], Field(max_length=3)]
 

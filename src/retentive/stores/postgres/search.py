@@ -9,7 +9,7 @@ from typing import Any, Self
 import psycopg
 from psycopg import errors
 
-from retentive.models import Candidate, Kind, Memory, Model, Query
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
@@ -24,7 +24,8 @@ from retentive.stores.postgres.search_stats import (
     read_search_stats,
 )
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memory
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories
+from retentive.text.analysis import LAST
 from retentive.text.bm25 import K1, B
 
 ORDERING_TERMS = 12
@@ -61,6 +62,7 @@ class PostgresSearch:
         self._maintenance = maintenance
         self._stats: SearchStats | None = None
         self._vector: Vector | None = None
+        self.damaged: list[Damage] = []
         self._memories: dict[int, Memory] = {}
         self._keyword: dict[str, float] = {}
         self._semantic: dict[str, float] = {}
@@ -90,7 +92,8 @@ class PostgresSearch:
         rows = self._keyword_rows(stats, retrieving, limit, kind)
         scored = [(self._bm25(terms), cosine, row) for cosine, terms, *row in rows]
         scored.sort(key=lambda one: (-one[0], one[2][0]))
-        candidates = [Candidate(self._keep(row, score, cosine), score) for score, cosine, row in scored[:limit]]
+        kept = [(self._keep(row, score, cosine), score) for score, cosine, row in scored[:limit]]
+        candidates = [Candidate(memory, score) for memory, score in kept if memory is not None]
         return Retrieved(candidates, [candidate.score for candidate in candidates])
 
     def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int, kind: Kind | None) -> Rows:
@@ -121,10 +124,10 @@ class PostgresSearch:
     ) -> tuple[bytes, dict[str, Any]]:
         """Read about twice as many memories as wanted, those with the best approximate scores."""
         of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
-        conditions = (f"({' | '.join(map(_quoted, retrieving))})", stats.scope and stats.scope.query, of_kind)
+        any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
         cosine, parameters = self._cosine()
         parameters |= {
-            "searched": " & ".join(filter(None, conditions)),
+            "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
             "per_memory": K1 * (1 - B),
             "per_term": K1 * B / max(stats.mean_length, 1e-9),
             "exclude": list(self._query.exclude),
@@ -174,7 +177,7 @@ class PostgresSearch:
             elif key in self._memories and cosine is not None:
                 self._semantic[self._memories[key].id] = cosine
         found.sort(key=lambda one: (-one[0], one[1]))
-        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit]]
+        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
         return Retrieved(candidates, [score for score, _ in found[:depth]])
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -208,6 +211,10 @@ class PostgresSearch:
             return {}
         return dict(self._reader.execute(_SQL("vectors"), {"ids": list(ids), "model": active.id}))
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        parameters = {"prefix": prefix, "end": prefix + LAST, "limit": limit}
+        return [term for (term,) in self._reader.execute(_SQL("terms_with_prefix"), parameters)]
+
     def _prepare(self) -> SearchStats:
         """Return the statistics, read by the first call."""
         if self._stats is None:
@@ -235,9 +242,11 @@ class PostgresSearch:
     def _bm25(self, terms: str) -> float:
         return self._prepare().scorer(terms.split(), extra_length=SCOPE_TOKENS)
 
-    def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory:
-        """Keep a memory with its scores."""
-        memory = to_memory(row)
+    def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory | None:
+        """Keep a memory with its scores; None if it is damaged."""
+        memory = to_memories([row], self.damaged).get(row[0])
+        if memory is None:
+            return None
         self._memories[row[0]] = memory
         self._keyword[memory.id] = keyword
         if cosine is not None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query, hash_text
+from retentive.models import Memory, Model, Query, Repair, hash_text
 from retentive.stores.base import Record
+from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
-from retentive.stores.qdrant.integrity import find_problems, remove_stale_vectors
+from retentive.stores.qdrant.integrity import find_problems, remove_stale_vectors, repair
 from retentive.stores.qdrant.memories import QdrantMemories
 from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
 from retentive.stores.qdrant.notes import QdrantNotes
@@ -40,7 +42,7 @@ def open_qdrant(address: str, busy_seconds: float, *, create: bool = True) -> Qd
     )
 
 
-class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
+class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     """See `retentive.stores.base.Store` for what each method does.
 
     `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
@@ -73,6 +75,10 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
     def check(self) -> list[str]:
         with self._lock:
             return find_problems(self._connection, self._names, self._collections.read())
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return repair(self._connection, self._collections.read())
 
     def close(self) -> None:
         self._connection.close()

@@ -169,10 +169,11 @@ class Connection:
         limit: int | None = None,
         fields: list[str] | bool = True,
         vectors: Any = False,
+        page: int = PAGE,
     ) -> Iterator[q.Record]:
-        """Yield points in the order of their ids."""
+        """Yield points in the order of their ids, read in pages."""
         while limit is None or limit > 0:
-            size = PAGE if limit is None else min(PAGE, limit)
+            size = page if limit is None else min(page, limit)
             found, following = self.call(
                 self.client.scroll,
                 collection,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -11,17 +13,20 @@ from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid
-from retentive.models import ALL, Candidate, Kind, Memory, Model, Query
+from retentive.models import ALL, Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
 from retentive.stores.qdrant.points import id_of_point, memory_of, points_of
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
-from retentive.text.analysis import query_terms
+from retentive.text.analysis import index_terms, query_terms
 
 SPARE = 16
 """How many more results than the limit are requested, so that ties at the end are resolved by the order of writing."""
+
+MAX_READ = 20_000
+"""How many memories are read at most to find the terms with a prefix."""
 
 REACH = 3
 """How many positions away a neighbour usually is at most; more only if several memories in a row were deleted."""
@@ -44,6 +49,7 @@ class QdrantSearch:
         self._collections = collections
         self._names = names
         self._query = query
+        self.damaged: Sequence[Damage] = ()
         self._vector: Vector | None = None
         self._keyword_used = query.tuning.keyword_weight > 0
         self._memories: dict[str, Memory] = {}
@@ -179,6 +185,15 @@ class QdrantSearch:
             if vectors.get(name):
                 rows[id_of_point(point.id)] = np.asarray(vectors[name][0], np.float32)
         return rows
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        """Read the terms of memories in the scope: the server has hashes of terms, which have no prefixes."""
+        if self._scope is None:
+            return []
+        records = self._connection.scroll(self._connection.memories, self._scope)
+        texts = (memory_of(payload_of(record)).indexed_text for record in islice(records, MAX_READ))
+        counts = Counter(term for text in texts for term in set(index_terms(text)) if term.startswith(prefix))
+        return [term for term, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:limit]]
 
     def close(self) -> None:
         """Do nothing: a search holds no connection of its own."""

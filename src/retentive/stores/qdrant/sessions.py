@@ -230,10 +230,12 @@ class NameRegistry:
                 sessions[notes[id]] = None
             else:
                 projects[project] = None
-        conditions = [any_of(key, values) for key, values in (("project", projects), ("session", sessions)) if values]
+        conditions: list[q.Condition] = [
+            any_of(key, values) for key, values in (("project", projects), ("session", sessions)) if values
+        ]
         if projects and searching:
             conditions.append(SHARED)
-        return q.Filter(should=list(conditions)) if conditions else None
+        return q.Filter(should=conditions) if conditions else None
 
 
 def _names_of(memory: Memory) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import apsw
 
-from retentive.models import Candidate, Kind, Memory, Model, Query
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
@@ -24,7 +24,7 @@ from retentive.stores.sqlite.memory_table import (
     resolve,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
-from retentive.text.analysis import query_terms
+from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms
 
 MAX_COUNTED = 20_000
@@ -83,6 +83,7 @@ class SqliteSearch:
         self._connections = connections
         self._query = query
         self._open_index = vector_index
+        self.damaged: list[Damage] = []
         self._rows: dict[int, IndexedRow] = {}
         self._keys: dict[str, int] = {}
         self._vector: Vector | None = None
@@ -173,6 +174,11 @@ class SqliteSearch:
             first = self._index.first_vectors(self._reader, {row.key: row.slots for row in rows})
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        statement = "SELECT term FROM term_counts WHERE term >= ? AND term < ? ORDER BY memories DESC, term LIMIT ?"
+        with self._connections.errors():
+            return [term for (term,) in self._reader.execute(statement, (prefix, prefix + LAST, limit))]
+
     @property
     def _reader(self) -> apsw.Connection:
         if self._connection is None:
@@ -237,7 +243,8 @@ class SqliteSearch:
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
         """The rows of these keys that exist, in order; those not read before are read now."""
         wanted = list(dict.fromkeys(keys))
-        for key, row in indexed_rows(self._reader, (key for key in wanted if key not in self._rows)).items():
+        new = [key for key in wanted if key not in self._rows]
+        for key, row in indexed_rows(self._reader, new, self.damaged).items():
             self._rows[key] = row
             self._keys[row.memory.id] = key
         return [self._rows[key] for key in wanted if key in self._rows]
@@ -264,13 +271,16 @@ def _store_frequencies(connection: apsw.Connection, terms: tuple[str, ...]) -> d
 def _matching_documents(
     connection: apsw.Connection, terms: Sequence[str], fts_filter: str
 ) -> dict[int, list[str]] | None:
-    """The memories that have any of these terms, with all terms of each; None if there are too many."""
-    rows = fetch_json(
-        connection,
-        "SELECT json_group_array(json_array(key, terms)) FROM ("
-        "SELECT m.key, m.terms FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
-        (_fts_query(terms, fts_filter), MAX_MATCHES + 1),
-    )
+    """The memories that have any of these terms, with all terms of each; None if there are too many, or damaged."""
+    try:
+        rows = fetch_json(
+            connection,
+            "SELECT json_group_array(json_array(key, terms)) FROM (SELECT m.key, m.terms "
+            "FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
+            (_fts_query(terms, fts_filter), MAX_MATCHES + 1),
+        )
+    except (UnicodeDecodeError, apsw.CorruptError):
+        return None  # one of them is damaged: they are read one by one
     found = {key: document.split() for key, document in rows}
     return found if len(found) <= MAX_MATCHES else None
 

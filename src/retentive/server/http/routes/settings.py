@@ -14,7 +14,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict
 from retentive.ranking import Tuning
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import WHOLE, expand
+from retentive.ranking.tuning import CHAT, WHOLE
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
@@ -63,8 +63,8 @@ def patch_settings(
     is saved. A parameter that is set by the service's configuration file or environment cannot be changed here.
     """
     changes = body.changes()
-    named = set(Tuning.model_fields) if changes.keys() & set(WHOLE) else changes.keys()
-    fixed = sorted(named & _configured(engine))
+    whole = Tuning.model_fields.keys() - set(CHAT) if changes.keys() & set(WHOLE) else set()
+    fixed = sorted((whole | changes.keys()) & _configured(engine))
     if fixed:
         raise Conflict(
             f"{', '.join(map(to_camel, fixed))}: set by the service's configuration file or environment, which takes "
@@ -120,7 +120,7 @@ def _tuning_response(tuning: Tuning) -> JSONResponse:
 
 def _configured(engine: Engine) -> set[str]:
     """Return the parameters that this process's configuration sets."""
-    return set(expand(engine.settings.tuning))
+    return set(engine.settings.configured_tuning)
 
 
 def _own_key(caller: Caller, idempotency_key: str | None) -> str | None:
