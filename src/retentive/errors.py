@@ -5,7 +5,9 @@
     ├── NotFound             there is no such memory, session or project
     ├── Conflict             the store already holds something that contradicts the request
     │   └── VersionConflict  the memory has changed since it was read: read it again and decide
+    ├── Damaged              what is stored cannot be read: repair the store
     ├── Unavailable          something needed is down, busy or full: try again later
+    │   └── Refused          the embedding service works and does not accept this text: change the text
     └── MissingExtra         an optional package is not installed: the message is the line to type
 
 Every kind has a stable ``code``. Messages say what happened and what to do.
@@ -47,10 +49,22 @@ class VersionConflict(Conflict):
     code = "version_conflict"
 
 
+class Damaged(RetentiveError):
+    """What is stored cannot be read."""
+
+    code = "damaged"
+
+
 class Unavailable(RetentiveError):
     """Something needed is not available now."""
 
     code = "unavailable"
+
+
+class Refused(Unavailable):
+    """The embedding service does not accept a text."""
+
+    code = "refused"
 
 
 class MissingExtra(RetentiveError):

@@ -14,6 +14,8 @@ from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
 
+from retentive.errors import Invalid
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from numpy import float32
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
-MAX_POOL = 1000
+ALL = 1_000_000_000
+"""As a number of candidates: all of them."""
 
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
@@ -130,7 +133,8 @@ class Scope:
     """The memories that an operation applies to.
 
     A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
-    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing.
+    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing. A
+    search of a project also finds the identity memories of the profile that belong to no project.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -140,10 +144,23 @@ class Scope:
     only_sessions: bool = False
 
 
+MAX_QUERY_TEXT = 8000
+"""A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
+
+
+def check_unicode(name: str, text: str) -> None:
+    """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair") from None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """What a recall looks for, in which scope, and how it ranks. The same value goes from the surface to the store.
 
+    Of a text longer than `MAX_QUERY_TEXT`, its head and its tail are read. `Invalid` if it is not Unicode text.
     `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
     """
 
@@ -155,11 +172,19 @@ class Query:
     exclude: tuple[str, ...] = ()
     vector: NDArray[float32] | None = None
 
+    def __post_init__(self) -> None:
+        text = self.text
+        if len(text) > MAX_QUERY_TEXT:
+            half = MAX_QUERY_TEXT // 2
+            object.__setattr__(self, "text", text := f"{text[:half]}\n…\n{text[-half:]}")
+        if not text.isascii():
+            check_unicode("query", text)
+
     @property
     def pool(self) -> int:
-        """How many candidates each retriever returns; for a limit of 0 or less, as many as allowed."""
+        """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
-        wanted = tuning.pool_factor * self.limit if self.limit > 0 else MAX_POOL
+        wanted = tuning.pool_factor * self.limit if self.limit > 0 else ALL
         return max(wanted, tuning.pool_floor, tuning.rerank)
 
     @property
@@ -483,11 +508,70 @@ class Judgement(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
+class Damage(Serializable):
+    """A memory that is stored but cannot be returned, and why. `retentive doctor --repair` handles it."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside(Serializable):
+    """A memory that could not be read when the store was repaired, and the legible part of its text."""
+
+    id: str
+    reason: str
+    at: datetime | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Serializable):
+    """What a repair did, by the ids of memories.
+
+    `changed` have another text than the one that was stored, and were indexed as they are. `set_aside` could not be
+    read. `vectors_removed` is the number of vectors that belonged to no memory, and `stale_vectors` the number of other
+    memories that had a vector of another text and were embedded again.
+    """
+
+    memories: int = 0
+    changed: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    vectors_removed: int = 0
+    stale_vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery(Serializable):
+    """What was saved of a damaged file.
+
+    `changed` are the ids of memories that may not have their original text. `lost` are memories whose text cannot be
+    read, and `damaged_rows` is the number of rows, of any table, that cannot be read at all.
+    """
+
+    memories: int
+    changed: tuple[str, ...]
+    lost: tuple[Damage, ...]
+    damaged_rows: int
+    judgements: int
+    settings: int
+
+
+NOT_ITS_TEXT = "its text is not the one that was stored"
+UNREADABLE = "it cannot be read"
+"""The reasons of damage: the text does not match its hash, or the row cannot be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Serializable):
-    """One page of memories, newest first, and the cursor of the next page."""
+    """One page of memories, newest first, and the cursor of the next page.
+
+    `damaged` are memories of this page that cannot be returned.
+    """
 
     memories: tuple[Memory, ...]
     next_cursor: str | None = None
+    damaged: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

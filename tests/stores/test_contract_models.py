@@ -127,6 +127,20 @@ def test_a_store_switches_to_another_model_only_when_every_memory_has_its_vector
     assert len(store.unembedded(MODEL, limit=9)) == 6
 
 
+def test_a_store_switches_without_the_vectors_of_memories_that_the_model_refuses(store: Store):
+    store.add([embedded(number) for number in range(3)], model=MODEL)
+    attached = [Record(one, rows(axis(1))) for one in store.unembedded(OTHER, limit=9) if one.id != id_of(1)]
+    store.attach(attached, model=OTHER)
+
+    assert store.switch_model(OTHER, without=[id_of(0)]) is False
+    assert store.switch_model(OTHER, without=[id_of(1), id_of(9)]) is True
+
+    assert (store.model(), store.stats().unembedded) == (OTHER, 1)
+    assert sorted(nearest_ids(store, axis(1))) == [id_of(0), id_of(2)]
+    assert [one.id for one in store.unembedded(OTHER, limit=9)] == [id_of(1)]
+    assert store.check() == []
+
+
 def test_refusing_to_switch_leaves_a_store_without_vectors_without_a_model(store: Store):
     store.add([record(1)], model=None)
 

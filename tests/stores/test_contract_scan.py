@@ -73,7 +73,9 @@ def test_a_scan_continues_after_its_cursor_when_memories_are_added_and_removed_m
 
 
 def test_a_scan_of_an_empty_store_returns_nothing(store: Store):
-    assert store.scan() == ([], None)
+    page = store.scan()
+
+    assert (list(page.records), page.next_cursor, list(page.damaged)) == ([], None, [])
 
 
 def test_the_records_of_a_scan_make_an_equal_store_elsewhere(store: Store):

@@ -56,7 +56,7 @@ def remember(
         "occurred": occurred, "metadata": _json_object(metadata), "source": source, "evergreen": evergreen, "id": id,
     }  # fmt: skip
     fields = {name: value for name, value in given.items() if value is not None}
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         if jsonl is not None:
             if text is not None:
                 raise Invalid("give a text or --jsonl, not both")

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.models import Serializable
+from retentive.models import Serializable, check_unicode
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import parameter_name, parse_tuning
+from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
@@ -91,12 +91,15 @@ def save_parameters(
 ) -> None:
     """Save parameters over the saved ones; None resets one. An invalid value raises `Invalid` and changes nothing.
 
+    A preset or `hybrid` block replaces all saved parameters; None in its place resets all.
     A change that was already made under the same idempotency key is not made again, whatever was changed since.
     """
 
     def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
         wanted = {name: value for name, value in {**before, **_by_python_name(parameters)}.items() if value is not None}
         checked = parse_tuning(wanted)
+        for pattern in checked.source_weights:
+            check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
     _change(store, changed, by=by, now=now, idempotency_key=idempotency_key)
@@ -172,13 +175,17 @@ def _change(
 
 
 def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters under their Python names, so that one parameter in two spellings is one."""
-    reset = [name for name, value in parameters.items() if value is None]
-    checked = parse_tuning({name: value for name, value in parameters.items() if value is not None})
-    return {
-        **checked.model_dump(include=set(checked.model_fields_set)),
-        **{parameter_name(name): None for name in reset},
-    }
+    """The parameters under their Python names, so that one parameter in two spellings is one; None resets one."""
+    whole = any(parameter_name(name) in WHOLE for name in parameters)
+    reset = [parameter_name(name) for name, value in parameters.items() if value is None]
+    given = expand({name: value for name, value in parameters.items() if value is not None})
+    checked = parse_tuning(given)
+    wanted = checked.model_dump(include=set(checked.model_fields_set))
+    everything: dict[str, Any] = dict.fromkeys(Tuning.model_fields.keys() - set(CHAT)) if whole else {}
+    if whole:  # what equals its default is not saved
+        defaults = Tuning().model_dump()
+        wanted = {name: value for name, value in wanted.items() if value != defaults[name]}
+    return {**everything, **wanted, **dict.fromkeys(name for name in reset if name not in WHOLE)}
 
 
 # In the store, the idempotency key is called "once"; stores written before must stay readable.

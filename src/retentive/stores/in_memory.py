@@ -24,6 +24,7 @@ from retentive.models import (
     Profile,
     Project,
     Query,
+    Repair,
     Scope,
     Session,
     Stats,
@@ -36,13 +37,14 @@ from retentive.stores.base import (
     check_version,
     is_within,
     merge_fields,
-    next_cursor,
     stale_vectors,
 )
+from retentive.stores.damage import Undamaged
 from retentive.stores.in_memory_search import Containers, Entry, InMemorySearch, make_entry, rounded
+from retentive.stores.paging import cursor_of, page_length, parse_cursor
 
 
-class InMemoryStore:
+class InMemoryStore(Undamaged):
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
 
     BM25 takes the mean length of all memories, or `mean_length` to score as a store does that uses a fixed one.
@@ -65,6 +67,10 @@ class InMemoryStore:
         """Check the vectors; there is one copy of everything else, so no two can differ."""
         with self._lock:
             return stale_vectors(sum(entry.is_stale for entry in self._entries.values()))
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return Repair(memories=len(self._entries))
 
     # Memories
 
@@ -211,7 +217,8 @@ class InMemoryStore:
 
     def open_search(self, query: Query) -> InMemorySearch:
         with self._lock:
-            in_scope = list(self._in_scope(query.scope))
+            matches = self._containers.search_matcher(query.scope)
+            in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
             return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
 
     # Catalogue
@@ -320,13 +327,14 @@ class InMemoryStore:
             self._entries |= {memory.id: make_entry(memory, {}) for memory in stale}
             return len(stale)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
-            if self._unembedded(model):
+            if any(memory.id not in without for memory in self._unembedded(model)):
                 return False
             self._model = model
             for id, entry in self._entries.items():
-                self._entries[id] = replace(entry, vectors={model.fingerprint: entry.vectors[model.fingerprint]})
+                rows = {name: rows for name, rows in entry.vectors.items() if name == model.fingerprint}
+                self._entries[id] = replace(entry, vectors=rows)
             return True
 
     # Relevance judgements
@@ -358,17 +366,21 @@ class InMemoryStore:
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         with self._lock:
             ids = sorted(id for id in self._entries if cursor is None or id > cursor)[: limit + 1]
-            page = [self._entries[id] for id in ids[:limit]]
-            records = [Record(entry.memory, entry.parts(self._model)) for entry in page]
-            return ScanPage(records, next_cursor(ids, limit))
+            entries = [self._entries[id] for id in ids]
+            count = page_length((len(entry.memory.text) for entry in entries), limit)
+            records = [Record(entry.memory, entry.parts(self._model)) for entry in entries[:count]]
+            return ScanPage(records, ids[count - 1] if count < len(ids) else None)
 
     # `list` is the last method: behind it a type checker takes `list[...]` for this method.
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start = parse_cursor(cursor)
         with self._lock:
-            ids = sorted((entry.memory.id for entry in self._in_scope(scope)), reverse=True)
-            ids = [id for id in ids if cursor is None or id < cursor][: limit + 1]
-            return Page(tuple(self.get(ids[:limit])), next_cursor(ids, limit))
+            found = ((cursor_of(entry.memory), entry.memory) for entry in self._in_scope(scope))
+            newest = sorted((one for one in found if one[0] < start), key=lambda one: one[0], reverse=True)
+            count = page_length((len(memory.text) for _, memory in newest), limit)
+            following = str(newest[count - 1][0]) if count < len(newest) else None
+            return Page(tuple(memory for _, memory in newest[:count]), following)
 
 
 def _normalized(memory: Memory) -> Memory:

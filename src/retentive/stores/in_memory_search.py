@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Candidate, Memory, Model, Query, Scope
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query, Scope
 from retentive.stores.base import Retrieved, Scores, Vector, is_within
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.text.analysis import index_terms, query_terms
@@ -91,6 +91,24 @@ class Containers:
             is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
         )
 
+    def search_matcher(self, scope: Scope) -> Callable[[Memory], bool]:
+        """Return a function that tells whether a search of a scope finds a memory.
+
+        In a project it finds the identity memories of the profile without a project, too.
+        """
+        inside = self.matcher(scope)
+        names = (scope.project,) if scope.sessions is None else self._projects_of(scope)
+        if not any((scope.profile, name) in self.projects for name in names if name is not None):
+            return inside
+        shared = Scope(scope.profile, kinds=("identity",))
+        wanted = scope.kinds is None or "identity" in scope.kinds
+        return lambda memory: inside(memory) or (wanted and memory.project is None and is_within(memory, shared))
+
+    def _projects_of(self, scope: Scope) -> set[str | None]:
+        """Return the projects that the sessions of a scope stand for."""
+        found = {self.sessions.get((scope.profile, name)) for name in scope.sessions or ()}
+        return set() if scope.only_sessions else found & {scope.project} if scope.project is not None else found
+
 
 @dataclass(eq=False)
 class InMemorySearch:
@@ -105,16 +123,17 @@ class InMemorySearch:
     in_scope: Sequence[Entry]
     model: Model | None
     mean_length: float | None = None
+    damaged: Sequence[Damage] = ()
     _vector: Vector | None = None
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         terms = set(self._query_terms(self.query.tuning.common_words))
-        matching = (entry for entry in self._not_excluded if not terms.isdisjoint(entry.terms))
+        matching = (entry for entry in self._candidates(kind) if not terms.isdisjoint(entry.terms))
         return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         self._vector = vector
-        scores = self._semantic_scores(self._not_excluded)
+        scores = self._semantic_scores(self._candidates(kind))
         return _best([Candidate(self.entries[id].memory, score) for id, score in scores.items()], limit, depth)
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -137,6 +156,11 @@ class InMemorySearch:
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        counts = _document_frequencies(self.entries.values())
+        found = sorted((-count, term) for term, count in counts.items() if term.startswith(prefix))
+        return [term for _, term in found[:limit]]
+
     def close(self) -> None:
         """Do nothing: there is no connection."""
 
@@ -146,10 +170,11 @@ class InMemorySearch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _not_excluded(self) -> list[Entry]:
+    def _candidates(self, kind: Kind | None) -> list[Entry]:
+        """Return what is in the scope and not excluded, or what of it is of one kind."""
         excluded = set(self.query.exclude)
-        return [entry for entry in self.in_scope if entry.memory.id not in excluded]
+        found = (entry for entry in self.in_scope if entry.memory.id not in excluded)
+        return [entry for entry in found if kind in (None, entry.memory.kind)]
 
     def _existing(self, ids: Sequence[str]) -> list[Entry]:
         return [self.entries[id] for id in ids if id in self.entries]

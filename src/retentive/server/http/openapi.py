@@ -36,6 +36,7 @@ _DESCRIPTIONS = {
     415: "The body is not JSON, or its Content-Type is not.",
     421: "The service does not accept this host name.",
     422: "The request is invalid; `errors` lists the fields.",
+    429: "The token has too many requests in progress; try again after `Retry-After` seconds.",
     501: "An optional package is not installed; `detail` is the command that installs it.",
     503: "Something needed is down, busy or full; try again later.",
 }
@@ -49,7 +50,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": _DESCRIPTIONS[status], "content": {MEDIA_TYPE: _PROBLEM}} for status in statuses}
 
 
-COMMON_PROBLEMS = problem_responses(401, 403, 413, 415, 421, 422, 503)
+COMMON_PROBLEMS = problem_responses(401, 403, 413, 415, 421, 422, 429, 503)
 """The problems that any operation can return."""
 
 
@@ -64,7 +65,7 @@ def add_problem_schema(app: FastAPI) -> None:
             document.setdefault("components", {}).setdefault("schemas", {}).update(defined["$defs"])
         return build()
 
-    app.openapi = build_with_problem  # type: ignore[method-assign]
+    app.openapi = build_with_problem  # type: ignore[method-assign]  # FastAPI documents that `openapi` is replaced
 
 
 def add_docs_page(app: FastAPI) -> None:

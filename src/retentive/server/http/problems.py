@@ -18,7 +18,16 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from retentive.chat.llm_client import LlmError
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable, VersionConflict
+from retentive.errors import (
+    Conflict,
+    Damaged,
+    Invalid,
+    MissingExtra,
+    NotFound,
+    RetentiveError,
+    Unavailable,
+    VersionConflict,
+)
 from retentive.server.http.request_log import route_template
 from retentive.server.http.request_parsing import Handler, StrictRoute
 
@@ -29,6 +38,7 @@ STATUS: dict[type[RetentiveError], int] = {
     NotFound: 404,
     VersionConflict: 412,  # a kind of Conflict, so before it
     Conflict: 409,
+    Damaged: 500,
     Unavailable: 503,
     MissingExtra: 501,
 }
@@ -43,6 +53,8 @@ CODES = {
     413: "too_large",
     415: "not_json",
     421: "unknown_host",
+    422: "invalid",
+    429: "too_many_requests",
 }
 """The stable code of each HTTP error."""
 

@@ -37,7 +37,7 @@ NOTHING_FOUND = "No memory matches. Try other words once, then say that you do n
 
 Id = Annotated[str, Field(description="The memory's id, from memory_recall or memory_remember.")]
 QueryText = Annotated[str, Field(description="What you want to know, as a full question or in any words.")]
-Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of memories.")]
+Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of memories, from 1 to 50.")]
 Kinds = Annotated[
     list[Kind] | None,
     Field(description="Only these kinds: episodic (events), semantic (facts), identity (who somebody is)."),

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import Memory, Model, Scope, hash_text
+from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text
 from retentive.stores.base import Record, Vector, is_within
+from retentive.stores.damage import damaged_error
+from retentive.stores.paging import ListCursor, page_length
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.maintenance import Maintenance, stale_keys
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memory, to_micros
+from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, to_memories, to_micros
 
 MAX_DIMENSION = 4_000
 """The largest vector that fits into a page of PostgreSQL and into the HNSW index."""
@@ -26,17 +28,17 @@ COLUMNS = """
     m.key, m.id, m.text, m.created, (SELECT name FROM profiles WHERE id = m.profile),
     (SELECT name FROM projects WHERE id = m.project), (SELECT name FROM sessions WHERE id = m.session),
     m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
-    m.evergreen, m.content_hash
+    m.evergreen, m.content_hash, m.text_hash
 """
 """The columns that `to_memory` takes, of the table memories AS m."""
 
 _SQL = Statements("memories")
 _BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
-_SCAN, _UNEMBEDDED = _SQL("scan", columns=COLUMNS), _SQL("unembedded", columns=COLUMNS)
+_UNEMBEDDED = _SQL("unembedded", columns=COLUMNS)
 
 _MEMORY_TYPES = (
     "int8", "text", "int4", "int4", "int4", "int8", "int4", "text", "float8", "text", "text", "int8", "int8",
-    "int8", "int8", "bool", "text", "text", "text", "int4",
+    "int8", "int8", "bool", "text", "text", "text", "text", "int4",
 )  # fmt: skip
 _VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec", "bytea")
 
@@ -45,31 +47,51 @@ _VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfve
 
 
 def by_keys(connection: Connection, keys: Sequence[int]) -> list[Memory]:
-    """Return the memories with these keys that exist, in the order of the keys."""
-    found = {row[0]: to_memory(row) for row in connection.execute(_BY_KEYS, (list(keys),), binary=True)}
-    return [found[key] for key in keys if key in found]
+    """Return the memories with these keys that exist, in the order of the keys. Damaged ones are left out."""
+    return list(with_keys(connection, keys, []).values())
+
+
+def with_keys(connection: Connection, keys: Sequence[int], damaged: list[Damage]) -> dict[int, Memory]:
+    """Return the memories with these keys that exist, by key. Damaged ones are left out and added to `damaged`."""
+    found = to_memories(connection.execute(_BY_KEYS, (list(keys),), binary=True), damaged)
+    return {key: found[key] for key in keys if key in found}
 
 
 def by_ids(connection: Connection, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
-    """Return the memories with these ids that exist in a scope, in the order of the ids."""
+    """Return the memories with these ids that exist in a scope, in the order of the ids. Damaged ones are left out."""
     if not ids:
         return []
-    rows = connection.execute(_BY_IDS, (list(dict.fromkeys(ids)),), binary=True)
-    found = {row[1]: to_memory(row) for row in rows}
+    memories = to_memories(connection.execute(_BY_IDS, (list(dict.fromkeys(ids)),), binary=True), [])
+    found = {memory.id: memory for memory in memories.values()}
     return [found[id] for id in ids if id in found and is_within(found[id], within)]
 
 
-def list_newest(connection: Connection, scope: ResolvedScope, *, cursor: str | None, limit: int) -> list[Memory]:
-    """Return memories of a scope by id, newest first, from the one after the cursor on."""
-    condition = scope.condition if cursor is None else f"{scope.condition} AND id < %(cursor)s"
-    statement = _SQL("list", columns=COLUMNS, condition=condition)
-    rows = connection.execute(statement, {**scope.parameters, "cursor": cursor, "limit": limit}, binary=True)
-    return [to_memory(row) for row in rows]
+def keys_within(connection: Connection, ids: Sequence[str], within: Scope | None) -> dict[str, int]:
+    """Return the keys of the memories with these ids that exist in a scope. Their texts are not read."""
+    rows = connection.execute(_SQL("scopes"), (list(ids),), binary=True)
+    return {
+        id: key
+        for key, id, profile, project, session, kind in rows
+        if is_within(Memory(id, "", EPOCH, profile, project, session, kind=KINDS[kind - 1]), within)
+    }
 
 
-def scan(connection: Connection, *, cursor: str | None, limit: int) -> dict[int, Memory]:
-    """Return memories of every profile by key, in the order of their ids, from the one after the cursor on."""
-    return {row[0]: to_memory(row) for row in connection.execute(_SCAN, (cursor or "", limit), binary=True)}
+def list_page(
+    connection: Connection, scope: ResolvedScope, *, cursor: ListCursor, limit: int
+) -> tuple[list[int], str | None]:
+    """Return the keys of one page of the memories of a scope after the cursor, newest first, and the next cursor."""
+    parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
+    rows = connection.execute(_SQL("list", condition=scope.condition), parameters, binary=True).fetchall()
+    count = page_length((row[1] for row in rows), limit)
+    following = str(ListCursor(*rows[count - 1][2:])) if count < len(rows) else None
+    return [row[0] for row in rows[:count]], following
+
+
+def scan_page(connection: Connection, *, cursor: str | None, limit: int) -> tuple[list[int], str | None]:
+    """Return the keys of one page of all memories after the cursor, by id, and the next cursor."""
+    rows = connection.execute(_SQL("scan"), (cursor or "", limit + 1), binary=True).fetchall()
+    count = page_length((size for _, size, _ in rows), limit)
+    return [key for key, _, _ in rows[:count]], rows[count - 1][2] if count < len(rows) else None
 
 
 def vectors_of(connection: Connection, keys: Sequence[int]) -> dict[int, Vector]:
@@ -102,7 +124,8 @@ def insert(
         copy.set_types(_MEMORY_TYPES)
         for key, memory, position, (ids, terms) in zip(keys, memories, positions, entries, strict=True):
             scope = (ids.profile, ids.project or None, ids.session or None, position, ids.kind)
-            copy.write_row((key, memory.id, *scope, *_own_values(memory), " ".join(terms), len(terms) + SCOPE_TOKENS))
+            index = (" ".join(terms), len(terms) + SCOPE_TOKENS)
+            copy.write_row((key, memory.id, *scope, *_own_values(memory), *index))
     record_changes(connection, added=entries)
     return keys
 
@@ -110,11 +133,14 @@ def insert(
 def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, Memory, ScopedTerms]:
     """Lock a memory and return it with its key, scope and terms. `NotFound` if the scope has no such memory."""
     row = connection.execute(_SQL("lock"), (id,), binary=True).fetchone()
-    found = [] if row is None else by_ids(connection, [id], within=within)
-    if row is None or not found:
+    if row is None or not keys_within(connection, [id], within):
         raise NotFound(f"there is no memory {id}")
     key, *scope, terms = row
-    return key, found[0], (ScopeIds(*scope), terms.split())
+    damaged: list[Damage] = []
+    found = with_keys(connection, [key], damaged)
+    if damaged:
+        raise damaged_error(damaged[0])
+    return key, found[key], (ScopeIds(*scope), terms.split())
 
 
 def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerms, after: ScopedTerms) -> None:
@@ -130,7 +156,7 @@ def remove(connection: Connection, ids: Sequence[str], *, within: Scope | None) 
     """Delete the memories with these ids that exist in a scope; return their ids in the order given."""
     rows = connection.execute(_SQL("lock_all"), (list(ids),), binary=True).fetchall()
     if within is not None:
-        allowed = {memory.id for memory in by_ids(connection, [row[1] for row in rows], within=within)}
+        allowed = keys_within(connection, [row[1] for row in rows], within)
         rows = [row for row in rows if row[1] in allowed]
     deleted = set(_delete(connection, [row[0] for row in rows]))
     return [id for id in dict.fromkeys(ids) if id in deleted]
@@ -158,12 +184,12 @@ def touch(connection: Connection, ids: Sequence[str], micros: int) -> None:
 
 
 def _own_values(memory: Memory) -> tuple[Any, ...]:
-    """Return the values of the columns from `speaker` to `text`."""
+    """Return the values of the columns from `speaker` to `text_hash`."""
     metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
     return (
         memory.speaker, float(memory.importance), metadata, memory.source, to_micros(memory.created),
         to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, bool(memory.evergreen),
-        memory.content_hash, memory.text,
+        memory.content_hash, memory.text, memory.text_hash,
     )  # fmt: skip
 
 
@@ -218,7 +244,7 @@ class VectorTables:
 
     def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
         rows = self._connections.fetch(_UNEMBEDDED, (model.fingerprint, limit), primary=True)
-        return [to_memory(row) for row in rows]
+        return list(to_memories(rows, []).values())
 
     def count_unembedded(self, model: Model) -> int:
         [(count,)] = self._connections.fetch(_SQL("count_unembedded"), (model.fingerprint,), primary=True)
@@ -254,14 +280,15 @@ class VectorTables:
 
         return self._connections.write(work)
 
-    def switch_model(self, model: Model) -> bool:
-        if self._connections.fetch(_SQL("has_unembedded"), (model.fingerprint,), primary=True):
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        parameters = (model.fingerprint, list(without))
+        if self._connections.fetch(_SQL("has_unembedded"), parameters, primary=True):
             return False
         self._maintenance.run()  # creates the HNSW index of the new model before it is searched
 
         def work(connection: Connection) -> bool:
             connection.execute("SELECT 1 FROM state FOR UPDATE")
-            if connection.execute(_SQL("has_unembedded"), (model.fingerprint,)).fetchone():
+            if connection.execute(_SQL("has_unembedded"), parameters).fetchone():
                 return False
             number = _register(connection, model)
             connection.execute("UPDATE state SET active_model = %s", (number,))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query, hash_text
+from retentive.models import Memory, Model, Query, Repair, hash_text
 from retentive.stores.base import Record
+from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
-from retentive.stores.qdrant.integrity import find_problems, remove_stale_vectors
+from retentive.stores.qdrant.integrity import find_problems, remove_stale_vectors, repair
 from retentive.stores.qdrant.memories import QdrantMemories
 from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
 from retentive.stores.qdrant.notes import QdrantNotes
@@ -27,7 +29,7 @@ ATTACH_BATCH = 100
 """How many memories get their vectors in one request."""
 
 
-def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
+def open_qdrant(address: str, busy_seconds: float, *, create: bool = True) -> QdrantStore:
     """Open the store at an address."""
     parsed = parse_address(address, os.environ)
     return QdrantStore(
@@ -36,10 +38,11 @@ def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
         settings=parsed.settings,
         busy_seconds=busy_seconds,
         place=parsed.url,
+        create=create,
     )
 
 
-class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
+class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     """See `retentive.stores.base.Store` for what each method does.
 
     `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
@@ -53,10 +56,13 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         settings: CollectionSettings | None = None,
         busy_seconds: float = 60,
         place: str = "this client",
+        create: bool = True,
     ) -> None:
         self._lock = threading.RLock()
         try:
             self._connection = Connection(client, prefix=prefix, settings=settings or CollectionSettings(), place=place)
+            if not create:
+                self._connection.check_exists()
             self._collections = ModelCollections(self._connection, wait_seconds=busy_seconds)
         except BaseException:
             client.close()
@@ -69,6 +75,10 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
     def check(self) -> list[str]:
         with self._lock:
             return find_problems(self._connection, self._names, self._collections.read())
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return repair(self._connection, self._collections.read())
 
     def close(self) -> None:
         self._connection.close()
@@ -127,9 +137,9 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
                 removed |= remove_stale_vectors(self._connection, collection)
         return len(removed)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._lock:
-            return self._collections.switch(model)
+            return self._collections.switch(model, without=list(points_of(without).values()))
 
 
 def _attaching(collection: ModelCollection, point: str, written: int, text_hash: str, rows: Rows) -> list[Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from qdrant_client import models as q
 
+from retentive.models import Repair
+from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import stale_vectors
 from retentive.stores.qdrant.connection import Connection, matching, payload_of
+from retentive.stores.qdrant.listing import FEW
 from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection, without_dense_vector
-from retentive.stores.qdrant.points import has_stale_vectors, memory_of, point_of
+from retentive.stores.qdrant.points import NewPoint, has_stale_vectors, memory_of, point_of
 from retentive.stores.qdrant.sessions import NameRegistry, SessionName
 from retentive.stores.qdrant.sparse import WORDS, weights
 
@@ -70,6 +73,21 @@ def remove_stale_vectors(connection: Connection, collection: ModelCollection) ->
         )
         connection.update(collection.name, [q.UpsertOperation(upsert=points)])
     return {str(record.id) for record in stale}
+
+
+def repair(connection: Connection, state: CollectionState) -> Repair:
+    """Index texts that were changed as they are now; they lose their vectors and wait to be embedded."""
+    changed: dict[str, None] = {}
+    for collection in state.all:
+        for record in connection.scroll(collection.name, vectors=[WORDS], page=FEW):
+            payload, vectors = payload_of(record), cast("Any", record.vector or {})
+            memory = memory_of(payload)
+            if not _same_terms(vectors.get(WORDS), weights(memory.indexed_text)):
+                changed[memory.id] = None
+                memory = memory._replace(content_hash=content_hash(memory.text))
+                point = NewPoint.of(memory, payload["born"], connection.clock.take(), None, None)
+                connection.upsert(collection.name, [point.encode(collection)])
+    return Repair(connection.count(connection.memories), tuple(changed))
 
 
 def _same_terms(stored: q.SparseVector | None, expected: q.SparseVector | None) -> bool:

@@ -23,9 +23,10 @@ from retentive.stores.base import (
     check_version,
     is_within,
     merge_fields,
-    next_cursor,
 )
+from retentive.stores.paging import cursor_of, parse_cursor
 from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
+from retentive.stores.qdrant.listing import FEW, newest, until_full
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
 from retentive.stores.qdrant.points import (
@@ -318,26 +319,15 @@ class QdrantMemories(StoreParts):
         return [memory for memory in memories if is_within(memory, within)]
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start = parse_cursor(cursor)
         where = self._names.scope_filter(scope)
         if where is None:
             return Page(())
-        memories = [memory_of(payload_of(record)) for record in self._page(where, cursor, limit)]
-        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+        memories, more = until_full(newest(self._connection, where, start, limit + 1), limit)
+        return Page(tuple(memories), str(cursor_of(memories[-1])) if more else None)
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         vector = self._collections.read().active.vector
-        records = []
-        for point in self._page(None, cursor, limit, vectors=[vector] if vector else False):
-            vectors: Any = point.vector or {}
-            stored = vectors.get(vector)
-            rows = np.asarray(stored, np.float32) if stored else None
-            records.append(Record(memory_of(payload_of(point)), rows))
-        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
-
-    def _page(
-        self, where: q.Filter | None, cursor: str | None, limit: int, *, vectors: Any = False
-    ) -> Iterator[q.Record]:
-        """Yield the points after a cursor, which is a memory's id, and the one after the page."""
         start = None
         if cursor is not None:
             point = point_of(cursor)
@@ -345,8 +335,24 @@ class QdrantMemories(StoreParts):
                 raise Invalid("cursor: not a cursor of this store")
             start = following_point(point)
             if start is None:
-                return iter(())
-        return self._connection.scroll(self._connection.memories, where, start=start, limit=limit + 1, vectors=vectors)
+                return ScanPage(())
+        rows: dict[str, Any] = {}
+
+        def memories() -> Iterator[Memory]:
+            wanted = [vector] if vector else False
+            for point in self._connection.scroll(
+                self._connection.memories, start=start, limit=limit + 1, vectors=wanted, page=FEW
+            ):
+                memory = memory_of(payload_of(point))
+                stored: Any = point.vector or {}
+                rows[memory.id] = stored.get(vector)
+                yield memory
+
+        found, more = until_full(memories(), limit)
+        records = [
+            Record(memory, np.asarray(rows[memory.id], np.float32) if rows[memory.id] else None) for memory in found
+        ]
+        return ScanPage(records, found[-1].id if more else None)
 
 
 def _moved(memory: Memory, projects: Mapping[SessionName, str | None]) -> Memory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -231,8 +231,11 @@ class ModelCollections:
             self._delete(collection)
             raise
 
-    def switch(self, model: Model) -> bool:
-        """Search the vectors of this model and delete all other collections; False if a memory still lacks one."""
+    def switch(self, model: Model, *, without: Sequence[str] = ()) -> bool:
+        """Search the vectors of this model and delete all other collections; False if a memory still lacks one.
+
+        The memories at the points `without` may lack one.
+        """
         connection = self._connection
         state = self.read()
         collection = state.of(model)
@@ -243,7 +246,10 @@ class ModelCollections:
             state = self.read()
         if collection != state.active:
             self._reconcile(state.active, collection)
-        if connection.count(collection.name, matching(parts=0)):
+        missing = matching(parts=0)
+        if without:
+            missing.must_not = [q.HasIdCondition(has_id=list(without))]
+        if connection.count(collection.name, missing):
             return False
         wait_until_indexed(connection, collection.name, self._wait_seconds)
         self._activate(state, collection, delete=tuple(one for one in state.all if one != collection))

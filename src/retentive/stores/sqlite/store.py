@@ -6,22 +6,50 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 import apsw
 
 from retentive.errors import NotFound
-from retentive.models import Day, Judgement, Memory, Model, Page, Profile, Project, Query, Scope, Session, Stats
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, check_version, is_within, merge_fields, next_cursor
+from retentive.models import (
+    Damage,
+    Day,
+    Judgement,
+    Memory,
+    Model,
+    Page,
+    Profile,
+    Project,
+    Query,
+    Repair,
+    Scope,
+    Session,
+    SetAside,
+    Stats,
+)
+from retentive.stores.base import (
+    IdempotencyKey,
+    Record,
+    ScanPage,
+    check_version,
+    is_within,
+    merge_fields,
+    no_store,
+)
+from retentive.stores.damage import damaged_error
+from retentive.stores.paging import parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
     memory_table,
+    repair,
     side_tables,
     vector_blocks,
 )
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
+from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.vector_index import VectorIndex
@@ -31,8 +59,12 @@ from retentive.text.analysis import index_terms
 class SqliteStore:
     """Everything in one file. See `retentive.stores.base.Store` for what each method does."""
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS, create: bool = True
+    ) -> None:
         self.path = str(path)
+        if not create and not Path(self.path).exists():
+            raise no_store(self.path)
         self._connections = Connections(self.path, wait_seconds=busy_seconds)
         try:
             migrate(self._connections)
@@ -128,9 +160,11 @@ class SqliteStore:
         id = record.memory.id
         terms = index_terms(record.memory.indexed_text)
         with self._write() as connection:
-            key, current = memory_table.by_ids(connection, [id]).get(id, (0, None))
-            if current is None or not is_within(current, within):
-                raise NotFound(f"there is no memory {id}")
+            key = memory_table.keys_within(connection, [id], within).get(id, 0)
+            damaged: list[Damage] = []
+            current = memory_table.by_keys(connection, [key], damaged).get(key)
+            if current is None:
+                raise damaged_error(damaged[0]) if damaged else NotFound(f"there is no memory {id}")
             if idempotency_key and side_tables.written_before(connection, idempotency_key) is not None:
                 return current
             check_version(current, if_version)
@@ -161,11 +195,12 @@ class SqliteStore:
             if written is not None:
                 return written
             found = memory_table.keys_within(connection, ids, within)
-            if idempotency_key and found:
-                side_tables.record_write(connection, idempotency_key, list(found))
+            removed = [*found, *repair.forget_set_aside(connection, ids, within)]
+            if idempotency_key and removed:
+                side_tables.record_write(connection, idempotency_key, removed)
             _remove(connection, sorted(found.values()))
         self._connections.truncate_log()
-        return list(found)
+        return removed
 
     def remove_scope(self, scope: Scope) -> int:
         with self._write() as connection:
@@ -174,6 +209,7 @@ class SqliteStore:
                 return 0
             keys = memory_table.list_keys(connection, resolved)
             _remove(connection, keys)
+            repair.forget_set_aside_scope(connection, resolved)
         self._connections.truncate_log()
         return len(keys)
 
@@ -277,9 +313,10 @@ class SqliteStore:
             vector_blocks.remove_vectors(connection, stale)
             return len(stale)
 
-    def switch_model(self, model: Model) -> bool:
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
         with self._write() as connection:
-            return vector_blocks.switch(connection, model)
+            keys = memory_table.keys_of(connection, list(without)).values()
+            return vector_blocks.switch(connection, model, without=frozenset(keys))
 
     # Relevance judgements
 
@@ -298,28 +335,47 @@ class SqliteStore:
     # Scan and check
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
+        damaged: list[Damage] = []
+        # A cursor of an earlier version was an id, and the order another one: then the scan starts again.
+        after = int(cursor) if cursor and cursor.isdecimal() else 0
         with self._connections.read() as connection:
-            keys = memory_table.scan_keys(connection, cursor=cursor, limit=limit + 1)
-            found = memory_table.by_keys(connection, keys)
+            keys, last = scan_page(connection, after=after, limit=limit)
+            found = memory_table.by_keys(connection, keys, damaged)
             active: int | None = connection.execute("SELECT active_model FROM state").get
-            vectors = vector_blocks.stored_vectors(connection, keys, active) if active else {}
-        records = [Record(found[key], vectors.get(key)) for key in keys]
-        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
+            vectors = vector_blocks.stored_vectors(connection, found, active) if active else {}
+        records = [Record(found[key], vectors.get(key)) for key in keys if key in found]
+        return ScanPage(records, None if last is None else str(last), damaged)
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:
             return integrity.problems(connection)
 
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
+        found: list[Damage] = []
+        with self._connections.read() as connection:
+            memory_table.by_keys(connection, memory_table.keys_within(connection, ids, within).values(), found)
+        return found
+
+    def repair(self, *, at: datetime) -> Repair:
+        with self._write() as connection:
+            done = repair.repair(connection, at=at)
+        self._connections.truncate_log()
+        return done
+
+    def set_aside(self) -> list[SetAside]:
+        with self._connections.read() as connection:
+            return repair.list_set_aside(connection)
+
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start, damaged = parse_cursor(cursor), list[Damage]()
         with self._connections.read() as connection:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return Page(())
-            keys = memory_table.list_keys(connection, resolved, cursor=cursor, limit=limit + 1)
-            found = memory_table.by_keys(connection, keys)
-        memories = [found[key] for key in keys if key in found]
-        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+            keys, following = list_page(connection, resolved, cursor=start, limit=limit)
+            found = memory_table.by_keys(connection, keys, damaged)
+        return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))
 
 
 def _replace(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:

@@ -261,9 +261,12 @@ def unembedded_keys(connection: apsw.Connection, model: Model, *, limit: int = -
     return [key for (key,) in connection.execute(_UNEMBEDDED, (id, id + 1, limit))]
 
 
-def switch(connection: apsw.Connection, model: Model) -> bool:
-    """Make a model the active one and delete all others; False if a memory has no vector of it."""
-    if unembedded_keys(connection, model, limit=1):
+def switch(connection: apsw.Connection, model: Model, *, without: frozenset[int] = frozenset()) -> bool:
+    """Make a model the active one and delete all others; False if a memory has no vector of it.
+
+    The memories with the keys `without` may have none.
+    """
+    if not without.issuperset(unembedded_keys(connection, model, limit=len(without) + 1)):
         return False
     id = register(connection, model)
     first, end = id << MODEL_SHIFT, (id + 1) << MODEL_SHIFT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -22,6 +23,8 @@ from retentive.server.http.request_parsing import StrictRoute
 from retentive.server.http.response_models import Status
 from retentive.server.http.telemetry import Telemetry
 
+_READY_THREADS = CapacityLimiter(2)
+
 router = APIRouter(tags=["health"])
 status_router = APIRouter(prefix="/v1", tags=["health"], route_class=StrictRoute)
 
@@ -38,13 +41,14 @@ async def alive() -> dict[str, str]:
     responses=problem_responses(503),
     response_model=dict[str, str],
 )
-def ready(request: Request) -> Any:
+async def ready(request: Request) -> Any:
     """Returns 503 while the embedding model is loaded, or if the store cannot be read. Needs no token."""
     starting: str | None = request.app.state.starting
     if starting:
         return problem(503, starting, code="not_ready", headers={"Retry-After": "1"})
     engine: Engine = request.app.state.engine
-    engine.tuning.saved()  # a short read; its errors become the response
+    # A short read, whose errors become the response; on threads of its own, so that busy workers do not delay it.
+    await to_thread.run_sync(engine.tuning.saved, limiter=_READY_THREADS)
     return {"status": "ready"}
 
 
@@ -101,9 +105,9 @@ def _store_name(address: str) -> str:
 def _model(engine: Engine) -> Model | None:
     try:
         embedder = engine.embeddings.embedder()
+        return embedder.model if embedder else None
     except RetentiveError:
         return None  # `degradedReason` has the error
-    return embedder.model if embedder else None
 
 
 def _unembedded(engine: Engine) -> int | None:

@@ -17,6 +17,7 @@ from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
 from retentive.server.http.rendering import json_response
 from retentive.server.http.request_parsing import (
+    EXAMPLE_CURSOR,
     EXAMPLE_ID,
     INTEGER,
     OTHER_ID,
@@ -223,7 +224,8 @@ def list_memories(
     ] = False,
     kinds: Annotated[list[Kind] | None, Query(max_length=3, description="May be repeated.")] = None,
     cursor: Annotated[
-        str | None, Query(max_length=100, description="Cursor returned by the previous page.", examples=[EXAMPLE_ID])
+        str | None,
+        Query(max_length=100, description="Cursor returned by the previous page.", examples=[EXAMPLE_CURSOR]),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> JSONResponse:
