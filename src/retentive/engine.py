@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -270,7 +270,15 @@ class Engine:
         if name is None:
             return None
         check_unicode("idempotency_key", name)
-        return IdempotencyKey(name, request_fingerprint(request()), self.now())
+        # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
+        # set meanwhile.
+        started, reading = self._steady_start
+        at = started + timedelta(seconds=monotonic() - reading)
+        return IdempotencyKey(name, request_fingerprint(request()), at)
+
+    @cached_property
+    def _steady_start(self) -> tuple[datetime, float]:
+        return self.now(), monotonic()
 
     # Recall
 
