@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Invalid, NotFound, RetentiveError
+from retentive.errors import Invalid, NotFound, RetentiveError, describe_error
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
@@ -361,8 +361,9 @@ class Engine:
         for callback in self._callbacks:
             try:
                 callback(answer)
-            except Exception:
-                log.exception("a callback of recalls failed; the recall itself did not")
+            except Exception as error:
+                what = describe_error(error)
+                log.error("a callback of recalls failed, the recall itself did not: %s", what)  # noqa: TRY400
 
     def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
         """Call a function with every recall, on the thread that recalls; return a function that removes it.
