@@ -334,11 +334,13 @@ class Engine:
 
         It runs the recall itself, without recording use. The options are those of `query`.
         """
-        memory = self.get(id, within=within)
         asked = self._to_query(query, options)
         started = perf_counter()
         outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
         answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
+        # A hit can be outside `within`: an identity memory of the profile that every project finds.
+        found = next((hit.memory for hit in answer.hits if hit.id == id), None)
+        memory = found or self.get(id, within=within)
         return explain(memory, asked, outcome, answer, self.store)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:

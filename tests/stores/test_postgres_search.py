@@ -380,7 +380,7 @@ def test_the_model_of_a_search_is_the_last_known_one_until_the_statistics_are_re
         ours.add([embedded(1, "tea")], model=MODEL)
         with theirs.open_search(make_query("tea")) as search:
             assert search.model == MODEL  # nothing is known yet, so it is read
-        ours.attach([record(1, vectors=rows(axis(1)))], model=OTHER)
+        ours.attach([record(1, "tea", vectors=rows(axis(1)))], model=OTHER)
         assert ours.switch_model(OTHER)
 
         with theirs.open_search(make_query("tea")) as search:

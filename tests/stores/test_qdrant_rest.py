@@ -93,7 +93,7 @@ METHODS: dict[str, tuple[Step, Step]] = {
     "update": (fill, lambda store: store.update(CHANGED, model=SMALL, idempotency_key=KEY)),
     "update_keeping_vectors": (
         fill,
-        lambda store: store.update(Record(memory(1, kind="semantic", session="s")), model=None),
+        lambda store: store.update(Record(memory(1, kind="semantic")), model=None, fields=["kind"]),
     ),
     "remove": (fill, lambda store: store.remove([id_of(1), id_of(9)], idempotency_key=KEY)),
     "remove_within": (fill, lambda store: store.remove([id_of(1), id_of(3)], within=Scope(project="p"))),

@@ -100,6 +100,7 @@ def test_a_truncated_file_is_imported_up_to_its_end_with_exit_code_1(tmp_path):
 )
 def test_errors_have_the_exit_code_of_their_kind(tmp_path, words, code, says):
     (tmp_path / "x.bin").write_bytes(b"\0\1")
+    open_store(str(tmp_path / "store.db")).close()
 
     assert says in run(*(word.format(tmp=tmp_path) for word in words), code=code).output
     assert (tmp_path / "x.bin").read_bytes() == b"\0\1"

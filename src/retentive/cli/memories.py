@@ -155,7 +155,7 @@ def update(
         ),
     ] = None,
     if_version: Annotated[
-        str | None, typer.Option(help="Change nothing if the memory has another version than this, from show.")
+        str | None, typer.Option(help="Change nothing unless this is still the version that get showed.")
     ] = None,
 ) -> None:
     """Change fields of a memory. It is indexed and embedded again if its text changes."""

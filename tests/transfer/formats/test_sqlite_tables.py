@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 
-import apsw
 import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.transfer.formats.sqlite_tables import SqliteTables
-from tests.transfer.formats.samples import entries, items, reasons, texts, truncated, warnings
+from tests.transfer.formats.samples import entries, items, reasons, texts, truncated, warnings, write_database
 
 SERVICE = """
     CREATE TABLE projects (id INTEGER PRIMARY KEY, name TEXT);
@@ -28,15 +26,8 @@ SERVICE = """
 """
 
 
-def write(path: Path, script: str) -> Path:
-    connection = apsw.Connection(str(path))
-    connection.execute(script)
-    connection.close()
-    return path
-
-
 def test_episodes_keep_speakers_times_and_order_in_sessions_named_by_their_ids(open_engine, tmp_path):
-    path = write(tmp_path / "service.db", SERVICE)
+    path = write_database(tmp_path / "service.db", SERVICE)
     engine: Engine = open_engine()
 
     done = engine.import_from(path)
@@ -58,7 +49,7 @@ def test_episodes_keep_speakers_times_and_order_in_sessions_named_by_their_ids(o
 
 
 def test_an_import_can_be_tried_repeated_continued_with_new_rows_and_undone(open_engine, tmp_path):
-    path = write(tmp_path / "service.db", SERVICE)
+    path = write_database(tmp_path / "service.db", SERVICE)
     engine: Engine = open_engine()
     before = hashlib.sha256(path.read_bytes()).digest()
 
@@ -66,7 +57,7 @@ def test_an_import_can_be_tried_repeated_continued_with_new_rows_and_undone(open
     assert engine.stats().memories == 0
     first, again = engine.import_from(path), engine.import_from(path)
     assert hashlib.sha256(path.read_bytes()).digest() == before
-    write(path, "INSERT INTO episodes VALUES (6, 1, 'user', 'Order a relay', '2026-05-09')")
+    write_database(path, "INSERT INTO episodes VALUES (6, 1, 'user', 'Order a relay', '2026-05-09')")
     later = engine.import_from(path)
 
     assert (trial.added, first.added, again.added, later.added) == (4, 4, 0, 1)
@@ -83,7 +74,7 @@ def test_columns_are_recognised_by_other_usual_names_and_the_rest_is_named(tmp_p
         INSERT INTO Episodes VALUES ('b', 'Ana', 'Two', 's', 3, 'yesterday', '[', 9, 1, 'red', NULL);
         INSERT INTO Episodes VALUES ('c', 'Ana', 'Three', 's', 3, 'yesterday', '[', 9, 0, 'red', NULL);
     """
-    found = entries(SqliteTables(), write(tmp_path / "other.db", script))
+    found = entries(SqliteTables(), write_database(tmp_path / "other.db", script))
 
     one, three = items(found)
     assert dict(one.draft) == {
@@ -105,7 +96,7 @@ def test_rows_without_an_id_are_told_apart_by_session_time_and_speaker(tmp_path)
         CREATE TABLE episodes (content TEXT, session_id INTEGER, created_at TEXT);
         INSERT INTO episodes VALUES ('yes', 1, '2026-05-08'), ('yes', 2, '2026-05-08'), ('yes', 1, '2026-05-09');
     """
-    assert len({item.key for item in items(SqliteTables().read(write(tmp_path / "a.db", script)))}) == 3
+    assert len({item.key for item in items(SqliteTables().read(write_database(tmp_path / "a.db", script)))}) == 3
 
 
 @pytest.mark.parametrize(
@@ -118,7 +109,7 @@ def test_rows_without_an_id_are_told_apart_by_session_time_and_speaker(tmp_path)
 )
 def test_a_file_without_episodes_is_refused_with_what_is_missing(tmp_path, script, says):
     with pytest.raises(Invalid, match=says):
-        entries(SqliteTables(), write(tmp_path / "a.db", script))
+        entries(SqliteTables(), write_database(tmp_path / "a.db", script))
 
 
 def test_a_store_of_retentive_is_not_imported_but_copied(open_engine, tmp_path):
@@ -133,7 +124,7 @@ def test_text_that_is_not_valid_is_replaced_with_a_warning(tmp_path):
         "CREATE TABLE episodes (id INTEGER, content TEXT); INSERT INTO episodes VALUES (1, CAST(x'61ff62' AS TEXT))"
     )
 
-    found = entries(SqliteTables(), write(tmp_path / "a.db", script))
+    found = entries(SqliteTables(), write_database(tmp_path / "a.db", script))
 
     assert (texts(found), warnings(found)) == (["a\ufffdb"], ["invalid UTF-8 was replaced"])
 
@@ -144,7 +135,7 @@ def test_a_damaged_file_is_imported_up_to_the_damage(tmp_path):
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
         INSERT INTO episodes SELECT i, printf('note number %d ', i) || hex(randomblob(100)) FROM n;
     """
-    path = write(tmp_path / "a.db", script)
+    path = write_database(tmp_path / "a.db", script)
     data = bytearray(path.read_bytes())
     data[4096 * 60 : 4096 * 61] = b"\xff" * 4096
     path.write_bytes(data)

@@ -189,6 +189,8 @@ class QdrantMemories(StoreParts):
         id, key = given.record.memory.id, given.idempotency_key
         payload, current = self._current(id, given.within)
         memory = merge_fields(current, given.record, given.fields)
+        if memory.session is not None and memory.project == current.project:
+            memory = memory._replace(project=None)  # its session's, which may just have been moved
         notes = self._names.load([memory], notes=request_notes(key), fresh=True)
         earlier = find_earlier(self._connection, key, notes)
         if earlier is not None and earlier.done:

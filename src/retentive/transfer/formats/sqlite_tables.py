@@ -52,12 +52,13 @@ class SqliteTables:
 
     def read(self, path: Path) -> Iterator[ImportEntry]:
         if not self.recognises(path):
-            raise Invalid(f"{path} is not a SQLite file")
+            yield Truncated(path.name, "it is not a SQLite file")
+            return
         try:
             with closing(_open(path)) as connection:
                 yield from _read_episodes(path, connection)
         except apsw.Error as error:
-            raise Invalid(f"{path} cannot be read: {error}") from None
+            yield Truncated(path.name, str(error))
 
 
 def _open(path: Path) -> apsw.Connection:

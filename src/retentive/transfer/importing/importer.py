@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from retentive.errors import Invalid, MissingExtra, NotFound, Unavailable
+from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft, to_memory
@@ -35,6 +35,8 @@ from retentive.transfer.formats.text_files import printable
 from retentive.transfer.importing.ids import IdSet, existing_ids, imported_id, moved_id
 from retentive.transfer.importing.log import ImportLog, ImportRun
 from retentive.transfer.importing.writing import MemoryWriter, PendingMemory, SideRecordWriter, WriteCounts
+from retentive.transfer.watching.imported import NOTE_FORMATS
+from retentive.transfer.watching.state import watched_folders
 
 BATCH = 256
 BATCH_WITHOUT_VECTORS = 1000
@@ -160,6 +162,8 @@ def import_source(
     """
     now = clock()
     profile = target.profile or target.default_profile
+    if source.format in NOTE_FORMATS:
+        _refuse_watched(store, Path(source.resolved), profile)
     log = ImportLog(store, format=source.format, path=source.resolved, profile=profile, now=now)
     issues = _IssueCounts(report)
     importer = _Importer(store, embedder, source.format, target, now, None if dry_run else log, issues, progress)
@@ -188,6 +192,16 @@ def import_source(
         raise ImportInterrupted(result(log.open_run(), 0 if dry_run else log.count_added())) from None
     run = None if dry_run else log.finish(added=importer.written.added, at=clock())
     return result(run, importer.written.added)
+
+
+def _refuse_watched(store: Store, path: Path, profile: str) -> None:
+    """Raise `Conflict` if the memories of a path are those of a watched folder: an import would store them again."""
+    for folder in watched_folders(store, profile=profile):
+        if path.is_relative_to(folder) or folder.is_relative_to(path):
+            raise Conflict(
+                f"{folder} is watched, so its memories are stored already and follow its files; "
+                f"to import it instead, run first: retentive watch {folder} --forget"
+            )
 
 
 def count_memories(source: ImportSource) -> int:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from retentive.errors import NotFound
 from retentive.models import Judgement, Serializable
-from retentive.stores.base import Store
+from retentive.stores.base import KeyValue, Store
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
 from retentive.transfer.importing.ids import IdSet, existing_ids
 
@@ -66,8 +66,12 @@ def list_runs(store: Store) -> list[ImportRun]:
 
     Of one that was interrupted, the memories that it stored are counted, because it had no time to record their number.
     """
-    runs = sorted(_RUNS.list(store).values(), key=lambda run: (run.started, run.id), reverse=True)
-    return [run if run.ended else replace(run, added=_count_added(store, run)) for run in runs]
+    return [run if run.ended else replace(run, added=_count_added(store, run)) for run in import_runs(store)]
+
+
+def import_runs(store: KeyValue) -> list[ImportRun]:
+    """Return every import as it is recorded, newest first."""
+    return sorted(_RUNS.list(store).values(), key=lambda run: (run.started, run.id), reverse=True)
 
 
 def _count_added(store: Store, run: ImportRun) -> int:
@@ -83,10 +87,9 @@ class ImportLog:
     def __init__(self, store: Store, *, format: str, path: str, profile: str, now: datetime) -> None:
         self._store = store
         same = (format, path, profile)
-        runs = sorted(_RUNS.list(store).values(), key=lambda run: (run.started, run.id))
-        open_runs = [run for run in runs if not run.ended and (run.format, run.path, run.profile) == same]
+        open_runs = [run for run in import_runs(store) if not run.ended and (run.format, run.path, run.profile) == same]
         self.resumed = bool(open_runs)
-        self.run = open_runs[-1] if open_runs else ImportRun(secrets.token_hex(4), format, path, profile, now)
+        self.run = open_runs[0] if open_runs else ImportRun(secrets.token_hex(4), format, path, profile, now)
         self._number = max(self.run.groups - 1, 0) * GROUP
 
     def record_memories(self, ids: Sequence[str]) -> str:
