@@ -17,6 +17,7 @@ from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
+    keyword_separators,
     memory_table,
     side_tables,
     vector_blocks,
@@ -135,11 +136,13 @@ class SqliteStore:
             if idempotency_key and side_tables.written_before(connection, idempotency_key) is not None:
                 return memory_table.by_keys(connection, [key])[key]
             scope = NameRegistry(connection).scope_ids(memory)
-            keyword_index.remove(connection, keyword_index.entries(connection, [key]))
+            replaced = keyword_index.entries(connection, [key])
+            keyword_index.remove(connection, replaced)
             connection.execute("DELETE FROM memories WHERE key = ?", (key,))
             position = memory.position if scope.session else None
             connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
             keyword_index.add(connection, [(key, terms, scope)])
+            keyword_separators.clear(connection, replaced)
             if keep_vectors:
                 vector_blocks.move_vectors(connection, {key: scope})
             else:
@@ -310,7 +313,9 @@ def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
     """Delete memories with their terms, vectors and judgements."""
     for at in range(0, len(keys), 1000):
         some = keys[at : at + 1000]
-        keyword_index.remove(connection, keyword_index.entries(connection, some))
+        removed = keyword_index.entries(connection, some)
+        keyword_index.remove(connection, removed)
+        keyword_separators.clear(connection, removed)
         vector_blocks.remove_vectors(connection, some)
         connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
