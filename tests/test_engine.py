@@ -168,6 +168,36 @@ def test_a_scope_is_forgotten_only_when_confirmed(engine):
     assert [memory.text for memory in engine.list().memories] == ["c"]
 
 
+EMPTY_NAMES = [{"profile": ""}, {"project": ""}, {"session": ""}, {"session": []}, {"session": [""]}, {"kinds": []}]
+
+
+@pytest.mark.parametrize("empty", EMPTY_NAMES)
+def test_an_empty_name_finds_nothing_and_forgets_nothing(engine, empty):
+    engine.remember("the key is under the pot", project="p", session="s")
+    engine.remember("the key is in the drawer")
+
+    assert not engine.recall("where is the key?", **empty).hits
+    assert not engine.list(engine.scope(**empty)).memories
+    assert engine.forget_scope(engine.scope(**empty), confirm=True) == 0
+
+    assert engine.stats().memories == 2
+
+
+def test_an_empty_profile_is_no_profile_in_any_verb(engine, tmp_path):
+    one = engine.remember("the key is under the pot", session="s")
+    engine.judge("key", good=[one.id])
+
+    assert not engine.sessions(profile="")
+    assert not engine.projects(profile="")
+    assert not engine.timeline(profile="").buckets
+    assert not engine.judgements.list(profile="")
+    assert engine.export_to(tmp_path / "none.jsonl", profile="").memories == 0
+    with pytest.raises(NotFound):
+        engine.move_session("s", project="p", profile="")
+    with pytest.raises(Invalid, match="profile"):
+        Engine.open("memory://", profile="")
+
+
 def test_listing_goes_on_where_the_last_page_ended(engine):
     ids = [engine.remember(f"memory {at}").id for at in range(7)]
 

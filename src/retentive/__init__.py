@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retentive.aio import AsyncEngine
     from retentive.engine import Engine, Imports, QueryOptions
-    from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+    from retentive.errors import (
+        Conflict,
+        Damaged,
+        Invalid,
+        MissingExtra,
+        NotFound,
+        Refused,
+        RetentiveError,
+        Unavailable,
+        VersionConflict,
+    )
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
         Bucket,
+        Damage,
         Explanation,
         Hit,
         Judgement,
@@ -24,6 +35,7 @@ if TYPE_CHECKING:
         Query,
         Reason,
         Recall,
+        Repair,
         RetrieverReport,
         Scope,
         Session,
@@ -36,6 +48,7 @@ if TYPE_CHECKING:
     from retentive.pipeline.embeddings import Embeddings
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
+    from retentive.pipeline.retrievers import Retriever
     from retentive.pipeline.tuning_history import SavedTuning, TuningChange
     from retentive.ranking import PRESETS, Tuning
     from retentive.settings import EmbedderSettings, Settings
@@ -55,6 +68,8 @@ __all__ = [
     "AsyncEngine",
     "Bucket",
     "Conflict",
+    "Damage",
+    "Damaged",
     "Draft",
     "DraftFields",
     "Embedder",
@@ -86,8 +101,11 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
+    "Refused",
+    "Repair",
     "Reranker",
     "RetentiveError",
+    "Retriever",
     "RetrieverReport",
     "SavedTuning",
     "Scope",
@@ -103,20 +121,22 @@ __all__ = [
     "TuningChange",
     "Unavailable",
     "UndoResult",
+    "VersionConflict",
 ]
 
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Invalid MissingExtra NotFound RetentiveError Unavailable",
+    "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason Recall "
-    "RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Damage Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "
+    "Recall Repair RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",
     "pipeline.remember": "Draft DraftFields MemoryChanges",
+    "pipeline.retrievers": "Retriever",
     "pipeline.tuning_history": "SavedTuning TuningChange",
     "ranking": "PRESETS Tuning",
     "settings": "EmbedderSettings Settings",

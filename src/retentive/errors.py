@@ -1,11 +1,14 @@
 """The exceptions of Retentive, one class for each way in which a caller can react.
 
     RetentiveError
-    ├── Invalid        the input is wrong: correct it and try again
-    ├── NotFound       there is no such memory, session or project
-    ├── Conflict       the store already holds something that contradicts the request
-    ├── Unavailable    something needed is down, busy or full: try again later
-    └── MissingExtra   an optional package is not installed: the message is the line to type
+    ├── Invalid              the input is wrong: correct it and try again
+    ├── NotFound             there is no such memory, session or project
+    ├── Conflict             the store already holds something that contradicts the request
+    │   └── VersionConflict  the memory has changed since it was read: read it again and decide
+    ├── Damaged              what is stored cannot be read: repair the store
+    ├── Unavailable          something needed is down, busy or full: try again later
+    │   └── Refused          the embedding service works and does not accept this text: change the text
+    └── MissingExtra         an optional package is not installed: the message is the line to type
 
 Every kind has a stable ``code``. Messages say what happened and what to do.
 """
@@ -40,10 +43,28 @@ class Conflict(RetentiveError):
     code = "conflict"
 
 
+class VersionConflict(Conflict):
+    """The memory has changed since it was read; read it again."""
+
+    code = "version_conflict"
+
+
+class Damaged(RetentiveError):
+    """What is stored cannot be read."""
+
+    code = "damaged"
+
+
 class Unavailable(RetentiveError):
     """Something needed is not available now."""
 
     code = "unavailable"
+
+
+class Refused(Unavailable):
+    """The embedding service does not accept a text."""
+
+    code = "refused"
 
 
 class MissingExtra(RetentiveError):

@@ -5,9 +5,11 @@ They are immutable. Nothing here reads a clock, a disk or a network.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from hashlib import blake2b
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
-MAX_POOL = 1000
+ALL = 1_000_000_000
+"""As a number of candidates: all of them."""
 
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
@@ -48,6 +51,23 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _to_json(item) for name, item in value.items()}
     return [_to_json(item) for item in value]
+
+
+USE_FIELDS = ("accessed", "access_count")
+"""The fields of a memory that record its use."""
+
+
+def _indexed_text(text: str, speaker: str | None) -> str:
+    return text if not speaker or text.startswith(f"{speaker}:") else f"{speaker}: {text}"
+
+
+def hash_text(text: str, speaker: str | None) -> str:
+    """The `text_hash` of a memory with this text and speaker."""
+    return _hash(_indexed_text(text, speaker))
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 class Memory(NamedTuple):
@@ -86,9 +106,20 @@ class Memory(NamedTuple):
 
         Without the speaker, the semantic retriever loses a quarter of its recall on conversations (measured on LoCoMo).
         """
-        if not self.speaker or self.text.startswith(f"{self.speaker}:"):
-            return self.text
-        return f"{self.speaker}: {self.text}"
+        return _indexed_text(self.text, self.speaker)
+
+    @property
+    def text_hash(self) -> str:
+        """A hash of the indexed text. A vector is stored with that of the text it was made of."""
+        return hash_text(self.text, self.speaker)
+
+    @property
+    def version(self) -> str:
+        """A hash of all fields but `accessed` and `access_count`: every change gives another one, use does not."""
+        values = self._replace(
+            created=self.created.astimezone(UTC), occurred=self.occurred and self.occurred.astimezone(UTC)
+        ).to_dict()
+        return _hash(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with ISO 8601 times."""
@@ -100,7 +131,8 @@ class Scope:
     """The memories that an operation applies to.
 
     A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
-    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing.
+    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing. A
+    search of a project also finds the identity memories of the profile that belong to no project.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -127,9 +159,9 @@ class Query:
 
     @property
     def pool(self) -> int:
-        """How many candidates each retriever returns; for a limit of 0 or less, as many as allowed."""
+        """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
-        wanted = tuning.pool_factor * self.limit if self.limit > 0 else MAX_POOL
+        wanted = tuning.pool_factor * self.limit if self.limit > 0 else ALL
         return max(wanted, tuning.pool_floor, tuning.rerank)
 
     @property
@@ -453,11 +485,70 @@ class Judgement(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
+class Damage(Serializable):
+    """A memory that is stored but cannot be returned, and why. `retentive doctor --repair` handles it."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside(Serializable):
+    """A memory that could not be read when the store was repaired, and the legible part of its text."""
+
+    id: str
+    reason: str
+    at: datetime | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Serializable):
+    """What a repair did, by the ids of memories.
+
+    `changed` have another text than the one that was stored, and were indexed as they are. `set_aside` could not be
+    read. `vectors_removed` is the number of vectors that belonged to no memory, and `stale_vectors` the number of other
+    memories that had a vector of another text and were embedded again.
+    """
+
+    memories: int = 0
+    changed: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    vectors_removed: int = 0
+    stale_vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery(Serializable):
+    """What was saved of a damaged file.
+
+    `changed` are the ids of memories that may not have their original text. `lost` are memories whose text cannot be
+    read, and `damaged_rows` is the number of rows, of any table, that cannot be read at all.
+    """
+
+    memories: int
+    changed: tuple[str, ...]
+    lost: tuple[Damage, ...]
+    damaged_rows: int
+    judgements: int
+    settings: int
+
+
+NOT_ITS_TEXT = "its text is not the one that was stored"
+UNREADABLE = "it cannot be read"
+"""The reasons of damage: the text does not match its hash, or the row cannot be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Serializable):
-    """One page of memories, newest first, and the cursor of the next page."""
+    """One page of memories, newest first, and the cursor of the next page.
+
+    `damaged` are memories of this page that cannot be returned.
+    """
 
     memories: tuple[Memory, ...]
     next_cursor: str | None = None
+    damaged: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,7 @@ def test_a_project_is_recalled_from_also_in_a_session_that_is_new(ada: ProfileVi
     assert told(assemble(ada, "llama", session="new", project="p")) == [("recalled", "llama one")]
     assert told(assemble(ada, "llama", session="new")) == []
     assert len(assemble(ada, "llama", session="new", everywhere=True).items) == 2
+    assert len(assemble(ada, "llama", session="new", project="p", everywhere=True).items) == 2
 
 
 def test_another_profile_is_never_told(engine: Engine, ada: ProfileView) -> None:

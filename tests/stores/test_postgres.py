@@ -170,6 +170,23 @@ def test_an_earlier_default_schema_without_our_tables_is_not_used(tables: list[s
         assert fetch(store, "SELECT current_schema()::text") == [("retentive",)]
 
 
+def test_a_schema_without_hashes_of_texts_is_migrated_and_its_vectors_are_taken_to_be_right():
+    address = postgres_server.address()
+    with opened(address) as store:
+        store.add([embedded(1, "apples"), embedded(2, "plums")], model=MODEL)
+    with connected(address) as connection:  # as the version before left it
+        connection.execute("ALTER TABLE vectors DROP COLUMN text_hash")
+        connection.execute("UPDATE schema_version SET version = 1")
+
+    with opened(address) as store:
+        assert (store.check(), store.remove_stale_vectors(), store.stats().unembedded) == ([], 0, 0)
+        store.update(record(1, "pears", vectors=rows(vector(7))), model=MODEL)
+
+        hashes = dict(fetch(store, "SELECT m.id, text_hash FROM vectors JOIN memories AS m ON m.key = memory"))
+        assert hashes == {id_of(1): bytes.fromhex(store.get([id_of(1)])[0].text_hash), id_of(2): None}
+        assert store.check() == []
+
+
 def test_a_schema_of_a_newer_version_or_of_another_program_is_refused():
     address = postgres_server.address(empty=True)
     with opened(address), connected(address) as connection:

@@ -287,7 +287,7 @@ def test_the_other_writes_take_few_requests_too(client: RecordingQdrant, store: 
         write()
         counts[name] = len(client.requests)
 
-    assert counts == {"add with a key": 8, "update": 4, "touch": 3, "remove": 4}
+    assert counts == {"add with a key": 8, "update": 5, "touch": 3, "remove": 4}
 
 
 def test_the_number_of_requests_does_not_grow_with_the_number_of_memories(client: RecordingQdrant, store: QdrantStore):
@@ -578,5 +578,6 @@ def test_a_check_finds_wrong_terms_vectors_and_projects_and_unused_collections(
         "1 memories are indexed with other terms than those of their text",
         "1 memories have another number of vectors than recorded",
         "1 memories are in another project than their session",
+        "1 memories have a vector of another text; run: retentive doctor --repair",
         "the collection retentive_memories_left is not in use; delete it if no re-embedding is running",
     ]

@@ -95,7 +95,7 @@ def assemble(
     answer = _recall(
         view,
         last_user_text(messages),
-        project=project,
+        project=None if everywhere else project,
         session=session if project is None and not everywhere else None,
         limit=min(MAX_RECALLED, max(10, budget // 40)),
         exclude=[memory.id for memory in (*identity, *latest)],

@@ -12,6 +12,7 @@ import typer
 from retentive.cli.options import SCOPE, Kinds, Project, Yes, common, confirm, emit, warn
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.models import Memory
 from retentive.pipeline.remember import Draft, to_memory
 
 BATCH = 256
@@ -55,7 +56,7 @@ def remember(
         "occurred": occurred, "metadata": _json_object(metadata), "source": source, "evergreen": evergreen, "id": id,
     }  # fmt: skip
     fields = {name: value for name, value in given.items() if value is not None}
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         if jsonl is not None:
             if text is not None:
                 raise Invalid("give a text or --jsonl, not both")
@@ -119,7 +120,7 @@ def get(ctx: typer.Context, id: Id) -> None:
     """Show a memory with all its fields."""
     with common(ctx).engine() as engine:
         memory = engine.get(id)
-    emit(ctx, memory.to_dict(), lambda show: show.memory(memory))
+    _emit_memory(ctx, memory)
 
 
 def list_memories(
@@ -153,6 +154,9 @@ def update(
             "--evergreen/--no-evergreen", help="Whether its age does not lower its rank.", rich_help_panel=FIELDS
         ),
     ] = None,
+    if_version: Annotated[
+        str | None, typer.Option(help="Change nothing unless this is still the version that get showed.")
+    ] = None,
 ) -> None:
     """Change fields of a memory. It is indexed and embedded again if its text changes."""
     given: dict[str, Any] = {
@@ -163,8 +167,8 @@ def update(
     if not changes:
         raise Invalid("nothing to change: give at least one of --text, --importance, …; see: retentive update --help")
     with common(ctx).engine() as engine:
-        memory = engine.update(id, **changes)
-    emit(ctx, memory.to_dict(), lambda show: show.memory(memory))
+        memory = engine.update(id, if_version=if_version, **changes)
+    _emit_memory(ctx, memory)
 
 
 def forget(
@@ -191,6 +195,10 @@ def forget(
             confirm(f"Delete all memories of {where} for good?", yes=yes)
             count = engine.forget_scope(scope, confirm=True)
     emit(ctx, {"forgotten": count}, f"{count} forgotten")
+
+
+def _emit_memory(ctx: typer.Context, memory: Memory) -> None:
+    emit(ctx, {**memory.to_dict(), "version": memory.version}, lambda show: show.memory(memory))
 
 
 def _json_object(text: str | None) -> dict[str, Any] | None:

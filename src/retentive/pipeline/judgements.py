@@ -28,7 +28,7 @@ class JudgementLog:
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, *, project: str | None = None, profile: str | None = None) -> list[Judgement]:
         """Return the judgements of a profile or of one project, in the order in which they were first given."""
-        return self._store.judgements(profile or self._profile, project=project)
+        return self._store.judgements(self._profile if profile is None else profile, project=project)
 
 
 def to_judgements(

@@ -11,11 +11,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, RetentiveError, Unavailable
+from retentive.pipeline.recall import recall
 from retentive.settings import ServerSettings, Settings
 
 try:
@@ -171,10 +173,15 @@ def _reduce_contention() -> None:
 
 
 def _warm_up(engine: Engine, ready: Callable[[], None]) -> None:
-    """Load the model and the index with a recall that records no use, so that the first real recall is fast."""
+    """Load the model and the index, so that the first real recall is fast.
+
+    It is no recall of the engine: no use is recorded, and it is in no statistics.
+    """
+    threads = ThreadPoolExecutor(1, thread_name_prefix="warm-up")
     try:
-        engine.recall("warm up", limit=1, record_use=False)
+        recall(engine.query("warm up", limit=1), engine.store, engine.embeddings.embedder, threads)
     except Exception as error:  # for example, the service was stopped while it started
-        log.warning("the first recall will be slow: %s", error)
+        log.warning("the first recall will be slow: %s", type(error).__name__)
     finally:
+        threads.shutdown(wait=False)
         ready()

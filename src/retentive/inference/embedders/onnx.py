@@ -39,7 +39,13 @@ class OnnxEmbedder:
     in_process = True
 
     def __init__(
-        self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0
+        self,
+        directory: str | Path,
+        *,
+        name: str | None = None,
+        pooling: str = "cls",
+        workers: int = 0,
+        fingerprint: str | None = None,
     ) -> None:
         self._directory = Path(directory)
         for file in ("model.onnx", "tokenizer.json"):
@@ -49,6 +55,7 @@ class OnnxEmbedder:
             raise Invalid(f"there is no pooling '{pooling}'; use cls or mean")
         self._name = name or self._directory.name
         self._pooling = pooling
+        self._fingerprint = fingerprint
         self._workers = workers or os.cpu_count() or 1
         self._idle: list[Any] = []
         # More sessions than cores would be slower and take ten times the memory.
@@ -62,8 +69,8 @@ class OnnxEmbedder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the model's weights."""
-        return fingerprint(self._directory / "model.onnx")
+        """The SHA-256 of the model's weights, or the fingerprint that was given."""
+        return self._fingerprint or fingerprint(self._directory / "model.onnx")
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         if len(texts) <= 2:

@@ -31,6 +31,7 @@ _DESCRIPTIONS = {
     403: "The token, profile or origin does not allow this.",
     404: "There is no such resource.",
     409: "The request conflicts with what is stored or configured.",
+    412: "The memory has another version than the one in `If-Match`.",
     413: "The request is too large.",
     415: "The body is not JSON, or its Content-Type is not.",
     421: "The service does not accept this host name.",
@@ -63,7 +64,7 @@ def add_problem_schema(app: FastAPI) -> None:
             document.setdefault("components", {}).setdefault("schemas", {}).update(defined["$defs"])
         return build()
 
-    app.openapi = build_with_problem  # type: ignore[method-assign]
+    app.openapi = build_with_problem  # type: ignore[method-assign]  # FastAPI documents that `openapi` is replaced
 
 
 def add_docs_page(app: FastAPI) -> None:

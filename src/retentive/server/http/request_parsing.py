@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import parse_qsl, urlencode
@@ -34,8 +35,8 @@ from retentive.models import Kind
 from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.remember import MAX_NAME, MAX_TEXT, to_time
 from retentive.ranking import Tuning, preset
+from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import Hybrid
 
 LARGE_BODY = 100_000
 """A body of more bytes is parsed on a worker thread, so that it does not block other requests."""
@@ -111,6 +112,7 @@ def _check_parameters(request: Request, spellings: dict[str, str]) -> None:
 # Field types: names, texts, ids, times
 
 EXAMPLE_ID = "01984c3e-5a60-7c1f-9d3b-2f7a41c08e55"
+EXAMPLE_CURSOR = f"1753800000000000_{EXAMPLE_ID}"
 OTHER_ID = "01984c3e-5a61-7302-8a44-90b1d7e6f3aa"
 
 
@@ -149,8 +151,10 @@ def _to_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _to_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+def _to_names(value: Any) -> Any:
+    """A name or names as a list. A number, as other systems identify sessions, is the name of that number."""
+    values = value if isinstance(value, list) else [value]
+    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in values]
 
 
 # For the schema only; NOT_BLANK checks it with a better message.
@@ -168,12 +172,14 @@ Time = Annotated[datetime, BeforeValidator(_to_time), WithJsonSchema({"type": "s
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
-_FILTER_SCHEMA = {"type": "string", "maxLength": MAX_NAME}
+_FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[
     list[NameFilter],
     Field(max_length=1000),
-    BeforeValidator(_to_list),
-    WithJsonSchema({"anyOf": [_FILTER_SCHEMA, {"type": "array", "maxItems": 1000, "items": _FILTER_SCHEMA}]}),
+    BeforeValidator(_to_names),
+    WithJsonSchema(
+        {"anyOf": [*_FILTER_SCHEMAS, {"type": "array", "maxItems": 1000, "items": {"anyOf": _FILTER_SCHEMAS}}]}
+    ),
 ]
 Kinds = Annotated[list[Kind], Field(max_length=3)]
 
@@ -188,6 +194,27 @@ IdempotencyHeader = Annotated[
 ]
 
 
+def _version(header: str) -> str | None:
+    """Return the version in an If-Match header; None for *, any version. A proxy may have made the ETag weak."""
+    if header.strip() == "*":
+        return None
+    found = re.fullmatch(r'(?:W/)?"([^"]*)"', header.strip())
+    if found is None:
+        raise ValueError('one ETag in double quotes, as GET returned it, or *; such as "0a1b2c"')
+    return found[1]
+
+
+IfMatchHeader = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=255,
+        description="The ETag of the memory that was read. If the memory has changed since, the status is 412.",
+    ),
+    AfterValidator(lambda header: None if header is None else _version(header)),
+]
+
+
 # Tuning: some parameters, the block of older configurations, or the name of a preset
 
 
@@ -195,36 +222,6 @@ def _optional(field: FieldInfo) -> Any:
     limits = [*field.metadata, *([INTEGER] if field.annotation is int else [])]
     kind: Any = Annotated[(field.annotation, *limits)] if limits else field.annotation
     return (kind | None, Field(None, description=field.description))
-
-
-if TYPE_CHECKING:
-
-    class Parameters(CamelModel):
-        """Some tuning parameters."""
-else:
-    Parameters = create_model(
-        "Parameters",
-        __base__=CamelModel,
-        __doc__="Some tuning parameters. Those that are missing or null keep their current value.",
-        **{name: _optional(field) for name, field in Tuning.model_fields.items()},
-    )
-
-
-class SettingsPatch(Parameters):
-    """Tuning parameters to save in the store; null resets a parameter to its default."""
-
-    hybrid: Hybrid | None = Field(
-        None,
-        description="Sets fusion, semanticWeight, keywordWeight and rrfK together; null resets them. Parameters given "
-        "beside it take precedence.",
-    )
-
-    def changes(self) -> dict[str, Any]:
-        """Return the parameters to save, by their Python names; None resets one."""
-        parameters: dict[str, Any] = {}
-        if "hybrid" in self.model_fields_set:
-            parameters = self.hybrid.parameters() if self.hybrid else dict.fromkeys(Hybrid().parameters())
-        return parameters | {name: getattr(self, name) for name in self.model_fields_set if name != "hybrid"}
 
 
 def _check_preset(name: str) -> str:
@@ -236,6 +233,45 @@ def _check_preset(name: str) -> str:
 
 
 PresetName = Annotated[str, AfterValidator(_check_preset), WithJsonSchema({"type": "string", "enum": list(PRESETS)})]
+
+
+class _WholeTuning(CamelModel):
+    preset: PresetName | None = Field(
+        None, description="Sets every parameter as in this preset. Parameters given beside it take precedence."
+    )
+    hybrid: Hybrid | None = Field(
+        None,
+        description="The block of other systems' configurations: sets every parameter, as the preset weighted (or "
+        "classic-rrf, or semantic-only) does. Parameters given beside it take precedence.",
+    )
+
+
+if TYPE_CHECKING:
+
+    class Parameters(_WholeTuning):
+        """Some tuning parameters."""
+else:
+    Parameters = create_model(
+        "Parameters",
+        __base__=_WholeTuning,
+        __doc__="Some tuning parameters. Those that are missing or null keep their current value.",
+        **{name: _optional(field) for name, field in Tuning.model_fields.items()},
+    )
+
+
+class SettingsPatch(Parameters):
+    """Tuning parameters to save in the store; null resets a parameter, and null for a preset or block resets all."""
+
+    def changes(self) -> dict[str, Any]:
+        """Return the parameters to save, by their Python names; None resets one."""
+        return _plain(self, self.model_fields_set)
+
+
+def _plain(parameters: Parameters, names: Iterable[str]) -> dict[str, Any]:
+    given = {name: getattr(parameters, name) for name in names}
+    return {
+        name: value.model_dump(by_alias=True) if isinstance(value, Hybrid) else value for name, value in given.items()
+    }
 
 
 def _tuning_form(value: Any) -> str | None:
@@ -257,4 +293,6 @@ TuningChoice = Annotated[
 
 def tuning_override(choice: Parameters | str | None) -> dict[str, Any] | str | None:
     """Return a choice as the engine accepts it."""
-    return choice.model_dump(exclude_none=True) if isinstance(choice, Parameters) else choice
+    if not isinstance(choice, Parameters):
+        return choice
+    return {name: value for name, value in _plain(choice, choice.model_fields_set).items() if value is not None}

@@ -72,11 +72,19 @@ class MemoryList(_Response):
     memories: list[Memory]
 
 
+class Damage(_Response):
+    """A memory that is stored but cannot be returned."""
+
+    id: str
+    reason: str
+
+
 class Page(_Response):
     """One page of memories, newest first."""
 
     memories: list[Memory]
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
+    damaged: list[Damage] = Field(description="Memories of this page that are damaged and cannot be returned.")
 
 
 class Forgotten(_Response):

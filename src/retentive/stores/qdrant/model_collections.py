@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -231,8 +231,11 @@ class ModelCollections:
             self._delete(collection)
             raise
 
-    def switch(self, model: Model) -> bool:
-        """Search the vectors of this model and delete all other collections; False if a memory still lacks one."""
+    def switch(self, model: Model, *, without: Sequence[str] = ()) -> bool:
+        """Search the vectors of this model and delete all other collections; False if a memory still lacks one.
+
+        The memories at the points `without` may lack one.
+        """
         connection = self._connection
         state = self.read()
         collection = state.of(model)
@@ -243,7 +246,10 @@ class ModelCollections:
             state = self.read()
         if collection != state.active:
             self._reconcile(state.active, collection)
-        if connection.count(collection.name, matching(parts=0)):
+        missing = matching(parts=0)
+        if without:
+            missing.must_not = [q.HasIdCondition(has_id=list(without))]
+        if connection.count(collection.name, missing):
             return False
         wait_until_indexed(connection, collection.name, self._wait_seconds)
         self._activate(state, collection, delete=tuple(one for one in state.all if one != collection))
@@ -282,7 +288,7 @@ class ModelCollections:
         """Copy all memories to a new collection, without vectors; a memory that is already there is left as it is."""
         batch: list[q.PointStruct] = []
         for record in self._connection.scroll(old.name, vectors=[WORDS]):
-            batch.append(_without_dense_vector(record))
+            batch.append(without_dense_vector(record))
             if len(batch) == COPY_BATCH:
                 self._connection.upsert(new.name, batch, mode=q.UpdateMode.INSERT_ONLY)
                 batch = []
@@ -299,11 +305,12 @@ class ModelCollections:
         stale = [id for id, written in source.items() if copy.get(id) != written]
         for at in range(0, len(stale), PAGE):
             records = connection.retrieve(old.name, stale[at : at + PAGE], vectors=[WORDS])
-            connection.upsert(new.name, [_without_dense_vector(record) for record in records.values()])
+            connection.upsert(new.name, [without_dense_vector(record) for record in records.values()])
         if stale:
             _log.info("%d memories were copied again to %s", len(stale), new.name)
 
 
-def _without_dense_vector(record: q.Record) -> q.PointStruct:
+def without_dense_vector(record: q.Record) -> q.PointStruct:
+    """Return a point that was read with its terms, as one that waits to be embedded."""
     vector: Any = record.vector or {}
     return q.PointStruct(id=record.id, vector=dict(vector), payload={**payload_of(record), "parts": 0})

@@ -14,7 +14,7 @@ from typing import Literal
 
 import apsw
 
-from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
+from retentive.errors import Conflict, Damaged, Invalid, RetentiveError, Unavailable
 from retentive.stores.sqlite.checkpoints import LOG_PAGES, Checkpoints
 from retentive.stores.sqlite.write_queue import WriteQueue
 
@@ -33,7 +33,14 @@ _MOVED = (
 APPLICATION_ID = 0x52434C54
 """Identifies our files in their header. The value predates the name Retentive and must not change."""
 
-MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql", "004_no_view.sql")
+MIGRATIONS = (
+    "001_memories.sql",
+    "002_judgements.sql",
+    "003_requests.sql",
+    "004_no_view.sql",
+    "005_text_hash.sql",
+    "006_damage.sql",
+)
 
 
 class Connections:
@@ -216,7 +223,7 @@ class Connections:
             yield
         except RetentiveError:
             raise
-        except (apsw.Error, OSError) as error:
+        except (apsw.Error, OSError, UnicodeDecodeError) as error:
             raise _to_our_error(error, self.path, full=self._is_full(error)) from error
 
     def _is_full(self, error: Exception) -> bool:
@@ -234,9 +241,15 @@ def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | OSError):
         return Unavailable(f"{path} cannot be opened for writing ({error}); check the path and its permissions")
     if isinstance(error, apsw.NotADBError):
-        return Invalid(f"{path} is not a Retentive store; name another file")
-    if isinstance(error, apsw.CorruptError):
-        return Unavailable(f"{path} is damaged ({error}); run 'retentive doctor', and restore a copy if it cannot help")
+        return Invalid(
+            f"{path} is not a Retentive store; name another file, or, if it was one and is damaged, "
+            "save what can be read: retentive recover FILE"
+        )
+    if isinstance(error, apsw.CorruptError | UnicodeDecodeError):
+        return Damaged(
+            f"{path} is damaged ({error}); run: retentive doctor --repair. If that fails, save what can be read into a "
+            "new file: retentive recover FILE"
+        )
     if isinstance(error, apsw.ConstraintError):
         return Conflict(f"the store already holds that ({error})")
     return Unavailable(f"{path}: {error}")

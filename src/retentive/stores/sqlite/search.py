@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import apsw
 
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
-from retentive.stores.sql_codec import SCOPE_TOKENS
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.memory_table import (
     IndexedRow,
@@ -23,7 +24,7 @@ from retentive.stores.sqlite.memory_table import (
     resolve,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
-from retentive.text.analysis import query_terms
+from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms
 
 MAX_COUNTED = 20_000
@@ -82,6 +83,7 @@ class SqliteSearch:
         self._connections = connections
         self._query = query
         self._open_index = vector_index
+        self.damaged: list[Damage] = []
         self._rows: dict[int, IndexedRow] = {}
         self._keys: dict[str, int] = {}
         self._vector: Vector | None = None
@@ -117,28 +119,28 @@ class SqliteSearch:
     def model(self) -> Model | None:
         return self._state.model
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
             # FTS5's own BM25 chooses candidates where many memories match; ours scores them.
             most = limit + len(self._excluded) + limit // 2
             keys = self._terms.matches
-            if keys is None or len(keys) > most:
-                keys = _match(self._reader, self._terms.retrieving, self._fts_filter, limit=most)
+            if keys is None or len(keys) > most or kind is not None:
+                of_kind = "" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})"
+                keys = _match(self._reader, self._terms.retrieving, self._fts_filter + of_kind, limit=most)
             rows = self._load(key for key in keys if key not in self._excluded)
         scored = sorted(((self._keyword_score(row), row) for row in rows), key=lambda one: (-one[0], one[1].key))
         best = [Candidate(row.memory, score) for score, row in scored[:limit]]
         return Retrieved(best, [candidate.score for candidate in best])
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
-        self._vector, self._semantic = vector, {}
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        self._vector, self._semantic = vector, self._semantic if vector is self._vector else {}
         if self._scope is None or limit <= 0 or self._index is None:
             return Retrieved()
+        scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
         with self._connections.errors():
-            best = self._index.search(
-                self._reader, vector, self._scope, limit=max(limit, depth), exclude=self._excluded
-            )
+            best = self._index.search(self._reader, vector, scope, limit=max(limit, depth), exclude=self._excluded)
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])
         candidates = [Candidate(row.memory, self._semantic[row.key]) for row in rows]
@@ -171,6 +173,11 @@ class SqliteSearch:
             rows = self._load(self._resolve(ids).values())
             first = self._index.first_vectors(self._reader, {row.key: row.slots for row in rows})
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        statement = "SELECT term FROM term_counts WHERE term >= ? AND term < ? ORDER BY memories DESC, term LIMIT ?"
+        with self._connections.errors():
+            return [term for (term,) in self._reader.execute(statement, (prefix, prefix + LAST, limit))]
 
     @property
     def _reader(self) -> apsw.Connection:
@@ -236,7 +243,8 @@ class SqliteSearch:
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
         """The rows of these keys that exist, in order; those not read before are read now."""
         wanted = list(dict.fromkeys(keys))
-        for key, row in indexed_rows(self._reader, (key for key in wanted if key not in self._rows)).items():
+        new = [key for key in wanted if key not in self._rows]
+        for key, row in indexed_rows(self._reader, new, self.damaged).items():
             self._rows[key] = row
             self._keys[row.memory.id] = key
         return [self._rows[key] for key in wanted if key in self._rows]
@@ -263,13 +271,16 @@ def _store_frequencies(connection: apsw.Connection, terms: tuple[str, ...]) -> d
 def _matching_documents(
     connection: apsw.Connection, terms: Sequence[str], fts_filter: str
 ) -> dict[int, list[str]] | None:
-    """The memories that have any of these terms, with all terms of each; None if there are too many."""
-    rows = fetch_json(
-        connection,
-        "SELECT json_group_array(json_array(key, terms)) FROM ("
-        "SELECT m.key, m.terms FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
-        (_fts_query(terms, fts_filter), MAX_MATCHES + 1),
-    )
+    """The memories that have any of these terms, with all terms of each; None if there are too many, or damaged."""
+    try:
+        rows = fetch_json(
+            connection,
+            "SELECT json_group_array(json_array(key, terms)) FROM (SELECT m.key, m.terms "
+            "FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
+            (_fts_query(terms, fts_filter), MAX_MATCHES + 1),
+        )
+    except (UnicodeDecodeError, apsw.CorruptError):
+        return None  # one of them is damaged: they are read one by one
     found = {key: document.split() for key, document in rows}
     return found if len(found) <= MAX_MATCHES else None
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.stores.base import Vector
-from retentive.stores.sqlite.memory_table import ResolvedScope
+from retentive.stores.sqlite.memory_table import IDENTITY, ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
     MODEL_SHIFT,
@@ -165,7 +165,10 @@ class _Columns:
         inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == scope.profile
         if scope.containers is not None:
             projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
-            inside &= _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+            within = _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+            if scope.shares_identity:
+                within |= (projects == 0) & (self.scope["kind"][:count] == IDENTITY)
+            inside &= within
         if scope.kinds is not None:
             inside &= _any_of(self.scope["kind"][:count], scope.kinds)
         inside &= self.memory[:count] != 0
@@ -248,8 +251,12 @@ def _cosines(rows: Vector, numbers: npt.NDArray[np.int32], vector: Vector) -> np
     gathered = np.empty((min(len(numbers), 256), rows.shape[1]), np.float32)
     for at in range(0, len(numbers), 256):
         part = numbers[at : at + 256]
-        few = gathered[: len(part)]
-        np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
+        first, last = int(part[0]), int(part[-1])
+        if last - first == len(part) - 1 and bool((part[1:] > part[:-1]).all()):
+            few = rows[first : last + 1]  # already side by side: nothing to gather (a third of the time)
+        else:
+            few = gathered[: len(part)]
+            np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
         np.dot(few, vector, out=products[at : at + 256])
     return products
 

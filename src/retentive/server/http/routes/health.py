@@ -101,9 +101,9 @@ def _store_name(address: str) -> str:
 def _model(engine: Engine) -> Model | None:
     try:
         embedder = engine.embeddings.embedder()
+        return embedder.model if embedder else None
     except RetentiveError:
         return None  # `degradedReason` has the error
-    return embedder.model if embedder else None
 
 
 def _unembedded(engine: Engine) -> int | None:
