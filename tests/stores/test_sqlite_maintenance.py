@@ -11,8 +11,20 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Unavailable
-from retentive.stores.sqlite import SqliteStore
-from tests.stores.build import MODEL, embedded, id_of, listed, record
+from retentive.stores.base import Record
+from retentive.stores.sqlite import SqliteStore, vector_index
+from tests.stores.build import (
+    MODEL,
+    embedded,
+    first_vectors,
+    id_of,
+    listed,
+    make_query,
+    nearest_ids,
+    record,
+    rows,
+    vector,
+)
 from tests.stores.sqlite_file import EVERYWHERE, finds, opened
 from tests.stores.test_sqlite_processes import child
 
@@ -124,3 +136,91 @@ def test_a_store_that_was_moved_back_accepts_writes_again(path: str):
 
         store.add([embedded(3)], model=MODEL)
         assert listed(store) == [id_of(3), id_of(1)]
+
+
+# Blocks of vectors in which most memories were forgotten
+
+
+PARTS = 50
+
+
+def in_parts(number: int) -> Record:
+    """A memory of many parts, so that few memories fill a block."""
+    return record(
+        number, vectors=rows(vector(number), *(vector(10**6 + PARTS * number + at) for at in range(1, PARTS)))
+    )
+
+
+def churn(store: SqliteStore, first: int, count: int, *, keep: int) -> list[int]:
+    """Add memories and forget all but every `keep`-th of them; return the numbers of those that are left."""
+    numbers = range(first, first + count)
+    store.add([in_parts(number) for number in numbers], model=MODEL)
+    left = [number for number in numbers if number % keep == 0]
+    store.remove([id_of(number) for number in numbers if number % keep])
+    return left
+
+
+def block_sizes(store: SqliteStore) -> list[int]:
+    with store._connections.read() as connection:
+        return [size for (size,) in connection.execute("SELECT length(slots) FROM blocks ORDER BY id")]
+
+
+def test_blocks_of_forgotten_memories_take_no_space_and_what_is_left_is_found(path: str):
+    with opened(path) as store, opened(path) as other:
+        left = churn(store, 0, 50, keep=25)
+        assert nearest_ids(other, vector(25), limit=1) == [id_of(25)]
+        for turn in range(1, 4):
+            left += churn(store, 50 * turn, 50, keep=25)
+
+        sizes = block_sizes(store)
+        assert len(sizes) > 8
+        assert sum(size > 0 for size in sizes) <= 3
+        for one in (store, other):
+            assert [finds(one, number) for number in left] == [EVERYWHERE] * len(left)
+            assert sorted(nearest_ids(one, vector(1))) == sorted(id_of(number) for number in left)
+        assert store.check() == []
+    with opened(path) as again:
+        assert [finds(again, number) for number in left] == [EVERYWHERE] * len(left)
+
+
+def test_the_parts_of_a_long_memory_keep_their_order_when_their_block_is_emptied(path: str):
+    parts = rows(vector(1), vector(2), vector(3), vector(4))
+    with opened(path) as store:
+        store.add([embedded(number) for number in range(100, 1122)], model=MODEL)
+        store.add([record(1, vectors=parts)], model=MODEL)  # two of its parts are in the second block
+        store.remove([id_of(number) for number in range(100, 1122)])
+
+        assert block_sizes(store)[0] == 0
+        assert first_vectors(store, [id_of(1)])[id_of(1)] == pytest.approx(vector(1), abs=1e-3)
+        (scanned,) = store.scan().records
+        assert scanned.vectors == pytest.approx(parts, abs=1e-3)
+        assert store.check() == []
+
+
+def test_a_search_that_began_before_blocks_were_emptied_sees_them_as_they_were(path: str):
+    with opened(path) as store, opened(path) as fresh:
+        store.add([embedded(number) for number in range(1100)], model=MODEL)
+        with fresh.open_search(make_query()) as earlier:
+            assert earlier.model == MODEL  # its snapshot begins here
+            store.remove([id_of(number) for number in range(1000)])
+            assert len(nearest_ids(fresh, vector(1))) == 100
+
+            found = earlier.nearest(vector(1), 2000).candidates
+
+            assert len(found) == 1100
+            assert found[0].memory.id == id_of(1)
+
+
+def test_an_index_in_memory_of_mostly_empty_blocks_is_created_anew(path: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vector_index, "MOST_EMPTY", 1)
+    with opened(path) as store:
+        indexes = set()
+        for turn in range(4):
+            numbers = range(50 * turn, 50 * turn + 50)
+            store.add([in_parts(number) for number in numbers], model=MODEL)
+            assert nearest_ids(store, vector(numbers[-1]), limit=1) == [id_of(numbers[-1])]
+            store.remove([id_of(number) for number in numbers])
+            assert nearest_ids(store, vector(1)) == []
+            indexes.add(store._index)
+
+        assert len(indexes) > 1

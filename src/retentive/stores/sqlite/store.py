@@ -49,6 +49,7 @@ from retentive.stores.sqlite import (
     side_tables,
     vector_blocks,
 )
+from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
@@ -90,11 +91,11 @@ class SqliteStore:
         return SqliteSearch(self._connections, query, self._vector_index)
 
     def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
-        """The index of the active model in this snapshot; created anew when the model has changed."""
+        """The index of the active model in this snapshot; created anew when the model or most of it has changed."""
         if state.model_id is None or state.model is None:
             return None
         index = self._index
-        if index is None or index.model != state.model_id:
+        if index is None or index.model != state.model_id or index.is_sparse:
             index = self._index = VectorIndex(state.model_id, state.model.dimension)
         return index.in_snapshot(connection, state.sequence)
 
@@ -140,7 +141,8 @@ class SqliteStore:
     ) -> None:
         if model is not None and any(record.vectors is not None for _, _, record in entries):
             id = vector_blocks.register(connection, model)
-            vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
+            full = vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
+            reclaim(connection, full)  # what was forgotten while a block was filled
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
@@ -178,7 +180,7 @@ class SqliteStore:
             if same_text:
                 vector_blocks.move_vectors(connection, {key: scope})
             else:
-                vector_blocks.remove_vectors(connection, [key])
+                reclaim(connection, vector_blocks.remove_vectors(connection, [key]))
                 if memory.indexed_text == record.memory.indexed_text:
                     self._add_vectors(connection, [(key, scope, record)], model)
             if idempotency_key:
@@ -397,6 +399,6 @@ def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
         removed = keyword_index.entries(connection, some)
         keyword_index.remove(connection, removed)
         keyword_separators.clear(connection, removed)
-        vector_blocks.remove_vectors(connection, some)
+        reclaim(connection, vector_blocks.remove_vectors(connection, some))
         connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
