@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Invalid, NotFound, RetentiveError
+from retentive.errors import Invalid, NotFound, RetentiveError, describe_error
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
@@ -37,6 +37,7 @@ from retentive.models import (
     Stats,
     Timeline,
     TimelineBy,
+    check_unicode,
 )
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.concurrency import INLINE, FairLimiter
@@ -266,7 +267,18 @@ class Engine:
         return self.store.remove_scope(scope)
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
-        return None if name is None else IdempotencyKey(name, request_fingerprint(request()), self.now())
+        if name is None:
+            return None
+        check_unicode("idempotency_key", name)
+        # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
+        # set meanwhile.
+        started, reading = self._steady_start
+        at = started + timedelta(seconds=monotonic() - reading)
+        return IdempotencyKey(name, request_fingerprint(request()), at)
+
+    @cached_property
+    def _steady_start(self) -> tuple[datetime, float]:
+        return self.now(), monotonic()
 
     # Recall
 
@@ -285,8 +297,7 @@ class Engine:
         vector = options.get("vector")
         now = options.get("now")
         return Query(
-            # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
-            text=text if text.isascii() else text.encode(errors="replace").decode(),
+            text=text,
             scope=self.scope(
                 project=options.get("project"),
                 session=options.get("session"),
@@ -323,11 +334,13 @@ class Engine:
 
         It runs the recall itself, without recording use. The options are those of `query`.
         """
-        memory = self.get(id, within=within)
         asked = self._to_query(query, options)
         started = perf_counter()
         outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
         answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
+        # A hit can be outside `within`: an identity memory of the profile that every project finds.
+        found = next((hit.memory for hit in answer.hits if hit.id == id), None)
+        memory = found or self.get(id, within=within)
         return explain(memory, asked, outcome, answer, self.store)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
@@ -350,8 +363,9 @@ class Engine:
         for callback in self._callbacks:
             try:
                 callback(answer)
-            except Exception:
-                log.exception("a callback of recalls failed; the recall itself did not")
+            except Exception as error:
+                what = describe_error(error)
+                log.error("a callback of recalls failed, the recall itself did not: %s", what)  # noqa: TRY400
 
     def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
         """Call a function with every recall, on the thread that recalls; return a function that removes it.
@@ -429,6 +443,9 @@ class Engine:
         if unknown:
             raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
         chosen = None if kinds is None else tuple(kinds)
+        for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
+            if value is not None and not value.isascii():
+                check_unicode(name, value)
         return Scope(self._profile(profile), project, sessions, chosen, only_session)
 
     def _profile(self, name: str | None) -> str:
@@ -460,11 +477,11 @@ class Engine:
 
     def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(self._profile(profile), project=project)
+        return self.store.sessions(self.scope(project=project, profile=profile).profile, project=project)
 
     def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """Return the projects of the profile."""
-        return self.store.projects(self._profile(profile))
+        return self.store.projects(self.scope(profile=profile).profile)
 
     def profiles(self) -> Sequence[Profile]:
         """Return all profiles that have memories."""
@@ -473,13 +490,15 @@ class Engine:
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         check_name("project", project)
-        return self.store.move_session(self._profile(profile), session, project=project)
+        scope = self.scope(session=session, profile=profile)
+        return self.store.move_session(scope.profile, session, project=project)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
     ) -> Timeline:
         """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        return timeline(self.store.days(self._profile(profile), project=project), by=by)
+        scope = self.scope(project=project, profile=profile)
+        return timeline(self.store.days(scope.profile, project=project), by=by)
 
     # Import, export, check
 

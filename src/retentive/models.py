@@ -14,6 +14,8 @@ from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
 
+from retentive.errors import Invalid
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from numpy import float32
@@ -38,7 +40,8 @@ class Serializable:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain dicts, lists and ISO 8601 times."""
-        return {item.name: _to_json(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
+        own = [item for item in fields(cast("DataclassInstance", self)) if not item.metadata.get("internal")]
+        return {item.name: _to_json(getattr(self, item.name)) for item in own}
 
 
 def _to_json(value: Any) -> Any:
@@ -142,10 +145,23 @@ class Scope:
     only_sessions: bool = False
 
 
+MAX_QUERY_TEXT = 8000
+"""A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
+
+
+def check_unicode(name: str, text: str) -> None:
+    """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair") from None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """What a recall looks for, in which scope, and how it ranks. The same value goes from the surface to the store.
 
+    Of a text longer than `MAX_QUERY_TEXT`, its head and its tail are read. `Invalid` if it is not Unicode text.
     `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
     """
 
@@ -156,6 +172,14 @@ class Query:
     limit: int = 10
     exclude: tuple[str, ...] = ()
     vector: NDArray[float32] | None = None
+
+    def __post_init__(self) -> None:
+        text = self.text
+        if len(text) > MAX_QUERY_TEXT:
+            half = MAX_QUERY_TEXT // 2
+            object.__setattr__(self, "text", text := f"{text[:half]}\n…\n{text[-half:]}")
+        if not text.isascii():
+            check_unicode("query", text)
 
     @property
     def pool(self) -> int:
@@ -317,6 +341,7 @@ class Recall(Serializable):
     elapsed_ms: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     dropped: tuple[Hit, ...] = ()
+    profile: str = field(default="", repr=False, compare=False, metadata={"internal": True})
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

@@ -89,6 +89,9 @@ class ServerSettings(BaseModel):
     origins: tuple[str, ...] = Field((), description="Web origins whose pages may call the service (CORS).")
     max_body: int = Field(16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
     max_batch: int = Field(1000, ge=1, description="Maximum number of memories in one request.")
+    max_requests_per_token: int = Field(
+        32, ge=1, description="Maximum number of requests in progress for one token; more get 429."
+    )
     log: Literal["text", "json", "off"] = Field("text", description="Format of the request log on stderr.")
 
 

@@ -104,7 +104,7 @@ def rank_outcome(
     missing = {
         "keyword-only": outcome.semantic.failure,
         "not-reranked": not_reranked,
-        "incomplete": left_out(outcome.damaged),
+        "incomplete": left_out(outcome.damaged) if outcome.damaged else None,
     }
     missing |= {f"without-{one.name}": one.failure for one in outcome.others}
     reasons = {what: why for what, why in missing.items() if why}
@@ -117,6 +117,7 @@ def rank_outcome(
         elapsed_ms=(perf_counter() - started) * 1000,
         stages=timer.laps,
         dropped=ranking.dropped,
+        profile=query.scope.profile,
     )
 
 

@@ -15,7 +15,7 @@ import uuid_utils
 
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder
-from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope
+from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope, check_unicode
 from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 
@@ -282,7 +282,7 @@ def _check_text(text: Any) -> None:
         raise Invalid("text: a memory needs some text")
     if len(text) > MAX_TEXT:
         raise Invalid(f"text: {len(text):,} characters are too many for one memory, the most is {MAX_TEXT:,}; split it")
-    _check_encodable("text", text)
+    check_unicode("text", text)
 
 
 def check_name(name: str, value: Any) -> None:
@@ -291,14 +291,7 @@ def check_name(name: str, value: Any) -> None:
         return
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
         raise Invalid(f"{name}: a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
-    _check_encodable(name, value)
-
-
-def _check_encodable(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair and cannot be stored") from None
+    check_unicode(name, value)
 
 
 def _check_metadata(metadata: Any) -> None:

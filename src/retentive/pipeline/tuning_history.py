@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.models import Serializable
+from retentive.models import Serializable, check_unicode
 from retentive.ranking import Tuning, preset
 from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
 from retentive.settings import Settings
@@ -98,6 +98,8 @@ def save_parameters(
     def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
         wanted = {name: value for name, value in {**before, **_by_python_name(parameters)}.items() if value is not None}
         checked = parse_tuning(wanted)
+        for pattern in checked.source_weights:
+            check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
     _change(store, changed, by=by, now=now, idempotency_key=idempotency_key)

@@ -42,11 +42,9 @@ def _some(ids: list[str]) -> str:
     return ", ".join(ids[:_NAMED]) + (", …" if len(ids) > _NAMED else "")
 
 
-def left_out(damaged: Sequence[Damage]) -> str | None:
-    """Return a sentence for memories that a recall left out; None if there are none."""
+def left_out(damaged: Sequence[Damage]) -> str:
+    """Return a sentence for memories that a recall left out."""
     reasons = {one.id: one.reason for one in damaged}
-    if not reasons:
-        return None
     named = "; ".join(f"{id}: {reason}" for id, reason in list(reasons.items())[:_NAMED])
     more = ", …" if len(reasons) > _NAMED else ""
     return f"{len(reasons)} damaged memories were left out ({named}{more}); run: retentive doctor"

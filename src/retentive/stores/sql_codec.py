@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retentive.models import KINDS, NOT_ITS_TEXT, UNREADABLE, Damage, Kind, Memory
+from retentive.models import KINDS, NOT_ITS_TEXT, UNREADABLE, Damage, Kind, Memory, hash_text
 
 SCOPE_TOKENS = 4
 """The tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
@@ -35,24 +35,13 @@ def from_micros(micros: int | None) -> datetime | None:
     return EPOCH + timedelta(microseconds=micros)
 
 
-class DamagedRow(ValueError):
-    """A row whose text is not the one that was stored."""
-
-    def __init__(self, id: str, reason: str) -> None:
-        super().__init__(f"{id}: {reason}")
-        self.damage = Damage(id, reason)
-
-
 def to_memory(row: Sequence[Any]) -> Memory:
-    """A memory from its row, in which names have replaced ids. `DamagedRow` if its text is not that of its hash."""
-    memory = Memory(
+    """A memory from its row, in which names have replaced ids."""
+    return Memory(
         row[1], row[2], from_micros(row[3]) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
         row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
         row[15], bool(row[16]), row[17],
     )  # fmt: skip
-    if row[18] is not None and row[18] != memory.text_hash:
-        raise DamagedRow(memory.id, NOT_ITS_TEXT)
-    return memory
 
 
 def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[int, Memory]:
@@ -60,9 +49,11 @@ def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[in
     found = {}
     for row in rows:
         try:
-            found[row[0]] = to_memory(row)
-        except DamagedRow as error:
-            damaged.append(error.damage)
+            memory = to_memory(row)
+            if row[18] is None or row[18] == hash_text(memory.text, memory.speaker):
+                found[row[0]] = memory
+            else:
+                damaged.append(Damage(memory.id, NOT_ITS_TEXT))
         except (ValueError, TypeError, IndexError, OverflowError, AttributeError):  # a field of another type or range
             damaged.append(Damage(str(row[1]), UNREADABLE))
     return found

@@ -38,6 +38,8 @@ from retentive.ranking import Tuning, preset
 from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS
 
+NO_CHARACTER = "half of a surrogate pair is no character"
+
 LARGE_BODY = 100_000
 """A body of more bytes is parsed on a worker thread, so that it does not block other requests."""
 
@@ -58,7 +60,11 @@ class StrictRoute(APIRoute):
         async def handle_strictly(request: Request) -> Response:
             if request.url.query:
                 _check_parameters(request, spellings)
-            return await handle(_JsonRequest(request.scope, request.receive))
+            try:
+                return await handle(_JsonRequest(request.scope, request.receive))
+            except NotUnicode as error:
+                item = {"type": "value_error", "loc": ("body", *error.path), "msg": NO_CHARACTER}
+                raise RequestValidationError([item]) from None
 
         return handle_strictly
 
@@ -74,18 +80,60 @@ class _JsonRequest(Request):
 
     async def json(self) -> Any:
         body = await self.body()
-        return await run_in_threadpool(_parse, body) if len(body) > LARGE_BODY else _parse(body)
+        return await run_in_threadpool(parse_json, body) if len(body) > LARGE_BODY else parse_json(body)
 
 
-def _parse(body: bytes) -> Any:
+class NotUnicode(HTTPException):
+    """A body with half of a surrogate pair. FastAPI passes an HTTPException on while it reads a body."""
+
+    def __init__(self, path: tuple[str | int, ...]) -> None:
+        super().__init__(422, f"{'.'.join(map(str, path)) or 'body'}: {NO_CHARACTER}")
+        self.path = path
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse standard JSON; `JSONDecodeError` if it is none, `NotUnicode` if it has half of a surrogate pair."""
     try:
-        return json.loads(body, parse_constant=_reject_constant)
+        parsed = json.loads(body, parse_constant=_reject_constant)
+        if may_have_surrogates(body) and (path := _lone_surrogate(parsed)) is not None:
+            raise NotUnicode(path)
+        return parsed
     except json.JSONDecodeError:
         raise
     except RecursionError:
         raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
     except ValueError as error:  # invalid UTF-8, or a number with thousands of digits
         raise json.JSONDecodeError(f"it cannot be read ({type(error).__name__})", "", 0) from None
+
+
+_MAY_BE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\x00")  # a zero byte: UTF-16 or UTF-32
+
+
+def may_have_surrogates(body: bytes) -> bool:
+    """Whether the body contains bytes that can stand for half of a surrogate pair; few bodies do."""
+    return _MAY_BE_SURROGATE.search(body) is not None
+
+
+def _lone_surrogate(value: Any) -> tuple[str | int, ...] | None:
+    """Return the path to the first text that contains half of a surrogate pair; None if there is none."""
+    if isinstance(value, str):
+        return None if value.isascii() or _is_unicode(value) else ()
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if isinstance(key, str) and _lone_surrogate(key) is not None:
+            return ()
+        path = _lone_surrogate(item)
+        if path is not None:
+            return (key, *path)
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _reject_constant(constant: str) -> NoReturn:
@@ -194,14 +242,9 @@ IdempotencyHeader = Annotated[
 ]
 
 
-def _version(header: str) -> str | None:
-    """Return the version in an If-Match header; None for *, any version. A proxy may have made the ETag weak."""
-    if header.strip() == "*":
-        return None
-    found = re.fullmatch(r'(?:W/)?"([^"]*)"', header.strip())
-    if found is None:
-        raise ValueError('one ETag in double quotes, as GET returned it, or *; such as "0a1b2c"')
-    return found[1]
+def _version(header: str | None) -> str | None:
+    """Return the version in an If-Match header; None for any. A proxy may have made the ETag weak."""
+    return None if header is None or header.strip() == "*" else header.strip().removeprefix("W/").strip('"')
 
 
 IfMatchHeader = Annotated[
@@ -209,9 +252,9 @@ IfMatchHeader = Annotated[
     Header(
         alias="If-Match",
         max_length=255,
-        description="The ETag of the memory that was read. If the memory has changed since, the status is 412.",
+        description="The ETag of the memory that was read, or *. If it has changed since, the status is 412.",
     ),
-    AfterValidator(lambda header: None if header is None else _version(header)),
+    AfterValidator(_version),
 ]
 
 

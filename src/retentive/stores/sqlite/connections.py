@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from time import monotonic, sleep
+from urllib.parse import quote
 
 import apsw
 
@@ -44,14 +46,19 @@ class Connections:
         self._idle: list[apsw.Connection] = []
         self._guard = threading.Lock()
         self._closed = False
+        self.read_only = _is_read_only(path)
         with self.errors():
             Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._connect()
+            if self.read_only:
+                return
             # Deleted content is overwritten with zeros, not only unlinked.
             self._writer.execute("PRAGMA secure_delete = ON").fetchall()
 
     def use_wal(self) -> None:
         """Switch the file to WAL mode, in which readers do not wait for a writer. The file must be known as ours."""
+        if self.read_only:
+            return
         with self._writing, self.errors():
             deadline = monotonic() + self._wait_ms / 1000
             while True:
@@ -65,7 +72,7 @@ class Connections:
                 sleep(0.005)
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(self.path)
+        connection = _open_read_only(self.path) if self.read_only else apsw.Connection(self.path)
         connection.set_busy_timeout(self._wait_ms)
         connection.execute("PRAGMA cache_size = -65536; PRAGMA mmap_size = 1073741824; PRAGMA temp_store = MEMORY")
         return connection
@@ -79,6 +86,10 @@ class Connections:
         with self._reserved(), self.errors():
             if self._closed:
                 raise Unavailable(_CLOSED)
+            if self.read_only:
+                raise Unavailable(
+                    f"{self.path} can only be read here; nothing was changed, copy it to where it can be written"
+                )
             self._writer.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = NORMAL")
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -175,6 +186,20 @@ class Connections:
         return isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
 
 
+def _is_read_only(path: str) -> bool:
+    """Whether the file exists and cannot be written, or its folder cannot, where SQLite writes its log."""
+    file = Path(path)
+    return file.exists() and not (os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK))
+
+
+def _open_read_only(path: str) -> apsw.Connection:
+    """Open a file on a read-only medium. Without a log, nobody writes to it, and SQLite needs no file beside it."""
+    log = Path(path + "-wal")
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(str(Path(path).resolve()))}?{mode}", flags=flags)
+
+
 def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return Unavailable(_LOCKED.format(path))
@@ -208,6 +233,11 @@ def migrate(connections: Connections) -> None:
     connections.use_wal()
     if version == len(MIGRATIONS):
         return
+    if connections.read_only:
+        raise Unavailable(
+            f"{connections.path} was written by an older Retentive and must be upgraded, but it can only be read here; "
+            "copy it to where it can be written"
+        )
     while True:
         with connections.write() as connection:
             version = _version(connection, connections.path)

@@ -32,7 +32,6 @@ from retentive.stores.base import (
     Record,
     ScanPage,
     check_version,
-    is_within,
     merge_fields,
     no_store,
 )
@@ -143,9 +142,10 @@ class SqliteStore:
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
-            found = memory_table.by_ids(connection, ids)
-        memories = {id: memory for id, (_, memory) in found.items() if is_within(memory, within)}
-        return [memories[id] for id in ids if id in memories]
+            # The scope first: a memory outside it takes as long as one that does not exist.
+            keys = memory_table.keys_within(connection, ids, within)
+            found = memory_table.by_keys(connection, keys.values())
+        return [found[keys[id]] for id in ids if id in keys and keys[id] in found]
 
     def update(
         self,
@@ -214,6 +214,8 @@ class SqliteStore:
         return len(keys)
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        if self._connections.read_only:
+            return
         with self._write(durable=False) as connection:
             connection.executemany(
                 "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
