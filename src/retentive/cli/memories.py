@@ -19,6 +19,9 @@ BATCH = 256
 LONG_TEXT = 50_000
 """Embedding a text of more characters takes seconds."""
 
+PART_LENGTH = 2000
+"""About how many characters of English the default model reads at once."""
+
 FIELDS = "Fields of the memory"
 
 Id = Annotated[str, typer.Argument(help="Id of the memory.")]
@@ -84,8 +87,7 @@ def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
         return engine.remember(text, **fields)
     from retentive.cli.show import progress
 
-    embedder = engine.embeddings.available()
-    parts = len(embedder.split(text)[:MAX_PARTS]) if embedder else 0
+    parts = min(len(text) // PART_LENGTH, MAX_PARTS)  # an estimate: splitting the text twice would take as long again
     draft = {"profile": engine.settings.profile, **fields, "text": text}
     with progress("embedding", total=parts) as advance:
         return engine.remember_many([draft], progress=advance)[0]
