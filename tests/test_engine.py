@@ -48,6 +48,18 @@ def test_what_was_remembered_comes_back_as_it_was_given(engine):
     assert (found.text, found.position, found.created) == ("Zürich – «naïve» 東京 🎉\nsecond line\x00", 0, NOW)
 
 
+@pytest.mark.parametrize("jump", [timedelta(days=400), -timedelta(days=400)])
+def test_a_clock_that_jumps_drops_no_idempotency_key(jump):
+    times = [NOW]
+    with Engine(open_store("memory://"), clock=lambda: times[-1]) as engine:
+        first = engine.remember_many([{"text": "a"}], idempotency_key="key")
+        times.append(NOW + jump)
+        engine.remember_many([{"text": "b"}], idempotency_key="another")
+
+        assert engine.remember_many([{"text": "a"}], idempotency_key="key") == first
+        assert engine.stats().memories == 2
+
+
 @pytest.mark.parametrize(
     ("fields", "named"),
     [

@@ -50,9 +50,11 @@ source_weights = { "notes/*" = 1.5 }
 
 PARAMETERS = """\
 Set a parameter for one recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, over HTTP
-`"tuning": {"keywordWeight": 2}`), or for everybody who uses the store (`retentive config set keyword_weight=2`). JSON
-over HTTP uses camelCase; both spellings are accepted everywhere. [How a recall works](how-a-recall-works.md) describes
-the steps, [ranking](ranking.md) what each of them gains."""
+`"tuning": {"keywordWeight": 2}`), for everybody who uses the store (`retentive config set keyword_weight=2`), or for
+one installation: in `[tuning]` of the config file, or by a variable such as `RETENTIVE_TUNING_KEYWORD_WEIGHT=2`
+(objects as JSON). The last two take precedence over the store. JSON over HTTP uses camelCase; both spellings are
+accepted everywhere. [How a recall works](how-a-recall-works.md) describes the steps, [ranking](ranking.md) what each of
+them gains."""
 
 HYBRID = """\
 `preset = "classic-rrf"` sets every parameter at once. So does the block `hybrid` of other systems' configurations. It

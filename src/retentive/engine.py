@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Invalid, NotFound, RetentiveError
+from retentive.errors import Invalid, NotFound, RetentiveError, describe_error
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
@@ -270,7 +270,15 @@ class Engine:
         if name is None:
             return None
         check_unicode("idempotency_key", name)
-        return IdempotencyKey(name, request_fingerprint(request()), self.now())
+        # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
+        # set meanwhile.
+        started, reading = self._steady_start
+        at = started + timedelta(seconds=monotonic() - reading)
+        return IdempotencyKey(name, request_fingerprint(request()), at)
+
+    @cached_property
+    def _steady_start(self) -> tuple[datetime, float]:
+        return self.now(), monotonic()
 
     # Recall
 
@@ -355,8 +363,9 @@ class Engine:
         for callback in self._callbacks:
             try:
                 callback(answer)
-            except Exception:
-                log.exception("a callback of recalls failed; the recall itself did not")
+            except Exception as error:
+                what = describe_error(error)
+                log.error("a callback of recalls failed, the recall itself did not: %s", what)  # noqa: TRY400
 
     def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
         """Call a function with every recall, on the thread that recalls; return a function that removes it.

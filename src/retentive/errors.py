@@ -75,3 +75,22 @@ class MissingExtra(RetentiveError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: pip install 'retentive[{extra}]'")
         self.extra = extra
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the types of an error and its causes, and where they were raised, for a log.
+
+    Messages are left out: that of an unexpected error may contain a query, a memory or a name.
+    """
+    parts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < 5:
+        frames = []
+        trace = cause.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            frames.append(f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} {code.co_qualname}")
+            trace = trace.tb_next
+        parts.append(f"{type(cause).__name__} at {' > '.join(frames[-6:])}" if frames else type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__
+    return ", caused by ".join(parts)

@@ -40,7 +40,8 @@ class Serializable:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain dicts, lists and ISO 8601 times."""
-        return {item.name: _to_json(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
+        own = [item for item in fields(cast("DataclassInstance", self)) if not item.metadata.get("internal")]
+        return {item.name: _to_json(getattr(self, item.name)) for item in own}
 
 
 def _to_json(value: Any) -> Any:
@@ -340,6 +341,7 @@ class Recall(Serializable):
     elapsed_ms: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     dropped: tuple[Hit, ...] = ()
+    profile: str = field(default="", repr=False, compare=False, metadata={"internal": True})
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)

@@ -104,9 +104,9 @@ class Settings(BaseModel):
         default_factory=default_store,
         description="Where the memories are: the path of a file, or an address such as postgresql://… or qdrant+http://…",
     )
-    profile: str = Field("default", min_length=1, description="Whose memories, where nobody is named.")
+    profile: str = Field("default", min_length=1, description="The profile to work in, if none is given.")
     busy_seconds: float = Field(
-        60.0, gt=0, le=3600, description="How long a write waits for other processes that write to the store."
+        60.0, gt=0, le=3600, description="Seconds that a write waits for other processes that write to the store."
     )
     embedder: EmbedderSettings = EmbedderSettings()
     server: ServerSettings = ServerSettings()

@@ -156,3 +156,5 @@ def test_what_nobody_foresaw_is_a_problem_without_details(caplog):
 
     assert "secret" not in problem(refused, 500, "error")["detail"]
     assert f"GET /v1/memories failed, request {refused.headers['X-Request-Id']}" in caplog.text
+    assert "ZeroDivisionError at" in caplog.text
+    assert "secret" not in "".join(entry.getMessage() for entry in caplog.records if entry.name.startswith("retentive"))

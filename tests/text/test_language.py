@@ -20,6 +20,8 @@ from retentive.text.language import detect
         ("he said that the film die hard is what he likes", None),
         ("caroline went to the support group in de moines", None),
         ("deploy auth service to staging", None),
+        ("він живе в великому місті", None),
+        ("TNF-α and IL-1β were raised in 23 patients with μ-opioid receptors", None),
         ("我上周搬到了柏林", None),
         ("", None),
     ],

@@ -34,8 +34,8 @@ from retentive.stores import open_store
 EXIT_CODES: dict[type[RetentiveError], int] = {
     Invalid: 2,
     NotFound: 3,
-    Conflict: 4,
     VersionConflict: 4,
+    Conflict: 4,
     Unavailable: 5,
     MissingExtra: 6,
     Damaged: 7,

@@ -117,6 +117,7 @@ def rank_outcome(
         elapsed_ms=(perf_counter() - started) * 1000,
         stages=timer.laps,
         dropped=ranking.dropped,
+        profile=query.scope.profile,
     )
 
 

@@ -66,7 +66,12 @@ class Tuning(BaseModel):
         le=1,
         description="Terms above this document frequency do not retrieve candidates; they only affect scoring.",
     )
-    semantic_floor: float = Field(0.0, ge=-1, le=1, description="The smallest cosine of a semantic candidate.")
+    semantic_floor: float = Field(
+        0.0,
+        ge=-1,
+        le=1,
+        description="The smallest cosine of a candidate of the semantic retriever; -1 is off. Keyword candidates stay.",
+    )
     score_floor: float = Field(0.0, ge=0, le=10, description="The smallest final score of a hit.")
     source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,

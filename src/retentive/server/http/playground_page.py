@@ -31,12 +31,18 @@ MEDIA_TYPES = {
     ".png": "image/png",
 }
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'; object-src 'none'",
+PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
+}
+"""Headers of every page."""
+
+HEADERS = {
+    **PAGE_HEADERS,
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; object-src 'none'",
     "Cache-Control": "no-cache",  # browsers revalidate each file with its ETag, so an update is visible at once
 }
 

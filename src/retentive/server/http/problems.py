@@ -27,8 +27,9 @@ from retentive.errors import (
     RetentiveError,
     Unavailable,
     VersionConflict,
+    describe_error,
 )
-from retentive.server.http.request_log import route_template
+from retentive.server.http.request_log import METHODS, route_template
 from retentive.server.http.request_parsing import Handler, StrictRoute
 
 log = logging.getLogger(__name__)
@@ -188,7 +189,8 @@ def _matches(route: BaseRoute, scope: Scope) -> bool:
 
 def _on_unexpected_error(request: Request, error: Exception) -> JSONResponse:
     id = getattr(request.state, "request_id", None)
-    log.error("%s %s failed, request %s", request.method, route_template(request.scope), id, exc_info=error)
+    method = request.method if request.method in METHODS else "other"
+    log.error("%s %s failed, request %s: %s", method, route_template(request.scope), id, describe_error(error))
     return problem(500, UNEXPECTED, code="error", headers={"X-Request-Id": id} if id else None)
 
 

@@ -242,14 +242,9 @@ IdempotencyHeader = Annotated[
 ]
 
 
-def _version(header: str) -> str | None:
-    """Return the version in an If-Match header; None for *, any version. A proxy may have made the ETag weak."""
-    if header.strip() == "*":
-        return None
-    found = re.fullmatch(r'(?:W/)?"([^"]*)"', header.strip())
-    if found is None:
-        raise ValueError('one ETag in double quotes, as GET returned it, or *; such as "0a1b2c"')
-    return found[1]
+def _version(header: str | None) -> str | None:
+    """Return the version in an If-Match header; None for any. A proxy may have made the ETag weak."""
+    return None if header is None or header.strip() == "*" else header.strip().removeprefix("W/").strip('"')
 
 
 IfMatchHeader = Annotated[
@@ -257,9 +252,9 @@ IfMatchHeader = Annotated[
     Header(
         alias="If-Match",
         max_length=255,
-        description="The ETag of the memory that was read. If the memory has changed since, the status is 412.",
+        description="The ETag of the memory that was read, or *. If it has changed since, the status is 412.",
     ),
-    AfterValidator(lambda header: None if header is None else _version(header)),
+    AfterValidator(_version),
 ]
 
 

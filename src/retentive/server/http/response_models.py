@@ -207,7 +207,7 @@ class Stats(_Response):
 
 
 class Status(_Response):
-    """Status of the service. Counts over all profiles are null for callers with a token."""
+    """Status of the service. Callers with a token get the counts of their profile."""
 
     version: str
     uptime_seconds: float

@@ -61,7 +61,9 @@ def by_ids(connection: Connection, ids: Sequence[str], *, within: Scope | None =
     """Return the memories with these ids that exist in a scope, in the order of the ids. Damaged ones are left out."""
     if not ids:
         return []
-    memories = to_memories(connection.execute(_BY_IDS, (list(dict.fromkeys(ids)),), binary=True), [])
+    # The scope first: a memory outside it takes as long as one that does not exist.
+    wanted = list(dict.fromkeys(ids) if within is None else keys_within(connection, ids, within))
+    memories = to_memories(connection.execute(_BY_IDS, (wanted,), binary=True), []) if wanted else {}
     found = {memory.id: memory for memory in memories.values()}
     return [found[id] for id in ids if id in found and is_within(found[id], within)]
 

@@ -314,6 +314,11 @@ class QdrantMemories(StoreParts):
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> builtins.list[Memory]:
         points = points_of(ids)
+        if within is not None:
+            # The profile first: a memory outside the scope takes as long as one that does not exist.
+            placed = self._connection.retrieve(self._connection.memories, points.values(), fields=["profile"])
+            own = {point for point, record in placed.items() if payload_of(record)["profile"] == within.profile}
+            points = {id: point for id, point in points.items() if point in own}
         found = self._connection.retrieve(self._connection.memories, points.values())
         memories = [memory_of(payload_of(found[points[id]])) for id in ids if points.get(id) in found]
         return [memory for memory in memories if is_within(memory, within)]

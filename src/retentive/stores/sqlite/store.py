@@ -32,7 +32,6 @@ from retentive.stores.base import (
     Record,
     ScanPage,
     check_version,
-    is_within,
     merge_fields,
     no_store,
 )
@@ -43,11 +42,13 @@ from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
+    keyword_separators,
     memory_table,
     repair,
     side_tables,
     vector_blocks,
 )
+from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
@@ -89,11 +90,11 @@ class SqliteStore:
         return SqliteSearch(self._connections, query, self._vector_index)
 
     def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
-        """The index of the active model in this snapshot; created anew when the model has changed."""
+        """The index of the active model in this snapshot; created anew when the model or most of it has changed."""
         if state.model_id is None or state.model is None:
             return None
         index = self._index
-        if index is None or index.model != state.model_id:
+        if index is None or index.model != state.model_id or index.is_sparse:
             index = self._index = VectorIndex(state.model_id, state.model.dimension)
         return index.in_snapshot(connection, state.sequence)
 
@@ -139,13 +140,15 @@ class SqliteStore:
     ) -> None:
         if model is not None and any(record.vectors is not None for _, _, record in entries):
             id = vector_blocks.register(connection, model)
-            vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
+            full = vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
+            reclaim(connection, full)  # what was forgotten while a block was filled
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
-            found = memory_table.by_ids(connection, ids)
-        memories = {id: memory for id, (_, memory) in found.items() if is_within(memory, within)}
-        return [memories[id] for id in ids if id in memories]
+            # The scope first: a memory outside it takes as long as one that does not exist.
+            keys = memory_table.keys_within(connection, ids, within)
+            found = memory_table.by_keys(connection, keys.values())
+        return [found[keys[id]] for id in ids if id in keys and keys[id] in found]
 
     def update(
         self,
@@ -177,7 +180,7 @@ class SqliteStore:
             if same_text:
                 vector_blocks.move_vectors(connection, {key: scope})
             else:
-                vector_blocks.remove_vectors(connection, [key])
+                reclaim(connection, vector_blocks.remove_vectors(connection, [key]))
                 if memory.indexed_text == record.memory.indexed_text:
                     self._add_vectors(connection, [(key, scope, record)], model)
             if idempotency_key:
@@ -214,6 +217,8 @@ class SqliteStore:
         return len(keys)
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        if self._connections.read_only:
+            return
         with self._write(durable=False) as connection:
             connection.executemany(
                 "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
@@ -380,18 +385,22 @@ class SqliteStore:
 
 def _replace(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:
     """Replace the row of a memory and its entry in the keyword index."""
-    keyword_index.remove(connection, keyword_index.entries(connection, [key]))
+    replaced = keyword_index.entries(connection, [key])
+    keyword_index.remove(connection, replaced)
     connection.execute("DELETE FROM memories WHERE key = ?", (key,))
     position = memory.position if scope.session else None
     connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
     keyword_index.add(connection, [(key, terms, scope)])
+    keyword_separators.clear(connection, replaced)
 
 
 def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
     """Delete memories with their terms, vectors and judgements."""
     for at in range(0, len(keys), 1000):
         some = keys[at : at + 1000]
-        keyword_index.remove(connection, keyword_index.entries(connection, some))
-        vector_blocks.remove_vectors(connection, some)
+        removed = keyword_index.entries(connection, some)
+        keyword_index.remove(connection, removed)
+        keyword_separators.clear(connection, removed)
+        reclaim(connection, vector_blocks.remove_vectors(connection, some))
         connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])

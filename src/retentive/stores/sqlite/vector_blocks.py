@@ -45,17 +45,20 @@ def signs(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
 
 def add_vectors(
     connection: apsw.Connection, entries: Iterable[tuple[int, ScopeIds, Record]], *, model: int, dimension: int
-) -> None:
-    """Store the vectors of these memories, given their keys and scopes; those without vectors are left out."""
+) -> range:
+    """Store the vectors of these memories, given their keys and scopes; those without vectors are left out.
+
+    Return the blocks that have no unused slot any more.
+    """
     given = [(key, ids, one.memory.text_hash, one.vectors) for key, ids, one in entries if one.vectors is not None]
     if not given:
-        return
+        return range(0)
     if any(vectors.ndim != 2 or vectors.shape[1] != dimension for *_, vectors in given):
         # A vector of another length would make every later search fail.
         raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
     vectors = np.concatenate([vectors for *_, vectors in given])
     owners = [(key, ids, bytes.fromhex(text_hash)) for key, ids, text_hash, of_memory in given for _ in of_memory]
-    first = _next_slots(connection, model, len(vectors))
+    first = next_slots(connection, model, len(vectors))
     rounded = vectors.astype("<f2")
     halves, size = rounded.tobytes(), 2 * dimension
     connection.executemany(
@@ -71,9 +74,11 @@ def add_vectors(
         records[name] = [getattr(ids, name) for _, ids, _ in owners]
     records["code"] = signs(rounded)
     write_records(connection, model, np.arange(first, first + len(vectors)), records)
+    return range(first // BLOCK, (first + len(vectors)) // BLOCK)
 
 
-def _next_slots(connection: apsw.Connection, model: int, count: int) -> int:
+def next_slots(connection: apsw.Connection, model: int, count: int) -> int:
+    """Take slots that were never used; return the first."""
     statement = "UPDATE models SET next_slot = next_slot + ? WHERE id = ? RETURNING next_slot - ?"
     first: int = connection.execute(statement, (count, model, count)).get
     return (model << MODEL_SHIFT) + first
@@ -111,11 +116,17 @@ def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int)
     }
 
 
-def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
-    """Delete the vectors of these memories, of every model."""
+def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> list[int]:
+    """Delete the vectors of these memories, of every model; return the blocks that they were in."""
     slots = [slot for of_memory in slots_of(connection, keys).values() for slot in of_memory]
-    _rewrite(connection, dict.fromkeys(slots))
+    clear_slots(connection, slots)
     connection.executemany("DELETE FROM vectors WHERE slot = ?", ((slot,) for slot in slots))
+    return [slot // BLOCK for slot in slots]
+
+
+def clear_slots(connection: apsw.Connection, slots: Iterable[int]) -> None:
+    """Write zeros into the records of these slots."""
+    _rewrite(connection, dict.fromkeys(slots))
 
 
 def stale_keys(connection: apsw.Connection) -> list[int]:
@@ -198,8 +209,11 @@ def _runs(slots: Slots) -> list[tuple[int, slice]]:
 
 
 def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
-    """The blocks of a model written after a sequence number: first slot, sequence number and bytes."""
-    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ?"
+    """The blocks of a model written after a sequence number: first slot, sequence number and bytes.
+
+    A block that has become empty has no bytes.
+    """
+    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ? ORDER BY +id"
     return list(connection.execute(statement, (model, since)))
 
 
@@ -207,7 +221,7 @@ def read_block(connection: apsw.Connection, first: int, dimension: int) -> Recor
     """The records of a block, given its first slot; all zeros if it does not exist."""
     data = connection.execute("SELECT slots FROM blocks WHERE id = ?", (first // BLOCK,)).get
     kind = record_type(dimension)
-    return np.zeros(BLOCK, kind) if data is None else np.frombuffer(data, kind)
+    return np.frombuffer(data, kind) if data else np.zeros(BLOCK, kind)
 
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:

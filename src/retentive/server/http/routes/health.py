@@ -68,15 +68,15 @@ def metrics(request: Request, _: AdminEngine) -> Response:
 def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONResponse:
     """Returns the store, the models, whether recall is degraded, and the duration of the last recalls.
 
-    Counts over all profiles are null for callers with a token.
+    A caller with a token gets the counts and durations of its own profile; those that exist only for all profiles are
+    null.
     """
     telemetry: Telemetry = request.app.state.telemetry
     recent = telemetry.recent
     engine = view.engine
     problem = engine.embeddings.problem()
-    totals: dict[str, Any] = {"unembedded": None, "recalls": None, "degraded_recalls": None, "errors": None}
-    if caller.profile is None:
-        totals = {"unembedded": _unembedded(engine), **recent.counts()}
+    own = caller.profile  # the owner, who has none, sees the recalls of all profiles
+    totals: dict[str, Any] = {"unembedded": _unembedded(engine) if own is None else None, **recent.counts(own)}
     return json_response(
         {
             "version": retentive.__version__,
@@ -88,7 +88,7 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
             "model": _model(engine),
             "degraded": problem is not None,
             "degradedReason": problem,
-            "latency": recent.latency(),
+            "latency": recent.latency(own),
             **{to_camel(name): value for name, value in totals.items()},
         }
     )
