@@ -110,7 +110,7 @@ class Run:
 
 def run_attack(name: str, *, seed: int, seconds: float, rounds: int | None = None) -> Run:
     """Run an attack in a folder of its own, for some seconds or some rounds, whichever ends first."""
-    module = cast(Attack, importlib.import_module(f"tests.attack.{name}"))
+    module = cast("Attack", importlib.import_module(f"tests.attack.{name}"))
     PROCESSES.set_forkserver_preload([f"tests.attack.{name}"])
     with tempfile.TemporaryDirectory(prefix="attack", ignore_cleanup_errors=True) as folder:
         run = Run(name, seed, seconds, Path(folder), rounds)

@@ -1,7 +1,8 @@
-"""Kill -9 of a PostgreSQL server under load: all its processes are killed while three threads write, and it is restarted.
+"""Kill -9 of a PostgreSQL server under load: all its processes are killed while three threads write; it is restarted.
 
 A write with an idempotency key that fails is sent again until it is acknowledged; of one without a key, the outcome is
-unknown. Every acknowledged write must be there once, every other one whole or not at all, and `doctor` must find nothing.
+unknown. Every acknowledged write must be there once, every other one whole or not at all, and `doctor` must find
+nothing.
 """
 
 from __future__ import annotations
