@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from retentive.tenancy import ProfileView
     from retentive.transfer.exporting.jsonl import ExportResult
     from retentive.transfer.formats.base import ImportIssue
-    from retentive.transfer.importing.importer import ImportResult
+    from retentive.transfer.importing.importer import ImportInterrupted, ImportResult
     from retentive.transfer.importing.log import ImportRun, UndoResult
 
 __version__ = "0.1.0"
@@ -79,6 +79,7 @@ __all__ = [
     "Explanation",
     "ExportResult",
     "Hit",
+    "ImportInterrupted",
     "ImportIssue",
     "ImportResult",
     "ImportRun",
@@ -144,7 +145,7 @@ _MODULES = {
     "tenancy": "ProfileView",
     "transfer.exporting.jsonl": "ExportResult",
     "transfer.formats.base": "ImportIssue",
-    "transfer.importing.importer": "ImportResult",
+    "transfer.importing.importer": "ImportInterrupted ImportResult",
     "transfer.importing.log": "ImportRun UndoResult",
 }
 """The module of each public name. A name is imported at its first use, so that the command line starts quickly."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Judgement
+from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite import connections as migrations
 from tests.stores.build import (
@@ -179,11 +181,10 @@ def test_check_names_each_inconsistency(path: str, damage: str, sentence: str):
         assert any(sentence in line for line in store.check()), store.check()
 
 
-def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, monkeypatch: pytest.MonkeyPatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
-        with opened(path) as old:
-            before = old.add([record(1), record(2)], model=None)
+def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str):
+    with opened(path) as store:
+        before = store.add([record(1), record(2)], model=None)
+    write_schema_1(path)
 
     with opened(path) as store:
         assert store.get([id_of(1), id_of(2)]) == before
@@ -192,6 +193,33 @@ def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, monkey
 
         assert [one.relevance for one in store.judgements("default")] == [2]
         assert store.check() == []
+
+
+def write_schema_1(path: str) -> None:
+    """Replace a store by one of the first schema, with the same memories without vectors."""
+    new = apsw.Connection(path)
+    columns = "key, id, profile, project, session, position, kind, speaker, importance, metadata, source, created, "
+    columns += "occurred, accessed, access_count, evergreen, content_hash, text, terms"
+    memories = new.execute(f"SELECT {columns} FROM memories ORDER BY key").fetchall()
+    profiles = new.execute("SELECT id, name FROM profiles").fetchall()
+    new.close()
+    Path(path).unlink()
+    old = apsw.Connection(path)
+    old.execute(resources.files("retentive.stores.sqlite").joinpath("sql", "001_memories.sql").read_text())
+    old.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {migrations.APPLICATION_ID}")
+    old.executemany("INSERT INTO profiles VALUES (?, ?)", profiles)
+    for row in memories:
+        terms = row[-1].split()
+        tokens = ScopeIds(row[2], row[3] or 0, row[4] or 0, row[6]).tokens
+        old.execute(f"INSERT INTO memories VALUES ({', '.join('?' * len(row))})", row)
+        old.execute("INSERT INTO words (rowid, terms, scope) VALUES (?, ?, ?)", (row[0], row[-1], tokens))
+        count = "INSERT INTO term_counts VALUES (?, 1) ON CONFLICT DO UPDATE SET memories = memories + 1"
+        old.executemany(count, [(term,) for term in set(terms)])
+        old.execute(
+            "UPDATE state SET next_key = ?, memories = memories + 1, terms = terms + ?",
+            (row[0] + 1, len(terms) + SCOPE_TOKENS),
+        )
+    old.close()
 
 
 def test_check_finds_nothing_before_and_after_a_change(path: str):

@@ -20,7 +20,8 @@ def test_a_traceback_of_any_library_is_logged_by_types_and_places_alone():
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     handler.addFilter(without_messages)
-    logger = logging.Logger("somebody else's")
+    logger = logging.getLogger("somebody else's")
+    logger.propagate = False
     logger.addHandler(handler)
     text = "x".join("diary")  # not written in this file, whose lines could be in a traceback
 

@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from retentive.stores import open_store
 from tests.surfaces.serving import client, listening, problem, wrong_fields
 
 HALF = r"half \ud800"
@@ -100,6 +101,7 @@ def test_arguments_of_mcp_with_half_a_pair_are_refused(asking):
 )  # fmt: skip
 def test_arguments_of_the_command_line_that_are_not_utf_8_are_refused(tmp_path, words):
     store = str(tmp_path / "store.db")
+    open_store(store).close()
     program = [sys.executable, "-c", "from retentive.cli import main; main()", "--store", store, "--embedder", "none"]
     done = subprocess.run([*program, "--json", *words], capture_output=True, check=False, timeout=120)
 

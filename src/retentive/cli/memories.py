@@ -13,9 +13,15 @@ from retentive.cli.options import SCOPE, Kinds, Project, Yes, common, confirm, e
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.models import Memory
-from retentive.pipeline.remember import Draft, to_memory
+from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
 
 BATCH = 256
+LONG_TEXT = 50_000
+"""Embedding a text of more characters takes seconds."""
+
+PART_LENGTH = 2000
+"""About how many characters of English the default model reads at once."""
+
 FIELDS = "Fields of the memory"
 
 Id = Annotated[str, typer.Argument(help="Id of the memory.")]
@@ -61,7 +67,7 @@ def remember(
             if text is not None:
                 raise Invalid("give a text or --jsonl, not both")
             return _remember_file(ctx, engine, jsonl, fields)
-        memory = engine.remember(_text(text), **fields)
+        memory = _remember_text(engine, _text(text), fields)
         _warn_without_vector(engine)
     emit(ctx, memory.to_dict(), memory.id)
     return None
@@ -73,6 +79,18 @@ def _text(argument: str | None) -> str:
     if argument is None and sys.stdin.isatty():
         raise Invalid("nothing to remember: give a text, or pipe one in")
     return sys.stdin.read().rstrip("\n")
+
+
+def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
+    """Store one memory; embedding a long text takes seconds, so its progress is shown."""
+    if not LONG_TEXT <= len(text) <= MAX_TEXT:
+        return engine.remember(text, **fields)
+    from retentive.cli.show import progress
+
+    parts = min(len(text) // PART_LENGTH, MAX_PARTS)  # an estimate: splitting the text twice would take as long again
+    draft = {"profile": engine.settings.profile, **fields, "text": text}
+    with progress("embedding", total=parts) as advance:
+        return engine.remember_many([draft], progress=advance)[0]
 
 
 def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict[str, Any]) -> None:

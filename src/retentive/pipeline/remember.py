@@ -22,7 +22,7 @@ from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 MAX_TEXT = 1_000_000
 MAX_NAME = 500
 
-MAX_PARTS = 1000
+MAX_PARTS = 256
 """A memory has vectors of at most this many parts of its text; the keyword retriever reads all of it."""
 
 EMBED_BATCH = 64
