@@ -187,7 +187,8 @@ class SqliteSearch:
 
     @cached_property
     def _index(self) -> VectorIndex | None:
-        return self._open_index(self._reader, self._state)
+        with self._connections.errors():
+            return self._open_index(self._reader, self._state)
 
     @cached_property
     def _fts_filter(self) -> str:
