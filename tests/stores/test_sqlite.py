@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.models import Judgement
+from retentive.models import Judgement, Scope
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite import connections as migrations
 from tests.stores.build import (
@@ -17,9 +17,11 @@ from tests.stores.build import (
     NOW,
     embedded,
     everything,
+    find_keyword,
     id_of,
     listed,
     record,
+    scores_by_id,
 )
 from tests.stores.sqlite_file import EVERYWHERE, finds, opened
 
@@ -158,7 +160,7 @@ def test_a_full_disk_is_unavailable_and_nothing_is_half_written(path: str):
         ("DELETE FROM words_docsize WHERE id = 1", "1 memories are missing from the keyword index"),
         ("DELETE FROM memories WHERE key = 1", "vectors belong to no memory"),
         ("UPDATE memories SET terms = 'other' WHERE key = 1", "the document frequencies differ"),
-        ("UPDATE state SET memories = 7", "the count of memories is wrong"),
+        ("UPDATE profiles SET memories = 7", "the count of memories is wrong"),
         (
             "UPDATE vectors SET embedding = zeroblob(32) WHERE slot = 1 << 40",
             "1 entries of the vector index do not match",
@@ -178,18 +180,39 @@ def test_check_names_each_inconsistency(path: str, damage: str, sentence: str):
         assert any(sentence in line for line in store.check()), store.check()
 
 
-def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, monkeypatch: pytest.MonkeyPatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
-        with opened(path) as old:
-            old.add([embedded(1), embedded(2)], model=MODEL)
-            before = everything(old)
+SCHEMA_1 = """
+    DROP TABLE judgements;
+    DROP TABLE requests;
+    CREATE VIEW memory_rows AS SELECT key, id, text FROM memories;
+    ALTER TABLE state ADD COLUMN memories INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE state ADD COLUMN terms INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE former (term TEXT PRIMARY KEY, memories INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO former SELECT term, sum(memories) FROM term_counts GROUP BY term;
+    DROP TABLE term_counts;
+    ALTER TABLE former RENAME TO term_counts;
+    ALTER TABLE profiles DROP COLUMN memories;
+    ALTER TABLE profiles DROP COLUMN terms;
+    PRAGMA user_version = 1
+"""
+"""Makes a file what the first version of the schema was."""
+
+
+@pytest.mark.parametrize("profiles", [("ada",), ("ada", "bob")])
+def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, profiles: tuple[str, ...]):
+    with opened(path) as old:
+        for at, profile in enumerate(profiles):
+            texts = enumerate(["green tea", "tea tea", "", "note"], 10 * at)
+            old.add([embedded(number, text, profile=profile) for number, text in texts], model=MODEL)
+        before = everything(old, *profiles)
+        scores = [scores_by_id(find_keyword(old, "green tea", Scope(profile))) for profile in profiles]
+        old._connections._writer.execute(SCHEMA_1)
 
     with opened(path) as store:
-        assert everything(store) == before
-        store.judge([Judgement("where?", id_of(1), 2, NOW)])
-
-        assert [one.relevance for one in store.judgements("default")] == [2]
+        assert everything(store, *profiles) == before
+        assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == scores
+        store.judge([Judgement("where?", id_of(1), 2, NOW, "ada")])
+        assert [one.relevance for one in store.judgements("ada")] == [2]
+        store.remove_scope(Scope("ada"))
         assert store.check() == []
 
 

@@ -35,7 +35,7 @@ from retentive.stores.in_memory_search import Entry, InMemorySearch, make_entry,
 class InMemoryStore:
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
 
-    BM25 takes the mean length of all memories, or `mean_length` to score as a store does that uses a fixed one.
+    BM25 takes the mean length of a profile's memories, or `mean_length` to score as a store does that uses a fixed one.
     """
 
     def __init__(self, *, mean_length: float | None = None) -> None:

@@ -52,7 +52,7 @@ class InMemorySearch:
     """The reads of one recall. `retentive.stores.base.Search` documents the methods.
 
     `entries` is a copy of the store's dict, and entries are never changed: together they are a snapshot. BM25 takes the
-    mean length of all memories, or `mean_length` if it is given.
+    mean length of all memories of the profile, or `mean_length` if it is given.
     """
 
     query: Query
@@ -109,20 +109,25 @@ class InMemorySearch:
     def _existing(self, ids: Sequence[str]) -> list[Entry]:
         return [self.entries[id] for id in ids if id in self.entries]
 
+    @cached_property
+    def _frequencies(self) -> Counter[str]:
+        """Document frequencies in the scope."""
+        return Counter(term for entry in self.in_scope for term in set(entry.terms))
+
     def _query_terms(self, common_words: float) -> list[str]:
-        """Return the terms of the query that some memory has, without those above this document frequency."""
-        frequencies = _document_frequencies(self.entries.values())
-        return rare_terms(query_terms(self.query.text), frequencies, memories=len(self.entries), common=common_words)
+        """Return the terms of the query that the scope has, without those above this document frequency."""
+        terms = query_terms(self.query.text)
+        return rare_terms(terms, self._frequencies, memories=len(self.in_scope), common=common_words)
 
     @cached_property
     def _bm25(self) -> BM25:
-        """BM25 with document frequencies of the scope; lengths are relative to all memories of the store."""
+        """BM25 with document frequencies of the scope; lengths are relative to all memories of the profile."""
         mean_length = self.mean_length
         if mean_length is None:
-            lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self.entries.values()]
+            profile = self.query.scope.profile
+            lengths = [len(one.terms) + SCOPE_TOKENS for one in self.entries.values() if one.memory.profile == profile]
             mean_length = sum(lengths) / max(len(lengths), 1)
-        frequencies = _document_frequencies(self.in_scope)
-        return BM25(self._query_terms(1.0), frequencies, memories=len(self.in_scope), mean_length=mean_length)
+        return BM25(self._query_terms(1.0), self._frequencies, memories=len(self.in_scope), mean_length=mean_length)
 
     def _keyword_score(self, entry: Entry) -> float:
         return self._bm25(entry.terms, extra_length=SCOPE_TOKENS)
@@ -136,10 +141,6 @@ class InMemorySearch:
     def _parts(self, entries: Iterable[Entry]) -> dict[str, Vector]:
         found = {entry.memory.id: entry.parts(self.model) for entry in entries}
         return {id: parts for id, parts in found.items() if parts is not None}
-
-
-def _document_frequencies(entries: Iterable[Entry]) -> Counter[str]:
-    return Counter(term for entry in entries for term in set(entry.terms))
 
 
 def _best(candidates: list[Candidate], limit: int, depth: int = 0) -> Retrieved:

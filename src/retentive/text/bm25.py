@@ -14,13 +14,18 @@ MAX_POSTINGS = 3_000
 """A query reads at least this many postings of the index; a 50th of the number of memories if that is more."""
 
 
+MIN_COMMON = 10
+"""A term in up to this many memories retrieves candidates, whatever its share."""
+
+
 def rare_terms(terms: Iterable[str], frequencies: Mapping[str, int], *, memories: int, common: float) -> list[str]:
     """Return the known terms, rarest first, without those in more than the share `common` of all memories.
 
-    Common terms cost most of the time of a search and find little. The rarest known term is always included.
+    Common terms cost most of the time of a search and find little. The rarest known term is always included. The share
+    is smoothed as in the IDF, so that it can be computed from an IDF alone.
     """
     known = sorted((term for term in terms if frequencies.get(term, 0) > 0), key=lambda term: (frequencies[term], term))
-    most = max(common * memories, 10)
+    most = max(common * (memories + 1) - 0.5, MIN_COMMON)
     return [term for at, term in enumerate(known) if at == 0 or frequencies[term] <= most][:MAX_QUERY_TERMS]
 
 

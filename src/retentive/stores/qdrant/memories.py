@@ -72,7 +72,6 @@ class QdrantMemories(StoreParts):
             stamp = self._connection.clock.take(len(records))
             points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
             projects = self._insert(points, given, placement)
-        self._collections.change_count(len(records))
         return [_moved(point.memory, projects) for point in points]
 
     def _with_positions(self, memories: Sequence[Memory]) -> builtins.list[Memory]:
@@ -241,7 +240,6 @@ class QdrantMemories(StoreParts):
         remove_judgements(self._connection, ids)
         points = list(points_of(ids).values())
         self._collections.for_each_collection(lambda collection: self._connection.delete(collection.name, points))
-        self._collections.change_count(-len(ids))
 
     # Reading
 

@@ -24,7 +24,7 @@ from retentive.stores.qdrant.layout import check_server_version, create_memories
 from retentive.stores.qdrant.sparse import WORDS
 
 MAX_AGE = 30.0
-"""Seconds for which reads use the last known state and count."""
+"""Seconds for which reads use the last known state."""
 
 COPY_BATCH = 256
 """How many memories are copied into a new collection in one request."""
@@ -91,7 +91,6 @@ class ModelCollections:
         self._connection = connection
         self._wait_seconds = wait_seconds
         self._known = self._open()
-        self._count = (time.monotonic(), connection.count(connection.memories))
 
     def _open(self) -> tuple[float, CollectionState]:
         """Create what does not exist yet; other processes may do the same at the same time."""
@@ -154,17 +153,6 @@ class ModelCollections:
         if not self._connection.write_notes([NoteWrite(_STATE, payload, state.stamp)]):
             raise ConcurrentChange
         return self.read()
-
-    def memory_count(self) -> int:
-        """Return how many memories there are, counted at most `MAX_AGE` seconds ago."""
-        if time.monotonic() - self._count[0] >= MAX_AGE:
-            self._count = (time.monotonic(), self._connection.count(self._connection.memories))
-        return self._count[1]
-
-    def change_count(self, change: int) -> None:
-        """Adjust the last count after a write of this process."""
-        at, count = self._count
-        self._count = (at, max(count + change, 0))
 
     # Writes
 

@@ -70,8 +70,7 @@ class QdrantSearch:
         if self._scope is None or not query_terms(text):
             return None
         lookups = self._connection.query(term_lookups(text, self._scope))
-        memories = self._collections.memory_count()
-        return query_weights(text, lookups, memories=memories, common=self._query.tuning.common_words)
+        return query_weights(text, lookups, common=self._query.tuning.common_words)
 
     # Retrievers
 

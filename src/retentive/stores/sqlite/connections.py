@@ -24,7 +24,7 @@ _LOCKED = "another process held the lock on {} for too long; nothing was changed
 APPLICATION_ID = 0x52434C54
 """Identifies our files in their header. The value predates the name Retentive and must not change."""
 
-MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql", "004_no_view.sql")
+MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql", "004_no_view.sql", "005_profile_counts.sql")
 
 
 class Connections:

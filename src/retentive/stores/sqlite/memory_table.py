@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -182,7 +182,7 @@ class IndexedRow(NamedTuple):
     slots: Sequence[int]
 
 
-def fetch_json(connection: apsw.Connection, statement: str, bindings: Sequence[Any]) -> Any:
+def fetch_json(connection: apsw.Connection, statement: str, bindings: Sequence[Any] | Mapping[str, Any]) -> Any:
     """Run a statement that aggregates its rows into one JSON value.
 
     Fetching a row releases and reacquires the interpreter's lock. With several recalls at once that takes most of

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from types import TracebackType
-from typing import NamedTuple, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, NamedTuple, Self
 
 import apsw
 
@@ -24,21 +25,25 @@ from retentive.stores.sqlite.memory_table import (
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import query_terms
-from retentive.text.bm25 import BM25, rare_terms, searching_terms
+from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms
 
 MAX_COUNTED = 20_000
-"""Up to this document frequency, a term is counted in the scope (at most a fifth of a millisecond each)."""
+"""A term is counted in a scope if it cannot have more memories there than this (about a millisecond for as many)."""
 
 MAX_MATCHES = 100
-"""Up to this many matching memories are scored one by one; more are first ordered by FTS5."""
+"""Up to this many matching memories are all scored; of more, only the best by an approximation of BM25."""
+
+ORDERING_TERMS = 4
+"""How many of the terms that do not retrieve candidates, the rarest, take part in that approximation."""
+
+_BYTES = bytes(range(256))
+"""`instr` of a byte in it is the byte's value plus 1: how a statement reads the first bytes of a blob as numbers."""
 
 
 class StoreState(NamedTuple):
     """The store in one snapshot. Every write raises the sequence number."""
 
     sequence: int
-    memories: int
-    terms: int
     profiles: int
     model_id: int | None
     model: Model | None
@@ -46,28 +51,27 @@ class StoreState(NamedTuple):
 
 def read_state(connection: apsw.Connection) -> StoreState:
     """The state of the store in this snapshot."""
-    sequence, memories, terms, profiles, model_id, *model = connection.execute(
+    sequence, profiles, model_id, *model = connection.execute(
         """
-        SELECT s.sequence, s.memories, s.terms, (SELECT count(*) FROM profiles), m.id, m.name, m.revision, m.dimension,
-               m.fingerprint
+        SELECT s.sequence, (SELECT count(*) FROM profiles), m.id, m.name, m.revision, m.dimension, m.fingerprint
         FROM state AS s LEFT JOIN models AS m ON m.id = s.active_model
         """
     ).get
-    return StoreState(sequence, memories, terms, profiles, model_id, None if model_id is None else Model(*model))
+    return StoreState(sequence, profiles, model_id, None if model_id is None else Model(*model))
 
 
 class QueryTerms(NamedTuple):
     """The terms of a query, rarest first, with their document frequencies in the scope.
 
-    `retrieving` terms retrieve candidates, all `scoring` terms score them. `matches` are the keys of all memories in
-    the scope that have a retrieving term, where these are few.
+    `retrieving` terms retrieve candidates, all `scoring` terms score them. `memories` is how many the scope has, and
+    `mean_length` the mean length of the memories of its profile.
     """
 
-    retrieving: Sequence[str]
-    scoring: Sequence[str]
-    frequencies: Mapping[str, int]
-    memories: int
-    matches: Sequence[int] | None = None
+    retrieving: Sequence[str] = ()
+    scoring: Sequence[str] = ()
+    frequencies: Mapping[str, int] = MappingProxyType({})
+    memories: int = 0
+    mean_length: float = 0.0
 
 
 class SqliteSearch:
@@ -121,15 +125,11 @@ class SqliteSearch:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
-            # FTS5's own BM25 chooses candidates where many memories match; ours scores them.
-            most = limit + len(self._excluded) + limit // 2
-            keys = self._terms.matches
-            if keys is None or len(keys) > most:
-                keys = _match(self._reader, self._terms.retrieving, self._fts_filter, limit=most)
-            rows = self._load(key for key in keys if key not in self._excluded)
-        scored = sorted(((self._keyword_score(row), row) for row in rows), key=lambda one: (-one[0], one[1].key))
-        best = [Candidate(row.memory, score) for score, row in scored[:limit]]
-        return Retrieved(best, [candidate.score for candidate in best])
+            matching = self._matching(max(2 * limit, MAX_MATCHES) + len(self._excluded))
+            scores = {key: self._keyword_score(key, terms) for key, terms in matching if key not in self._excluded}
+            rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
+        candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
+        return Retrieved(candidates, [candidate.score for candidate in candidates])
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         self._vector, self._semantic = vector, {}
@@ -160,7 +160,7 @@ class SqliteSearch:
                 missing = {row.key: row.slots for row in rows if row.key not in self._semantic}
                 self._semantic.update(self._index.score(self._reader, self._vector, missing))
         return Scores(
-            {row.memory.id: self._keyword_score(row) for row in rows},
+            {row.memory.id: self._keyword_score(row.key, row.terms) for row in rows},
             {row.memory.id: self._semantic[row.key] for row in rows if row.key in self._semantic},
         )
 
@@ -188,49 +188,63 @@ class SqliteSearch:
 
     @cached_property
     def _terms(self) -> QueryTerms:
-        """The terms of the query, with their document frequencies.
+        """The terms of the query, with their document frequencies in the scope.
 
-        A term that is rare in the store may be common in the scope (the names of two people in their own conversation),
-        and then tells nothing there. So scores depend on frequencies in the scope, and retrieval on those in the store.
+        A term that is rare in the profile may be common in the scope (the names of two people in their own
+        conversation), and then tells nothing there. Where counting would take longer than the search, a term is taken
+        to be as common in the scope as in the profile.
         """
-        connection, state = self._reader, self._state
-        terms = query_terms(self._query.text)
-        if self._scope is None or not terms:
-            return QueryTerms((), (), {}, 0)
+        terms, scope = query_terms(self._query.text), self._scope
+        if scope is None or not terms:
+            return QueryTerms()
+        connection = self._reader
         with self._connections.errors():
-            in_store = _store_frequencies(connection, terms)
-            scoring = rare_terms(terms, in_store, memories=state.memories, common=1.0)
-            if not scoring:
-                return QueryTerms((), (), {}, 0)
-            common = self._query.tuning.common_words
-            retrieving = searching_terms(scoring, in_store, memories=state.memories, common=common)
-            memories = count_memories(connection, self._scope) if self._fts_filter else state.memories
-            share = memories / max(state.memories, 1)
-            matches = None
-            if share * sum(in_store[term] for term in retrieving) <= MAX_MATCHES:
-                matches = _matching_documents(connection, retrieving, self._fts_filter)
-            frequencies = in_store
-            if self._fts_filter:
-                frequencies = {}
-                for term in scoring:
-                    if in_store[term] > MAX_COUNTED:  # counting would take longer than the search
-                        frequencies[term] = round(in_store[term] * share)
-                    elif matches is not None and term in retrieving:
-                        frequencies[term] = sum(term in document for document in matches.values())
-                    else:
-                        frequencies[term] = _count_matches(connection, term, self._fts_filter)
-        return QueryTerms(retrieving, scoring, frequencies, memories, None if matches is None else list(matches))
+            memories, length = connection.execute(_PROFILE_TOTALS, (scope.profile,)).get
+            mean_length = length / max(memories, 1)
+            frequencies = _profile_frequencies(connection, scope.profile, terms)
+            if scope.containers is not None or scope.kinds is not None:
+                in_scope = count_memories(connection, scope)
+                countable = [term for term, count in frequencies.items() if min(count, in_scope) <= MAX_COUNTED]
+                share = in_scope / max(memories, 1)
+                estimated = {term: max(round(count * share), 1) for term, count in frequencies.items()}
+                frequencies = estimated | _scope_frequencies(connection, countable, self._fts_filter)
+                memories = in_scope
+        scoring = rare_terms(terms, frequencies, memories=memories, common=1.0)
+        common = self._query.tuning.common_words
+        retrieving = searching_terms(scoring, frequencies, memories=memories, common=common)
+        return QueryTerms(retrieving, scoring, frequencies, memories, mean_length)
 
     @cached_property
     def _bm25(self) -> BM25:
-        terms, state = self._terms, self._state
-        mean_length = state.terms / max(state.memories, 1)
-        return BM25(terms.scoring, terms.frequencies, memories=terms.memories, mean_length=mean_length)
+        terms = self._terms
+        return BM25(terms.scoring, terms.frequencies, memories=terms.memories, mean_length=terms.mean_length)
 
-    def _keyword_score(self, row: IndexedRow) -> float:
-        score = self._keyword.get(row.key)
+    def _matching(self, most: int) -> list[tuple[int, str]]:
+        """The keys and terms of the memories that a retrieving term finds; if there are more, of about the best.
+
+        FTS5's own BM25 would order them by the statistics of the whole store.
+        """
+        found = self._terms
+        any_term = _fts_query(found.retrieving, self._fts_filter)
+        if sum(found.frequencies[term] for term in found.retrieving) <= most:
+            return _fetch_matching(self._reader, _MATCHING, {"any": any_term})
+        others = [term for term in found.scoring if term not in found.retrieving][:ORDERING_TERMS]
+        queries = [_fts_query([term], self._fts_filter) for term in found.retrieving]
+        queries += [f"{_fts_query([term], '')} AND {any_term}" for term in others]
+        weights = [self._bm25([term]) for term in (*found.retrieving, *others)]
+        parameters = {
+            "weights": json.dumps(list(zip(queries, weights, strict=True))),
+            "bytes": _BYTES,
+            "per_memory": K1 * (1 - B),
+            "per_term": K1 * B / max(found.mean_length, 1e-9),
+            "most": most,
+        }
+        return _fetch_matching(self._reader, _BEST_MATCHING, parameters)
+
+    def _keyword_score(self, key: int, terms: str) -> float:
+        score = self._keyword.get(key)
         if score is None:
-            score = self._keyword[row.key] = self._bm25(row.terms.split(), extra_length=SCOPE_TOKENS)
+            score = self._keyword[key] = self._bm25(terms.split(), extra_length=SCOPE_TOKENS)
         return score
 
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
@@ -249,47 +263,58 @@ class SqliteSearch:
         return {id: self._keys[id] for id in ids if id in self._keys}
 
 
-def _store_frequencies(connection: apsw.Connection, terms: tuple[str, ...]) -> dict[str, int]:
-    """The document frequency of each term in the whole store, where it is not 0."""
+_PROFILE_TOTALS = "SELECT memories, terms FROM profiles WHERE id = ?"
+
+_MATCHING = """
+    SELECT json_group_array(json_array(m.key, m.terms))
+    FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH :any
+"""
+
+# An approximation of BM25 that ignores how often a term occurs in a memory. `sz` starts with the memory's length in
+# terms as a varint: one byte up to 127, otherwise two, of which the first is at least 128.
+_BEST_MATCHING = f"""
+    SELECT json_group_array(json_array(m.key, m.terms)) FROM (
+      SELECT key FROM (
+        SELECT words.rowid AS key, sum(one.value ->> 1) AS weight
+        FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) GROUP BY words.rowid
+      )
+      CROSS JOIN words_docsize ON id = key
+      ORDER BY weight / (1 + :per_memory + :per_term * ({SCOPE_TOKENS} + CASE
+        WHEN sz < x'80' THEN instr(:bytes, substr(sz, 1, 1)) - 1
+        ELSE (instr(:bytes, substr(sz, 1, 1)) - 129) * 128 + (instr(:bytes, substr(sz, 2, 1)) - 1) % 128
+      END)) DESC, key LIMIT :most
+    ) AS best CROSS JOIN memories AS m ON m.key = best.key
+"""  # noqa: S608 - a number of our own
+
+
+def _fetch_matching(
+    connection: apsw.Connection, statement: str, parameters: Mapping[str, Any]
+) -> list[tuple[int, str]]:
+    return [(key, terms) for key, terms in fetch_json(connection, statement, parameters)]
+
+
+def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple[str, ...]) -> dict[str, int]:
+    """The document frequency of each term in a profile, where it is not 0."""
     found: dict[str, int] = fetch_json(
         connection,
         "SELECT json_group_object(t.term, t.memories) "
-        "FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
-        (apsw.carray(terms),),
+        "FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.profile = ? AND t.term = asked.value",
+        (apsw.carray(terms), profile),
     )
     return found
 
 
-def _matching_documents(
-    connection: apsw.Connection, terms: Sequence[str], fts_filter: str
-) -> dict[int, list[str]] | None:
-    """The memories that have any of these terms, with all terms of each; None if there are too many."""
-    rows = fetch_json(
+def _scope_frequencies(connection: apsw.Connection, terms: Sequence[str], fts_filter: str) -> dict[str, int]:
+    """The document frequency of each term in the scope."""
+    if not terms:
+        return {}
+    queries = tuple(_fts_query([term], fts_filter) for term in terms)
+    counts: list[int] = fetch_json(
         connection,
-        "SELECT json_group_array(json_array(key, terms)) FROM ("
-        "SELECT m.key, m.terms FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
-        (_fts_query(terms, fts_filter), MAX_MATCHES + 1),
+        "SELECT json_group_array((SELECT count(*) FROM words WHERE words MATCH asked.value)) FROM carray(?) AS asked",
+        (apsw.carray(queries),),
     )
-    found = {key: document.split() for key, document in rows}
-    return found if len(found) <= MAX_MATCHES else None
-
-
-def _count_matches(connection: apsw.Connection, term: str, fts_filter: str) -> int:
-    """The document frequency of a term in the scope."""
-    statement = "SELECT count(*) FROM words WHERE words MATCH ?"
-    count: int = connection.execute(statement, (_fts_query([term], fts_filter),)).get
-    return count
-
-
-def _match(connection: apsw.Connection, terms: Sequence[str], fts_filter: str, *, limit: int) -> list[int]:
-    """The best memories by FTS5's BM25."""
-    keys: list[int] = fetch_json(
-        connection,
-        "SELECT json_group_array(key) FROM ("
-        "SELECT rowid AS key FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?)",
-        (_fts_query(terms, fts_filter), limit),
-    )
-    return keys
+    return dict(zip(terms, counts, strict=True))
 
 
 def _fts_query(terms: Sequence[str], fts_filter: str) -> str:
