@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from retentive.models import (
         Bucket,
         Explanation,
+        Filter,
         Hit,
         Judgement,
         Kind,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         Reason,
         Recall,
         RetrieverReport,
+        Scalar,
         Scope,
         Session,
         Standing,
@@ -63,6 +65,7 @@ __all__ = [
     "Engine",
     "Explanation",
     "ExportResult",
+    "Filter",
     "Hit",
     "ImportIssue",
     "ImportResult",
@@ -90,6 +93,7 @@ __all__ = [
     "RetentiveError",
     "RetrieverReport",
     "SavedTuning",
+    "Scalar",
     "Scope",
     "Session",
     "Settings",
@@ -111,8 +115,8 @@ _MODULES = {
     "errors": "Conflict Invalid MissingExtra NotFound RetentiveError Unavailable",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason Recall "
-    "RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Explanation Filter Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "
+    "Recall RetrieverReport Scalar Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",

@@ -189,7 +189,7 @@ def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult])
     """The neighbours of the best candidates in their sessions, if context affects the ranking.
 
     Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
-    Neighbours that the caller excludes, or of kinds it did not ask for, are left out.
+    Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
     """
     candidates = _memories(*results)
     if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
@@ -205,6 +205,7 @@ def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult])
         and memory.id not in candidates
         and memory.id not in query.exclude
         and (kinds is None or memory.kind in kinds)
+        and query.filter.unmet_by(memory) is None
     }
     known = {**candidates, **added}
     at = {(memory.session, memory.position): memory.id for memory in known.values()}

@@ -64,12 +64,12 @@ class InMemorySearch:
 
     def keyword(self, limit: int) -> Retrieved:
         terms = set(self._query_terms(self.query.tuning.common_words))
-        matching = (entry for entry in self._not_excluded if not terms.isdisjoint(entry.terms))
+        matching = (entry for entry in self._searched if not terms.isdisjoint(entry.terms))
         return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
         self._vector = vector
-        scores = self._semantic_scores(self._not_excluded)
+        scores = self._semantic_scores(self._searched)
         return _best([Candidate(self.entries[id].memory, score) for id, score in scores.items()], limit, depth)
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -102,9 +102,14 @@ class InMemorySearch:
         self.close()
 
     @cached_property
-    def _not_excluded(self) -> list[Entry]:
-        excluded = set(self.query.exclude)
-        return [entry for entry in self.in_scope if entry.memory.id not in excluded]
+    def _searched(self) -> list[Entry]:
+        """The memories of the scope that match the filter, without those that the caller excludes."""
+        excluded, wanted = set(self.query.exclude), self.query.filter
+        return [
+            entry
+            for entry in self.in_scope
+            if entry.memory.id not in excluded and wanted.unmet_by(entry.memory) is None
+        ]
 
     def _existing(self, ids: Sequence[str]) -> list[Entry]:
         return [self.entries[id] for id in ids if id in self.entries]

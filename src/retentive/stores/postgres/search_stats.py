@@ -6,17 +6,18 @@ so that no writer waits for another; compaction adds them to the table `counts` 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from retentive.models import Model, Scope
+from retentive.models import Filter, Model, Scope
 from retentive.stores.postgres.connections import Execute
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, to_micros
 from retentive.text.analysis import MAX_QUERY_TERMS, query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms
 
@@ -70,6 +71,23 @@ class ResolvedScope:
             "sessions": list(self.sessions or ()),
             "kinds": self.kinds,
         }
+
+
+def filter_condition(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """Return a filter as an SQL condition on the columns of a memory, with AND before it, and its parameters.
+
+    jsonb cannot hold the character NUL, which metadata can.
+    """
+    conditions = {
+        "since": "coalesce(occurred, created) >= %(since)s",
+        "until": "coalesce(occurred, created) < %(until)s",
+        "metadata": r"replace(metadata, '\u0000', '\ufffd')::jsonb @> %(metadata)s::jsonb",
+    }
+    parameters: dict[str, Any] = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
+    if wanted.metadata:
+        parameters["metadata"] = json.dumps(dict(wanted.metadata), ensure_ascii=False).replace(r"\u0000", r"\ufffd")
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return "".join(f" AND {conditions[name]}" for name in given), given
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from retentive.models import Candidate, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
-from retentive.stores.qdrant.points import id_of_point, memory_of, points_of
+from retentive.stores.qdrant.points import id_of_point, memory_of, metadata_text, points_of
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
+from retentive.stores.sql_codec import to_micros
 from retentive.text.analysis import query_terms
 
 SPARE = 16
@@ -49,6 +50,7 @@ class QdrantSearch:
         self._memories: dict[str, Memory] = {}
         self._keyword_scores: dict[str, float] = {}
         self._semantic_scores: dict[str, float | None] = {}
+        self._points_with_metadata: list[Any] | None = None
 
     @property
     def model(self) -> Model | None:
@@ -79,7 +81,7 @@ class QdrantSearch:
         scope, weights = self._scope, self._weights
         if scope is None or limit < 1 or weights is None or not weights.retrieving.indices:
             return Retrieved()
-        where = self._without_excluded(scope)
+        where = self._searched(scope)
         if len(weights.retrieving.indices) == len(weights.scoring.indices):
             request = _nearest_query(weights.scoring, WORDS, limit, where=where, payload=True)
         else:  # terms that do not retrieve score what the others have found
@@ -94,7 +96,7 @@ class QdrantSearch:
         name = self._vector_name
         if self._scope is None or name is None or limit < 1:
             return Retrieved()
-        numbers, scope, params = [vector.tolist()], self._without_excluded(self._scope), _ann_params(self._connection)
+        numbers, scope, params = [vector.tolist()], self._searched(self._scope), _ann_params(self._connection)
         size = max(limit, depth)
         nearest = _nearest_query(numbers, name, size, where=scope, params=params, payload=True)
         requests = {"nearest": nearest}
@@ -112,9 +114,29 @@ class QdrantSearch:
         self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
 
-    def _without_excluded(self, scope: q.Filter) -> q.Filter:
+    def _searched(self, scope: q.Filter) -> q.Filter:
+        """The scope with the filter, without the memories that the caller excludes."""
+        must: list[q.Condition] = [scope]
+        wanted = self._query.filter
+        if wanted.since or wanted.until:
+            bounds = q.Range(gte=to_micros(wanted.since), lt=to_micros(wanted.until))
+            must.append(q.FieldCondition(key="when", range=bounds))
+        if wanted.metadata:
+            must.append(q.HasIdCondition(has_id=self._with_metadata(q.Filter(must=must))))
         excluded = list(points_of(self._query.exclude).values())
-        return q.Filter(must=[scope], must_not=[q.HasIdCondition(has_id=excluded)]) if excluded else scope
+        without: list[q.Condition] = [q.HasIdCondition(has_id=excluded)] if excluded else []
+        return q.Filter(must=must, must_not=without) if len(must) > 1 or without else scope
+
+    def _with_metadata(self, where: q.Filter) -> list[Any]:
+        """Return the points with the metadata of the filter. The server finds its text, which occurs in few others."""
+        if self._points_with_metadata is None:
+            texts = [metadata_text(key, value) for key, value in self._query.filter.metadata]
+            parts = [q.FieldCondition(key="metadata", match=q.MatchText(text=text)) for text in texts]
+            records = self._connection.scroll(self._connection.memories, q.Filter(must=[where, *parts]))
+            self._points_with_metadata = [
+                record.id for record in records if not self._query.filter.unmet_by(memory_of(payload_of(record)))
+            ]
+        return self._points_with_metadata
 
     def _candidates(self, answer: QueryResponse) -> list[Candidate]:
         """Decode the points of a response, best first; equal scores in the order of writing."""

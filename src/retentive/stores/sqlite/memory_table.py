@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from retentive.errors import Conflict
-from retentive.models import Memory, Scope
+from retentive.models import Filter, Memory, Scope
 from retentive.stores.base import is_within
 from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, to_memory, to_micros
 
@@ -45,6 +45,25 @@ _LIST = """
       AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
       AND (:cursor IS NULL OR id < :cursor)
     ORDER BY id DESC LIMIT :limit
+"""
+
+# Metadata is compared by type and value; integers and reals are one type.
+_FILTER = """
+    SELECT json_group_array(m.key) FROM memories AS m
+    WHERE m.profile = :profile
+      AND (:projects IS NULL OR m.project IN (SELECT value FROM json_each(:projects))
+        OR m.session IN (SELECT value FROM json_each(:sessions)))
+      AND (:kinds IS NULL OR m.kind IN (SELECT value FROM json_each(:kinds)))
+      AND (:since IS NULL OR coalesce(m.occurred, m.created) >= :since)
+      AND (:until IS NULL OR coalesce(m.occurred, m.created) < :until)
+      AND NOT EXISTS (
+        SELECT 1 FROM json_each(:metadata) AS wanted WHERE NOT EXISTS (
+          SELECT 1 FROM json_each(m.metadata) AS has
+          WHERE has.key = wanted.key AND has.atom IS wanted.atom
+            AND replace(has.type, 'integer', 'real') = replace(wanted.type, 'integer', 'real')
+            AND has.type NOT IN ('object', 'array')
+        )
+      )
 """
 
 _NEIGHBOURS = """
@@ -171,6 +190,14 @@ def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
         """
     count: int = connection.execute(statement, scope.parameters).get
     return count
+
+
+def filtered_keys(connection: apsw.Connection, scope: ResolvedScope, wanted: Filter) -> list[int]:
+    """The keys of the memories in a scope that match a filter."""
+    bounds = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
+    metadata = json.dumps(dict(wanted.metadata))
+    keys: list[int] = fetch_json(connection, _FILTER, {**scope.parameters, **bounds, "metadata": metadata})
+    return keys
 
 
 class IndexedRow(NamedTuple):

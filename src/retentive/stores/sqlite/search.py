@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType, TracebackType
@@ -18,6 +19,7 @@ from retentive.stores.sqlite.memory_table import (
     IndexedRow,
     count_memories,
     fetch_json,
+    filtered_keys,
     indexed_rows,
     keys_of,
     neighbour_keys,
@@ -137,7 +139,12 @@ class SqliteSearch:
             return Retrieved()
         with self._connections.errors():
             best = self._index.search(
-                self._reader, vector, self._scope, limit=max(limit, depth), exclude=self._excluded
+                self._reader,
+                vector,
+                self._scope,
+                limit=max(limit, depth),
+                exclude=self._excluded,
+                only=self._filtered,
             )
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])
@@ -187,6 +194,13 @@ class SqliteSearch:
         return self._scope.fts_filter(single_profile=self._state.profiles == 1) if self._scope else ""
 
     @cached_property
+    def _filtered(self) -> array[int] | None:
+        """The keys that match the filter; None without one."""
+        if self._scope is None or not self._query.filter:
+            return None
+        return array("q", filtered_keys(self._reader, self._scope, self._query.filter))
+
+    @cached_property
     def _terms(self) -> QueryTerms:
         """The terms of the query, with their document frequencies in the scope.
 
@@ -224,10 +238,14 @@ class SqliteSearch:
 
         FTS5's own BM25 would order them by the statistics of the whole store.
         """
-        found = self._terms
+        found, only = self._terms, self._filtered
+        if only is not None and not only:
+            return []
         any_term = _fts_query(found.retrieving, self._fts_filter)
+        filtered = {} if only is None else {"filtered": apsw.carray(only)}
+        condition = "AND +words.rowid IN carray(:filtered)" if filtered else ""
         if sum(found.frequencies[term] for term in found.retrieving) <= most:
-            return _fetch_matching(self._reader, _MATCHING, {"any": any_term})
+            return _fetch_matching(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
         others = [term for term in found.scoring if term not in found.retrieving][:ORDERING_TERMS]
         queries = [_fts_query([term], self._fts_filter) for term in found.retrieving]
         queries += [f"{_fts_query([term], '')} AND {any_term}" for term in others]
@@ -238,8 +256,9 @@ class SqliteSearch:
             "per_memory": K1 * (1 - B),
             "per_term": K1 * B / max(found.mean_length, 1e-9),
             "most": most,
+            **filtered,
         }
-        return _fetch_matching(self._reader, _BEST_MATCHING, parameters)
+        return _fetch_matching(self._reader, _BEST_MATCHING.format(filter=condition), parameters)
 
     def _keyword_score(self, key: int, terms: str) -> float:
         score = self._keyword.get(key)
@@ -267,7 +286,7 @@ _PROFILE_TOTALS = "SELECT memories, terms FROM profiles WHERE id = ?"
 
 _MATCHING = """
     SELECT json_group_array(json_array(m.key, m.terms))
-    FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH :any
+    FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH :any {filter}
 """
 
 # An approximation of BM25 that ignores how often a term occurs in a memory. `sz` starts with the memory's length in
@@ -276,7 +295,8 @@ _BEST_MATCHING = f"""
     SELECT json_group_array(json_array(m.key, m.terms)) FROM (
       SELECT key FROM (
         SELECT words.rowid AS key, sum(one.value ->> 1) AS weight
-        FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) GROUP BY words.rowid
+        FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) {{filter}}
+        GROUP BY words.rowid
       )
       CROSS JOIN words_docsize ON id = key
       ORDER BY weight / (1 + :per_memory + :per_term * ({SCOPE_TOKENS} + CASE
