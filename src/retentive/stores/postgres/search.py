@@ -236,7 +236,7 @@ class PostgresSearch:
         return _SQL.text("cosine", model=active.id), {"vector": self._vector}
 
     def _bm25(self, terms: str) -> float:
-        return self._prepare().scorer(terms.split(), extra_length=SCOPE_TOKENS)
+        return self._prepare().scorer.score_text(terms, extra_length=SCOPE_TOKENS)
 
     def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory:
         """Keep a memory with its scores."""

@@ -173,23 +173,32 @@ def _id(connection: apsw.Connection, statement: str, *values: str | int) -> int 
 
 def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
     """How many memories are in the scope."""
+    count: int = connection.execute(_from_scope("count(*)", scope), scope.parameters).get
+    return count
+
+
+def scope_terms(connection: apsw.Connection, scope: ResolvedScope) -> list[tuple[int, str]]:
+    """The keys and terms of all memories in the scope."""
+    statement = _from_scope("json_group_array(json_array(key, terms))", scope)
+    return [(key, terms) for key, terms in fetch_json(connection, statement, scope.parameters)]
+
+
+def _from_scope(selected: str, scope: ResolvedScope) -> str:
+    """A statement that reads all memories of a scope."""
     # The planner uses both indexes where the OR has both sides, and each alone where one is empty.
-    statement = """
-        SELECT count(*) FROM memories WHERE profile = :profile
-          AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
-            OR session IN (SELECT value FROM json_each(:sessions)))
-          AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
-    """
     containers = scope.containers
     if scope.kinds is None and containers is not None and not containers.projects:
-        statement = "SELECT count(*) FROM memories WHERE session IN (SELECT value FROM json_each(:sessions))"
+        where = "session IN (SELECT value FROM json_each(:sessions))"
     elif scope.kinds is None and containers is not None and not containers.sessions:
-        statement = """
-            SELECT count(*) FROM memories
-            WHERE profile = :profile AND project IN (SELECT value FROM json_each(:projects))
+        where = "profile = :profile AND project IN (SELECT value FROM json_each(:projects))"
+    else:
+        where = """
+            profile = :profile
+            AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
+              OR session IN (SELECT value FROM json_each(:sessions)))
+            AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
         """
-    count: int = connection.execute(statement, scope.parameters).get
-    return count
+    return f"SELECT {selected} FROM memories WHERE {where}"  # noqa: S608 - columns and parameters
 
 
 def filtered_keys(connection: apsw.Connection, scope: ResolvedScope, wanted: Filter) -> list[int]:

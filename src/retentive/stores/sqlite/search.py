@@ -24,19 +24,21 @@ from retentive.stores.sqlite.memory_table import (
     keys_of,
     neighbour_keys,
     resolve,
+    scope_terms,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import query_terms
-from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms
+from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms, spaced
 
 MAX_COUNTED = 20_000
 """A term is counted in a scope if it cannot have more memories there than this (about a millisecond for as many)."""
 
 MAX_MATCHES = 100
-"""Up to this many matching memories are all scored; of more, only the best by an approximation of BM25."""
+"""Scopes of up to this many memories are read without the index, and up to as many matching memories are all scored. Of
+more, twice as many as are wanted are scored: the best by an approximation of BM25."""
 
-ORDERING_TERMS = 4
-"""How many of the terms that do not retrieve candidates, the rarest, take part in that approximation."""
+ORDERING_TERMS = 2
+"""If fewer terms retrieve candidates, the next rarest ones take part in that approximation too."""
 
 _BYTES = bytes(range(256))
 """`instr` of a byte in it is the byte's value plus 1: how a statement reads the first bytes of a blob as numbers."""
@@ -93,6 +95,7 @@ class SqliteSearch:
         self._vector: Vector | None = None
         self._semantic: dict[int, float] = {}
         self._keyword: dict[int, float] = {}
+        self._documents: list[tuple[int, str]] | None = None  # the terms of every memory of a small scope
         self._connection: apsw.Connection | None = connections.acquire()
         try:
             with connections.errors():
@@ -127,7 +130,7 @@ class SqliteSearch:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
-            matching = self._matching(max(2 * limit, MAX_MATCHES) + len(self._excluded))
+            matching = self._matching(2 * limit + len(self._excluded))
             scores = {key: self._keyword_score(key, terms) for key, terms in matching if key not in self._excluded}
             rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
         candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
@@ -218,15 +221,22 @@ class SqliteSearch:
             frequencies = _profile_frequencies(connection, scope.profile, terms)
             if scope.containers is not None or scope.kinds is not None:
                 in_scope = count_memories(connection, scope)
-                countable = [term for term, count in frequencies.items() if min(count, in_scope) <= MAX_COUNTED]
-                share = in_scope / max(memories, 1)
-                estimated = {term: max(round(count * share), 1) for term, count in frequencies.items()}
-                frequencies = estimated | _scope_frequencies(connection, countable, self._fts_filter)
+                frequencies = self._scope_frequencies(frequencies, in_scope, share=in_scope / max(memories, 1))
                 memories = in_scope
         scoring = rare_terms(terms, frequencies, memories=memories, common=1.0)
         common = self._query.tuning.common_words
         retrieving = searching_terms(scoring, frequencies, memories=memories, common=common)
         return QueryTerms(retrieving, scoring, frequencies, memories, mean_length)
+
+    def _scope_frequencies(self, in_profile: Mapping[str, int], memories: int, *, share: float) -> dict[str, int]:
+        """The document frequencies in the scope, given those in the profile and the scope's share of its memories."""
+        if self._scope is not None and memories <= MAX_MATCHES:
+            self._documents = scope_terms(self._reader, self._scope)
+            texts = [spaced(terms) for _, terms in self._documents]
+            return {term: sum(f" {term} " in text for text in texts) for term in in_profile}
+        countable = [term for term, count in in_profile.items() if min(count, memories) <= MAX_COUNTED]
+        estimated = {term: max(round(count * share), 1) for term, count in in_profile.items()}
+        return estimated | _count_matches(self._reader, countable, self._fts_filter)
 
     @cached_property
     def _bm25(self) -> BM25:
@@ -241,12 +251,21 @@ class SqliteSearch:
         found, only = self._terms, self._filtered
         if only is not None and not only:
             return []
+        if self._documents is not None:
+            wanted = [f" {term} " for term in found.retrieving]
+            keys = None if only is None else frozenset(only)
+            return [
+                (key, terms)
+                for key, terms in self._documents
+                if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
+            ]
         any_term = _fts_query(found.retrieving, self._fts_filter)
         filtered = {} if only is None else {"filtered": apsw.carray(only)}
         condition = "AND +words.rowid IN carray(:filtered)" if filtered else ""
-        if sum(found.frequencies[term] for term in found.retrieving) <= most:
+        if sum(found.frequencies[term] for term in found.retrieving) <= max(most, MAX_MATCHES):
             return _fetch_matching(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
-        others = [term for term in found.scoring if term not in found.retrieving][:ORDERING_TERMS]
+        others = [term for term in found.scoring if term not in found.retrieving]
+        others = others[: max(ORDERING_TERMS - len(found.retrieving), 0)]
         queries = [_fts_query([term], self._fts_filter) for term in found.retrieving]
         queries += [f"{_fts_query([term], '')} AND {any_term}" for term in others]
         weights = [self._bm25([term]) for term in (*found.retrieving, *others)]
@@ -263,7 +282,7 @@ class SqliteSearch:
     def _keyword_score(self, key: int, terms: str) -> float:
         score = self._keyword.get(key)
         if score is None:
-            score = self._keyword[key] = self._bm25(terms.split(), extra_length=SCOPE_TOKENS)
+            score = self._keyword[key] = self._bm25.score_text(terms, extra_length=SCOPE_TOKENS)
         return score
 
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
@@ -324,7 +343,7 @@ def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple
     return found
 
 
-def _scope_frequencies(connection: apsw.Connection, terms: Sequence[str], fts_filter: str) -> dict[str, int]:
+def _count_matches(connection: apsw.Connection, terms: Sequence[str], fts_filter: str) -> dict[str, int]:
     """The document frequency of each term in the scope."""
     if not terms:
         return {}
