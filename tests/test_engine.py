@@ -48,6 +48,18 @@ def test_what_was_remembered_comes_back_as_it_was_given(engine):
     assert (found.text, found.position, found.created) == ("Zürich – «naïve» 東京 🎉\nsecond line\x00", 0, NOW)
 
 
+@pytest.mark.parametrize("jump", [timedelta(days=400), -timedelta(days=400)])
+def test_a_clock_that_jumps_drops_no_idempotency_key(jump):
+    times = [NOW]
+    with Engine(open_store("memory://"), clock=lambda: times[-1]) as engine:
+        first = engine.remember_many([{"text": "a"}], idempotency_key="key")
+        times.append(NOW + jump)
+        engine.remember_many([{"text": "b"}], idempotency_key="another")
+
+        assert engine.remember_many([{"text": "a"}], idempotency_key="key") == first
+        assert engine.stats().memories == 2
+
+
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
@@ -166,6 +178,36 @@ def test_a_scope_is_forgotten_only_when_confirmed(engine):
     assert engine.forget_scope(engine.scope(project="p"), confirm=True) == 2
 
     assert [memory.text for memory in engine.list().memories] == ["c"]
+
+
+EMPTY_NAMES = [{"profile": ""}, {"project": ""}, {"session": ""}, {"session": []}, {"session": [""]}, {"kinds": []}]
+
+
+@pytest.mark.parametrize("empty", EMPTY_NAMES)
+def test_an_empty_name_finds_nothing_and_forgets_nothing(engine, empty):
+    engine.remember("the key is under the pot", project="p", session="s")
+    engine.remember("the key is in the drawer")
+
+    assert not engine.recall("where is the key?", **empty).hits
+    assert not engine.list(engine.scope(**empty)).memories
+    assert engine.forget_scope(engine.scope(**empty), confirm=True) == 0
+
+    assert engine.stats().memories == 2
+
+
+def test_an_empty_profile_is_no_profile_in_any_verb(engine, tmp_path):
+    one = engine.remember("the key is under the pot", session="s")
+    engine.judge("key", good=[one.id])
+
+    assert not engine.sessions(profile="")
+    assert not engine.projects(profile="")
+    assert not engine.timeline(profile="").buckets
+    assert not engine.judgements.list(profile="")
+    assert engine.export_to(tmp_path / "none.jsonl", profile="").memories == 0
+    with pytest.raises(NotFound):
+        engine.move_session("s", project="p", profile="")
+    with pytest.raises(Invalid, match="profile"):
+        Engine.open("memory://", profile="")
 
 
 def test_listing_goes_on_where_the_last_page_ended(engine):

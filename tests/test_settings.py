@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.ranking import preset
 from retentive.settings import load_settings
 
 
@@ -72,23 +76,78 @@ def test_a_key_is_not_shown(here):
     assert "sk-secret" not in repr(settings)
 
 
+HALVES = {"semantic_weight": 0.5, "keyword_weight": 0.5}
+HYBRID_BLOCKS = [
+    ({}, preset("weighted")),
+    ({"vectorWeight": 70, "textWeight": 30}, preset("weighted")),
+    ({"vectorWeight": 2, "textWeight": 2, "fusion": "weighted"}, preset("weighted").with_parameters(**HALVES)),
+    ({"fusion": "rrf", "vectorWeight": 0.7, "textWeight": 0.3}, preset("classic-rrf")),
+    ({"fusion": "rrf", "rrfK": 5}, preset("classic-rrf").with_parameters(rrf_k=5)),
+    ({"enabled": False, "vectorWeight": 0.7, "textWeight": 0.3}, preset("semantic-only")),
+    (
+        {"candidateMultiplier": 4, "mmr": {"enabled": True, "lambda": 0.75}, "temporalDecay": {"enabled": True}},
+        preset("weighted").with_parameters(pool_factor=4, diversity=0.25, decay=True),
+    ),
+]
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(("block", "tuning"), HYBRID_BLOCKS)
+def test_a_hybrid_block_is_a_whole_tuning_in_json_files(tmp_path, block, tuning, nested):
+    of_agent = {"gateway": {"port": 1}, "agents": {"defaults": {"memorySearch": {"query": {"hybrid": block}}}}}
+    (tmp_path / "old.json").write_text(json.dumps(of_agent if nested else {"hybrid": block}))
+
+    settings = load_settings(environment={}, config=tmp_path / "old.json")
+
+    # also over parameters that were saved in the store
+    assert settings.tuned({"quality": "add", "keyword_weight": 5, "time_weight": 2}) == tuning
+
+
 @pytest.mark.parametrize(
-    ("block", "parameters"),
+    ("block", "tuning"),
     [
-        ("{}", {"fusion": "weighted", "semantic_weight": 0.7, "keyword_weight": 0.3, "rrf_k": 60}),
-        ("{vectorWeight = 0.5}", {"fusion": "weighted", "semantic_weight": 0.5, "keyword_weight": 0.3, "rrf_k": 60}),
-        ('{fusion = "rrf", rrfK = 5}', {"fusion": "rrf", "semantic_weight": 0.7, "keyword_weight": 0.3, "rrf_k": 5}),
+        ("{}", preset("weighted")),
+        ("{vectorWeight = 70, textWeight = 30}", preset("weighted")),
+        ('{fusion = "rrf", vectorWeight = 0.7, rrfK = 5}', preset("classic-rrf").with_parameters(rrf_k=5)),
+        ("{enabled = false}", preset("semantic-only")),
     ],
 )
-def test_the_block_of_older_configurations_is_understood(tmp_path, block, parameters):
+def test_a_hybrid_block_is_a_whole_tuning_in_toml_files(tmp_path, block, tuning):
     (tmp_path / "old.toml").write_text(f"hybrid = {block}\n[tuning]\ndedup = false\n")
 
     settings = load_settings(environment={}, config=tmp_path / "old.toml")
 
-    assert settings.tuning == {**parameters, "dedup": False}
+    assert settings.tuned({}) == tuning.with_parameters(dedup=False)
 
 
-@pytest.mark.parametrize("block", ["{weights = 1}", '{fusion = "full"}', "3"])
+@pytest.mark.parametrize(("block", "tuning"), HYBRID_BLOCKS)
+def test_a_hybrid_block_or_preset_is_understood_wherever_parameters_are(tmp_path, block, tuning):
+    with Engine.open("memory://", embedder="none", tuning={"decay": True}) as engine:
+        assert engine.query("x", tuning={"hybrid": block}).tuning == tuning
+        assert engine.query("x", tuning={"preset": "classic-rrf"}).tuning == preset("classic-rrf")
+        assert engine.query("x", tuning={"hybrid": block, "rrfK": 9}).tuning == tuning.with_parameters(rrf_k=9)
+    in_environment = load_settings(environment={"RETENTIVE_TUNING_HYBRID": json.dumps(block)})
+    assert in_environment.tuned({"decay": True}) == tuning
+
+
+def test_a_json_config_file_is_found_beside_a_toml_file(here):
+    (here / "retentive.json").write_text('{"profile": "ana", "tuning": {"preset": "steep-rrf", "rrf_k": 7}}')
+
+    settings = load_settings(environment={})
+
+    assert settings.profile == "ana"
+    assert settings.tuned({}) == preset("steep-rrf").with_parameters(rrf_k=7)
+
+
+@pytest.mark.parametrize(("text", "says"), [("{", "old.json is not valid JSON"), ("[]", "a JSON object")])
+def test_a_json_config_file_that_is_none_is_named(tmp_path, text, says):
+    (tmp_path / "old.json").write_text(text)
+
+    with pytest.raises(Invalid, match=says):
+        load_settings(environment={}, config=tmp_path / "old.json")
+
+
+@pytest.mark.parametrize("block", ["{weights = 1}", '{fusion = "full"}', "{vectorWeight = 0, textWeight = 0}", "3"])
 def test_a_block_of_older_configurations_that_is_wrong_is_named(tmp_path, block):
     (tmp_path / "old.toml").write_text(f"hybrid = {block}\n")
 

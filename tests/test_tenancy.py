@@ -135,3 +135,14 @@ def test_a_query_has_its_own_options(engine):
 
     with pytest.raises(TypeError, match="limit"):
         ana.recall(ana.query("tea"), limit=3)
+
+
+def test_a_view_of_a_project_finds_and_explains_the_identity_of_the_profile_but_cannot_change_it(engine):
+    who = engine.remember("Ana drinks tea", kind="identity")
+    engine.remember("tea in the kitchen", project="p")
+    view = ProfileView(engine, engine.settings.profile, project="p")
+
+    assert {hit.memory.text for hit in view.recall("tea")} == {"Ana drinks tea", "tea in the kitchen"}
+    assert view.explain("tea", who.id).outcome == "hit"
+    assert view.forget(who.id) == []
+    assert engine.get(who.id) == who

@@ -50,13 +50,20 @@ source_weights = { "notes/*" = 1.5 }
 
 PARAMETERS = """\
 Set a parameter for one recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, over HTTP
-`"tuning": {"keywordWeight": 2}`), or for everybody who uses the store (`retentive config set keyword_weight=2`). JSON
-over HTTP uses camelCase; both spellings are accepted everywhere. [How a recall works](how-a-recall-works.md) describes
-the steps, [ranking](ranking.md) what each of them gains."""
+`"tuning": {"keywordWeight": 2}`), for everybody who uses the store (`retentive config set keyword_weight=2`), or for
+one installation: in `[tuning]` of the config file, or by a variable such as `RETENTIVE_TUNING_KEYWORD_WEIGHT=2`
+(objects as JSON). The last two take precedence over the store. JSON over HTTP uses camelCase; both spellings are
+accepted everywhere. [How a recall works](how-a-recall-works.md) describes the steps, [ranking](ranking.md) what each of
+them gains."""
 
 HYBRID = """\
-The older form `hybrid = { vectorWeight = 0.7, textWeight = 0.3 }` is accepted in the config file and by
-`PATCH /settings`. It sets `fusion`, `semantic_weight`, `keyword_weight` and `rrf_k`.
+`preset = "classic-rrf"` sets every parameter at once. So does the block `hybrid` of other systems' configurations. It
+is accepted wherever parameters are: in the config file (TOML or JSON, also at
+`agents.defaults.memorySearch.query.hybrid`), by `PATCH /settings`, `--set hybrid={…}` and the `tuning` of a recall.
+Without `fusion` it is the preset `weighted`: context, time and quality are off. Weights are normalised, so that 70 and
+30 mean 0.7 and 0.3. `fusion = "rrf"` is the preset `classic-rrf` with `rrfK` and ignores the weights.
+`enabled = false` is the preset `semantic-only`. `candidateMultiplier`, `mmr` and `temporalDecay` set `pool_factor`,
+`diversity` and `decay`. Parameters given beside a preset or block take precedence.
 
 ```toml
 [hybrid]

@@ -6,11 +6,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retentive.aio import AsyncEngine
     from retentive.engine import Engine, Imports, QueryOptions
-    from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+    from retentive.errors import (
+        Conflict,
+        Damaged,
+        Invalid,
+        MissingExtra,
+        NotFound,
+        Refused,
+        RetentiveError,
+        Unavailable,
+        VersionConflict,
+    )
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
         Bucket,
+        Damage,
         Explanation,
         Filter,
         Hit,
@@ -25,6 +36,7 @@ if TYPE_CHECKING:
         Query,
         Reason,
         Recall,
+        Repair,
         RetrieverReport,
         Scalar,
         Scope,
@@ -38,6 +50,7 @@ if TYPE_CHECKING:
     from retentive.pipeline.embeddings import Embeddings
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
+    from retentive.pipeline.retrievers import Retriever
     from retentive.pipeline.tuning_history import SavedTuning, TuningChange
     from retentive.ranking import PRESETS, Tuning
     from retentive.settings import EmbedderSettings, Settings
@@ -45,7 +58,7 @@ if TYPE_CHECKING:
     from retentive.tenancy import ProfileView
     from retentive.transfer.exporting.jsonl import ExportResult
     from retentive.transfer.formats.base import ImportIssue
-    from retentive.transfer.importing.importer import ImportResult
+    from retentive.transfer.importing.importer import ImportInterrupted, ImportResult
     from retentive.transfer.importing.log import ImportRun, UndoResult
 
 __version__ = "0.1.0"
@@ -57,6 +70,8 @@ __all__ = [
     "AsyncEngine",
     "Bucket",
     "Conflict",
+    "Damage",
+    "Damaged",
     "Draft",
     "DraftFields",
     "Embedder",
@@ -67,6 +82,7 @@ __all__ = [
     "ExportResult",
     "Filter",
     "Hit",
+    "ImportInterrupted",
     "ImportIssue",
     "ImportResult",
     "ImportRun",
@@ -89,8 +105,11 @@ __all__ = [
     "QueryOptions",
     "Reason",
     "Recall",
+    "Refused",
+    "Repair",
     "Reranker",
     "RetentiveError",
+    "Retriever",
     "RetrieverReport",
     "SavedTuning",
     "Scalar",
@@ -107,20 +126,22 @@ __all__ = [
     "TuningChange",
     "Unavailable",
     "UndoResult",
+    "VersionConflict",
 ]
 
 _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine Imports QueryOptions",
-    "errors": "Conflict Invalid MissingExtra NotFound RetentiveError Unavailable",
+    "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Explanation Filter Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "
-    "Recall RetrieverReport Scalar Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Damage Explanation Filter Hit Judgement Kind Memory Model Outcome Page Profile Project Query "
+    "Reason Recall Repair RetrieverReport Scalar Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",
     "pipeline.remember": "Draft DraftFields MemoryChanges",
+    "pipeline.retrievers": "Retriever",
     "pipeline.tuning_history": "SavedTuning TuningChange",
     "ranking": "PRESETS Tuning",
     "settings": "EmbedderSettings Settings",
@@ -128,7 +149,7 @@ _MODULES = {
     "tenancy": "ProfileView",
     "transfer.exporting.jsonl": "ExportResult",
     "transfer.formats.base": "ImportIssue",
-    "transfer.importing.importer": "ImportResult",
+    "transfer.importing.importer": "ImportInterrupted ImportResult",
     "transfer.importing.log": "ImportRun UndoResult",
 }
 """The module of each public name. A name is imported at its first use, so that the command line starts quickly."""

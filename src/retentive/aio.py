@@ -18,6 +18,7 @@ from retentive.models import (
     Project,
     Query,
     Recall,
+    Repair,
     Scope,
     Session,
     Stats,
@@ -67,12 +68,27 @@ class AsyncEngine:
         return await asyncio.to_thread(self.engine.remember, text, **fields)
 
     async def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
-        return await asyncio.to_thread(self.engine.remember_many, drafts, idempotency_key=idempotency_key)
+        return await asyncio.to_thread(
+            self.engine.remember_many, drafts, idempotency_key=idempotency_key, progress=progress
+        )
 
-    async def update(self, id: str, *, idempotency_key: str | None = None, **changes: Unpack[MemoryChanges]) -> Memory:
-        return await asyncio.to_thread(self.engine.update, id, idempotency_key=idempotency_key, **changes)
+    async def update(
+        self,
+        id: str,
+        *,
+        if_version: str | None = None,
+        idempotency_key: str | None = None,
+        **changes: Unpack[MemoryChanges],
+    ) -> Memory:
+        return await asyncio.to_thread(
+            self.engine.update, id, if_version=if_version, idempotency_key=idempotency_key, **changes
+        )
 
     async def forget(self, *ids: str, idempotency_key: str | None = None) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.forget, *ids, idempotency_key=idempotency_key)
@@ -130,6 +146,9 @@ class AsyncEngine:
 
     async def check(self) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.check)
+
+    async def repair(self) -> Repair:
+        return await asyncio.to_thread(self.engine.repair)
 
 
 class Opening:

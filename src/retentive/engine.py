@@ -7,18 +7,17 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict
-from datetime import UTC, date, datetime
+from dataclasses import asdict, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
-from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Invalid, NotFound, RetentiveError
+from retentive.errors import Invalid, NotFound, RetentiveError, describe_error
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
@@ -33,12 +32,14 @@ from retentive.models import (
     Project,
     Query,
     Recall,
+    Repair,
     Scalar,
     Scope,
     Session,
     Stats,
     Timeline,
     TimelineBy,
+    check_unicode,
 )
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.concurrency import INLINE, FairLimiter
@@ -58,12 +59,14 @@ from retentive.pipeline.remember import (
     to_time,
     update_memory,
 )
+from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.timeline import timeline
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import IdempotencyKey, Store, Vector
+from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
     from retentive.transfer.exporting import ExportResult
@@ -107,6 +110,7 @@ class Engine:
         embedder: Embedder | Callable[[], Embedder | None] | None = None,
         *,
         reranker: Reranker | None = None,
+        retrievers: Sequence[Retriever] = (),
         settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -115,6 +119,7 @@ class Engine:
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
         self._given_reranker = reranker
+        self._further = FurtherRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
@@ -130,9 +135,13 @@ class Engine:
         profile: str | None = None,
         tuning: Mapping[str, Any] | None = None,
         config: str | os.PathLike[str] | None = None,
+        create: bool = True,
+        retrievers: Sequence[Retriever] = (),
     ) -> Engine:
-        """Open an engine on the store at this path or address, created if it does not exist.
+        """Open an engine on the store at this path or address.
 
+        A store that does not exist is created, or `NotFound` is raised if `create` is False. `retrievers` search beside
+        the keyword and the semantic retriever.
         What is not given comes from the environment, then the config file, then the defaults.
         """
         name = embedder if isinstance(embedder, str) else None
@@ -142,8 +151,9 @@ class Engine:
         )
         opened = None if isinstance(embedder, str) else embedder
         return cls(
-            open_store(settings.store, busy_seconds=settings.busy_seconds),
+            open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
+            retrievers=retrievers,
             settings=settings,
         )
 
@@ -201,11 +211,16 @@ class Engine:
         return self.remember_many([Draft(text, **fields)])[0]
 
     def remember_many(
-        self, drafts: Iterable[Draft | Mapping[str, Any]], *, idempotency_key: str | None = None
+        self,
+        drafts: Iterable[Draft | Mapping[str, Any]],
+        *,
+        idempotency_key: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
+        `progress` is called with the number of texts embedded; a long text is several.
         """
         now = self.now()
         given = [
@@ -216,23 +231,30 @@ class Engine:
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        return store_memories(self.store, self.embeddings.available(), memories, idempotency_key=key)
+        embedder = self.embeddings.available()
+        return store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress)
 
     def update(
         self,
         id: str,
         *,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
-        """Change some fields of a memory and return it; its terms and vector follow its text."""
+        """Change some fields of a memory and return it; its terms and vector follow its text.
+
+        Of changes made at the same time, none is lost: an update changes only the fields that it names. `if_version` is
+        the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
+        """
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         return update_memory(
             self.store,
             self.embeddings.available,
             self.get(id, within=within),
             changes,
+            if_version=if_version,
             within=within,
             idempotency_key=key,
         )
@@ -251,19 +273,30 @@ class Engine:
         return self.store.remove_scope(scope)
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
-        return None if name is None else IdempotencyKey(name, request_fingerprint(request()), self.now())
+        if name is None:
+            return None
+        check_unicode("idempotency_key", name)
+        # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
+        # set meanwhile.
+        started, reading = self._steady_start
+        at = started + timedelta(seconds=monotonic() - reading)
+        return IdempotencyKey(name, request_fingerprint(request()), at)
+
+    @cached_property
+    def _steady_start(self) -> tuple[datetime, float]:
+        return self.now(), monotonic()
 
     # Recall
 
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query: what to search for, in which scope, and how to rank.
 
-        `limit`: how many hits at most, 10 by default. `profile`, `project`, `session`, `only_session`, `kinds`: see
-        `scope`. `exclude`: ids of memories that the caller already has. `since`, `until`: only memories from a time on,
-        and before a time (a date includes that day), by when they happened. `metadata`: only memories with these
-        values. `tuning`: for this query alone, a whole
-        `Tuning`, some parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding,
-        if the caller has it.
+        `limit`: how many hits at most, 10 by default; 0 or less returns all that match. `profile`, `project`,
+        `session`, `only_session`, `kinds`: see `scope`. `exclude`: ids of memories that the caller already has.
+        `since`, `until`: only memories from a time on, and before a time (a date includes that day), by when they
+        happened. `metadata`: only memories with these values. `tuning`: for this query alone, a whole `Tuning`, some
+        parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding, if the caller
+        has it.
         """
         unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
         if unknown:
@@ -272,8 +305,7 @@ class Engine:
         vector = options.get("vector")
         now = options.get("now")
         return Query(
-            # Half of a surrogate pair is no character; it can be neither tokenised nor looked up.
-            text=text if text.isascii() else text.encode(errors="replace").decode(),
+            text=text,
             scope=self.scope(
                 project=options.get("project"),
                 session=options.get("session"),
@@ -299,7 +331,7 @@ class Engine:
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
-            outcome = search(asked, self.store, self.embeddings.embedder, threads)
+            outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             answer = rank_outcome(outcome, asked, threads, reranker=self._reranker_for(asked), started=started)
         self._after_recall(answer, asked.now if record_use else None)
         return answer
@@ -311,11 +343,13 @@ class Engine:
 
         It runs the recall itself, without recording use. The options are those of `query`.
         """
-        memory = self.get(id, within=within)
         asked = self._to_query(query, options)
         started = perf_counter()
-        outcome = search(asked, self.store, self.embeddings.embedder, self._threads)
+        outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
         answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
+        # A hit can be outside `within`: an identity memory of the profile that every project finds.
+        found = next((hit.memory for hit in answer.hits if hit.id == id), None)
+        memory = found or self.get(id, within=within)
         return explain(memory, asked, outcome, answer, self.store)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
@@ -338,8 +372,9 @@ class Engine:
         for callback in self._callbacks:
             try:
                 callback(answer)
-            except Exception:
-                log.exception("a callback of recalls failed; the recall itself did not")
+            except Exception as error:
+                what = describe_error(error)
+                log.error("a callback of recalls failed, the recall itself did not: %s", what)  # noqa: TRY400
 
     def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
         """Call a function with every recall, on the thread that recalls; return a function that removes it.
@@ -409,19 +444,29 @@ class Engine:
     ) -> Scope:
         """Build a scope in this engine's profile, or in another one.
 
-        A session that belongs to a project includes the other sessions of the project; `only_session` limits it.
+        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
+        name that does not exist, or an empty one, matches nothing.
         """
         sessions = (session,) if isinstance(session, str) else None if session is None else tuple(session)
         unknown = [kind for kind in kinds or () if kind not in KINDS]
         if unknown:
             raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
         chosen = None if kinds is None else tuple(kinds)
-        return Scope(profile or self.settings.profile, project, sessions, chosen, only_session)
+        for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
+            if value is not None and not value.isascii():
+                check_unicode(name, value)
+        return Scope(self._profile(profile), project, sessions, chosen, only_session)
+
+    def _profile(self, name: str | None) -> str:
+        """The profile of this engine unless one is named. An empty name is the name of no profile."""
+        return self.settings.profile if name is None else name
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:
-        """Return a memory. `NotFound` if it does not exist, or not in the scope."""
+        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned."""
         found = self.store.get([id], within=within)
         if not found:
+            for damage in self.store.damaged([id], within=within):
+                raise damaged_error(damage)
             raise NotFound(f"there is no memory {id}")
         return found[0]
 
@@ -441,11 +486,11 @@ class Engine:
 
     def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
         """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(profile or self.settings.profile, project=project)
+        return self.store.sessions(self.scope(project=project, profile=profile).profile, project=project)
 
     def projects(self, *, profile: str | None = None) -> Sequence[Project]:
         """Return the projects of the profile."""
-        return self.store.projects(profile or self.settings.profile)
+        return self.store.projects(self.scope(profile=profile).profile)
 
     def profiles(self) -> Sequence[Profile]:
         """Return all profiles that have memories."""
@@ -454,13 +499,15 @@ class Engine:
     def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         check_name("project", project)
-        return self.store.move_session(profile or self.settings.profile, session, project=project)
+        scope = self.scope(session=session, profile=profile)
+        return self.store.move_session(scope.profile, session, project=project)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
     ) -> Timeline:
         """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        return timeline(self.store.days(profile or self.settings.profile, project=project), by=by)
+        scope = self.scope(project=project, profile=profile)
+        return timeline(self.store.days(scope.profile, project=project), by=by)
 
     # Import, export, check
 
@@ -475,24 +522,20 @@ class Engine:
         progress: Callable[[int], None] = lambda done: None,
         report: Callable[[ImportIssue], None] = lambda issue: None,
     ) -> ImportResult:
-        """Import a file or folder. Importing it again adds what is new and nothing twice.
+        """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
 
         The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
         if given; those of our own export format keep their profiles unless one is given. `report` is called for
         everything that was skipped.
         """
-        from retentive.transfer.importing.importer import ImportTarget, choose_format, import_file
+        from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
 
         check_name("profile", self.settings.profile if profile is None else profile)
         check_name("project", project)
-        place = Path(path)
-        if not place.exists():
-            raise NotFound(f"there is no {place}")
-        return import_file(
+        return import_source(
             self.store,
             None if dry_run else self.embeddings.available(),
-            choose_format(place, format, self.embeddings.embedder),
-            place,
+            open_source(os.fspath(path), format, self.embeddings.embedder),
             target=ImportTarget(self.settings.profile, profile, project),
             clock=self.now,
             dry_run=dry_run,
@@ -528,7 +571,7 @@ class Engine:
         return export_file(
             self.store,
             os.fspath(path),
-            ExportFilter() if everything else ExportFilter(profile or self.settings.profile, project, session),
+            ExportFilter() if everything else ExportFilter(self._profile(profile), project, session),
             format=format,
             vectors=vectors,
             force=force,
@@ -540,6 +583,19 @@ class Engine:
     def check(self) -> Sequence[str]:
         """Check the store and return one sentence for each problem."""
         return self.store.check()
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
+        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
+
+        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
+        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
+        """
+        done = self.store.repair(at=self.now())
+        if self.embeddings.problem() is not None:
+            return done
+        stale = self.store.remove_stale_vectors()
+        self.embeddings.reembed(progress=progress)
+        return replace(done, stale_vectors=stale)
 
 
 class Imports:

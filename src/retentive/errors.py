@@ -1,11 +1,14 @@
 """The exceptions of Retentive, one class for each way in which a caller can react.
 
     RetentiveError
-    ├── Invalid        the input is wrong: correct it and try again
-    ├── NotFound       there is no such memory, session or project
-    ├── Conflict       the store already holds something that contradicts the request
-    ├── Unavailable    something needed is down, busy or full: try again later
-    └── MissingExtra   an optional package is not installed: the message is the line to type
+    ├── Invalid              the input is wrong: correct it and try again
+    ├── NotFound             there is no such memory, session or project
+    ├── Conflict             the store already holds something that contradicts the request
+    │   └── VersionConflict  the memory has changed since it was read: read it again and decide
+    ├── Damaged              what is stored cannot be read: repair the store
+    ├── Unavailable          something needed is down, busy or full: try again later
+    │   └── Refused          the embedding service works and does not accept this text: change the text
+    └── MissingExtra         an optional package is not installed: the message is the line to type
 
 Every kind has a stable ``code``. Messages say what happened and what to do.
 """
@@ -40,10 +43,28 @@ class Conflict(RetentiveError):
     code = "conflict"
 
 
+class VersionConflict(Conflict):
+    """The memory has changed since it was read; read it again."""
+
+    code = "version_conflict"
+
+
+class Damaged(RetentiveError):
+    """What is stored cannot be read."""
+
+    code = "damaged"
+
+
 class Unavailable(RetentiveError):
     """Something needed is not available now."""
 
     code = "unavailable"
+
+
+class Refused(Unavailable):
+    """The embedding service does not accept a text."""
+
+    code = "refused"
 
 
 class MissingExtra(RetentiveError):
@@ -54,3 +75,22 @@ class MissingExtra(RetentiveError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: pip install 'retentive[{extra}]'")
         self.extra = extra
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the types of an error and its causes, and where they were raised, for a log.
+
+    Messages are left out: that of an unexpected error may contain a query, a memory or a name.
+    """
+    parts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(parts) < 5:
+        frames = []
+        trace = cause.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            frames.append(f"{code.co_filename.rpartition('/')[2]}:{trace.tb_lineno} {code.co_qualname}")
+            trace = trace.tb_next
+        parts.append(f"{type(cause).__name__} at {' > '.join(frames[-6:])}" if frames else type(cause).__name__)
+        cause = cause.__cause__ or cause.__context__
+    return ", caused by ".join(parts)

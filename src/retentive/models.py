@@ -5,12 +5,16 @@ They are immutable. Nothing here reads a clock, a disk or a network.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from hashlib import blake2b
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
+
+from retentive.errors import Invalid
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
-MAX_POOL = 1000
+ALL = 1_000_000_000
+"""As a number of candidates: all of them."""
 
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
@@ -35,7 +40,8 @@ class Serializable:
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain dicts, lists and ISO 8601 times."""
-        return {item.name: _to_json(getattr(self, item.name)) for item in fields(cast("DataclassInstance", self))}
+        own = [item for item in fields(cast("DataclassInstance", self)) if not item.metadata.get("internal")]
+        return {item.name: _to_json(getattr(self, item.name)) for item in own}
 
 
 def _to_json(value: Any) -> Any:
@@ -48,6 +54,23 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _to_json(item) for name, item in value.items()}
     return [_to_json(item) for item in value]
+
+
+USE_FIELDS = ("accessed", "access_count")
+"""The fields of a memory that record its use."""
+
+
+def _indexed_text(text: str, speaker: str | None) -> str:
+    return text if not speaker or text.startswith(f"{speaker}:") else f"{speaker}: {text}"
+
+
+def hash_text(text: str, speaker: str | None) -> str:
+    """The `text_hash` of a memory with this text and speaker."""
+    return _hash(_indexed_text(text, speaker))
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
 class Memory(NamedTuple):
@@ -86,9 +109,20 @@ class Memory(NamedTuple):
 
         Without the speaker, the semantic retriever loses a quarter of its recall on conversations (measured on LoCoMo).
         """
-        if not self.speaker or self.text.startswith(f"{self.speaker}:"):
-            return self.text
-        return f"{self.speaker}: {self.text}"
+        return _indexed_text(self.text, self.speaker)
+
+    @property
+    def text_hash(self) -> str:
+        """A hash of the indexed text. A vector is stored with that of the text it was made of."""
+        return hash_text(self.text, self.speaker)
+
+    @property
+    def version(self) -> str:
+        """A hash of all fields but `accessed` and `access_count`: every change gives another one, use does not."""
+        values = self._replace(
+            created=self.created.astimezone(UTC), occurred=self.occurred and self.occurred.astimezone(UTC)
+        ).to_dict()
+        return _hash(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with ISO 8601 times."""
@@ -100,7 +134,8 @@ class Scope:
     """The memories that an operation applies to.
 
     A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
-    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing.
+    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing. A
+    search of a project also finds the identity memories of the profile that belong to no project.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -142,10 +177,23 @@ def _equal_scalars(a: Any, b: Scalar) -> bool:
     return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
 
 
+MAX_QUERY_TEXT = 8000
+"""A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
+
+
+def check_unicode(name: str, text: str) -> None:
+    """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair") from None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
     """What a recall looks for, in which scope, and how it ranks. The same value goes from the surface to the store.
 
+    Of a text longer than `MAX_QUERY_TEXT`, its head and its tail are read. `Invalid` if it is not Unicode text.
     `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
     Only memories that match `filter` are found.
     """
@@ -159,11 +207,19 @@ class Query:
     vector: NDArray[float32] | None = None
     filter: Filter = Filter()
 
+    def __post_init__(self) -> None:
+        text = self.text
+        if len(text) > MAX_QUERY_TEXT:
+            half = MAX_QUERY_TEXT // 2
+            object.__setattr__(self, "text", text := f"{text[:half]}\n…\n{text[-half:]}")
+        if not text.isascii():
+            check_unicode("query", text)
+
     @property
     def pool(self) -> int:
-        """How many candidates each retriever returns; for a limit of 0 or less, as many as allowed."""
+        """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
-        wanted = tuning.pool_factor * self.limit if self.limit > 0 else MAX_POOL
+        wanted = tuning.pool_factor * self.limit if self.limit > 0 else ALL
         return max(wanted, tuning.pool_floor, tuning.rerank)
 
     @property
@@ -319,6 +375,7 @@ class Recall(Serializable):
     elapsed_ms: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
     dropped: tuple[Hit, ...] = ()
+    profile: str = field(default="", repr=False, compare=False, metadata={"internal": True})
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -487,11 +544,70 @@ class Judgement(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
+class Damage(Serializable):
+    """A memory that is stored but cannot be returned, and why. `retentive doctor --repair` handles it."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside(Serializable):
+    """A memory that could not be read when the store was repaired, and the legible part of its text."""
+
+    id: str
+    reason: str
+    at: datetime | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Serializable):
+    """What a repair did, by the ids of memories.
+
+    `changed` have another text than the one that was stored, and were indexed as they are. `set_aside` could not be
+    read. `vectors_removed` is the number of vectors that belonged to no memory, and `stale_vectors` the number of other
+    memories that had a vector of another text and were embedded again.
+    """
+
+    memories: int = 0
+    changed: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    vectors_removed: int = 0
+    stale_vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery(Serializable):
+    """What was saved of a damaged file.
+
+    `changed` are the ids of memories that may not have their original text. `lost` are memories whose text cannot be
+    read, and `damaged_rows` is the number of rows, of any table, that cannot be read at all.
+    """
+
+    memories: int
+    changed: tuple[str, ...]
+    lost: tuple[Damage, ...]
+    damaged_rows: int
+    judgements: int
+    settings: int
+
+
+NOT_ITS_TEXT = "its text is not the one that was stored"
+UNREADABLE = "it cannot be read"
+"""The reasons of damage: the text does not match its hash, or the row cannot be decoded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Page(Serializable):
-    """One page of memories, newest first, and the cursor of the next page."""
+    """One page of memories, newest first, and the cursor of the next page.
+
+    `damaged` are memories of this page that cannot be returned.
+    """
 
     memories: tuple[Memory, ...]
     next_cursor: str | None = None
+    damaged: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,8 @@ The environment spells a setting `RETENTIVE_STORE`, `RETENTIVE_EMBEDDER`, `RETEN
     name = "bge-small"
     [tuning]
     keyword_weight = 1.0
+
+or as JSON in `retentive.json`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,9 +27,19 @@ from platformdirs import user_config_path, user_data_path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from retentive.errors import Invalid
-from retentive.ranking.tuning import Hybrid, Tuning, parse_tuning
+from retentive.ranking.tuning import WHOLE, Tuning, expand, parse_tuning
 
 PREFIX = "RETENTIVE_"
+
+_SUGGESTED = re.compile(
+    r"\bretentive(?= (?:(?:doctor|imports|judge|reembed|remember|samples|token|tune)\b|watch \S+ --forget))"
+)
+"""The start of a command that a message suggests and that works on a store."""
+
+
+def default_store() -> str:
+    """The store that is used if none is named."""
+    return str(user_data_path("retentive") / "memories.db")
 
 
 class EmbedderSettings(BaseModel):
@@ -35,7 +48,8 @@ class EmbedderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(
-        "bge-small", description="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."
+        "bge-small",
+        description="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.",
     )
     model: str | None = Field(None, description="The model's name at an http(s) address.")
     api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
@@ -75,6 +89,9 @@ class ServerSettings(BaseModel):
     origins: tuple[str, ...] = Field((), description="Web origins whose pages may call the service (CORS).")
     max_body: int = Field(16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
     max_batch: int = Field(1000, ge=1, description="Maximum number of memories in one request.")
+    max_requests_per_token: int = Field(
+        32, ge=1, description="Maximum number of requests in progress for one token; more get 429."
+    )
     log: Literal["text", "json", "off"] = Field("text", description="Format of the request log on stderr.")
 
 
@@ -84,12 +101,12 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     store: str = Field(
-        default_factory=lambda: str(user_data_path("retentive") / "memories.db"),
-        description="Where the memories are: a file, made if it is not there.",
+        default_factory=default_store,
+        description="Where the memories are: the path of a file, or an address such as postgresql://… or qdrant+http://…",
     )
-    profile: str = Field("default", description="Whose memories, where nobody is named.")
+    profile: str = Field("default", min_length=1, description="The profile to work in, if none is given.")
     busy_seconds: float = Field(
-        60.0, gt=0, le=3600, description="How long a write waits for other processes that write to the store."
+        60.0, gt=0, le=3600, description="Seconds that a write waits for other processes that write to the store."
     )
     embedder: EmbedderSettings = EmbedderSettings()
     server: ServerSettings = ServerSettings()
@@ -101,9 +118,29 @@ class Settings(BaseModel):
         """The address of the store, without any password."""
         return public_address(self.store)
 
+    @property
+    def store_option(self) -> str:
+        """The option that names the store in a command from any folder; empty for the default store."""
+        if self.store in ("", default_store()):
+            return ""
+        store = self.public_store if "://" in self.store else str(Path(self.store).expanduser().absolute())
+        return f"--store {shlex.quote(store)}"
+
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""
-        return parse_tuning({**saved, **self.tuning})
+        return parse_tuning({**saved, **self.configured_tuning})
+
+    @property
+    def configured_tuning(self) -> dict[str, Any]:
+        """The parameters set here, by their Python names, also those that are settings of chat."""
+        names = {"context_tokens": "context_tokens", "recent": "recent_turns"}
+        of_chat = {new: getattr(self.llm, name) for name, new in names.items() if name in self.llm.model_fields_set}
+        return {**of_chat, **expand(self.tuning)}
+
+
+def name_store(message: str, option: str) -> str:
+    """Add the option that names the store to every command that a message suggests."""
+    return _SUGGESTED.sub(lambda found: f"{found[0]} {option}", message) if option else message
 
 
 def public_address(address: str) -> str:
@@ -123,6 +160,7 @@ def load_settings(
     environment = os.environ if environment is None else environment
     file = find_config(environment, config)
     layers = [_from_file(file) if file else {}, _from_environment(environment), _nested(arguments or {})]
+    layers = [_expanded(layer) for layer in layers]
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = _merge(merged, layer)
@@ -140,28 +178,53 @@ def _problems(error: ValidationError) -> str:
 
 
 def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:
-    """The config file in force: the one named, or `retentive.toml` here, or the user's own."""
+    """The config file in force: the one named, or `retentive.toml` or `.json` here, or the user's own."""
     named = config or environment.get(f"{PREFIX}CONFIG")
     if named:
         if not Path(named).is_file():
             raise Invalid(f"there is no config file {named}")
         return Path(named)
-    places = (Path("retentive.toml"), user_config_path("retentive") / "config.toml")
+    own = user_config_path("retentive")
+    places = (Path("retentive.toml"), Path("retentive.json"), own / "config.toml", own / "config.json")
     return next((place for place in places if place.is_file()), None)
 
 
 def _from_file(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, or in a JSON file if it is called that, with the `hybrid` block as tuning."""
+    as_json = path.suffix.lower() in (".json", ".json5")
     try:
-        read = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} is not valid TOML: {error}") from None
-    if "hybrid" in read:  # the block of older configurations
-        try:
-            block = Hybrid.model_validate(read.pop("hybrid"))
-        except ValidationError as error:
-            raise Invalid(f"hybrid in {path}: {_problems(error)}") from None
-        read["tuning"] = {**block.parameters(), **read.get("tuning", {})}
-    return read
+        text = path.read_text(encoding="utf-8")
+        read = json.loads(text) if as_json else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not valid {'JSON' if as_json else 'TOML'}: {error}") from None
+    if not isinstance(read, dict):
+        raise Invalid(f"{path}: the settings are a JSON object")
+    if "agents" in read:  # the configuration of an agent, which has settings of its own beside ours
+        read = _of_agent(read)
+    block = read.pop("hybrid", None)
+    if block is not None:
+        read["tuning"] = {"hybrid": block, **read.get("tuning", {})}
+    try:
+        return _expanded(read)
+    except Invalid as error:
+        raise Invalid(f"{path}: {error}") from None
+
+
+def _of_agent(read: dict[str, Any]) -> dict[str, Any]:
+    """Our own settings in an agent's configuration, and the block at `agents.defaults.memorySearch.query.hybrid`."""
+    found: Any = read
+    for name in ("agents", "defaults", "memorySearch", "query", "hybrid"):
+        found = found.get(name) if isinstance(found, dict) else None
+    own = {name: value for name, value in read.items() if name in Settings.model_fields or name == "hybrid"}
+    return own if found is None else {"hybrid": found, **own}
+
+
+def _expanded(layer: dict[str, Any]) -> dict[str, Any]:
+    """A layer of settings in which a preset or `hybrid` block is replaced by its parameters."""
+    tuning = layer.get("tuning")
+    if not isinstance(tuning, Mapping) or not any(name in tuning for name in WHOLE):
+        return layer
+    return {**layer, "tuning": expand(tuning)}
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -76,13 +76,14 @@ class ProfileView:
         self,
         id: str,
         *,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
         """Change some fields of a memory and return it."""
-        key = self._key(idempotency_key)
-        return self.engine.update(id, within=self._narrow(within), idempotency_key=key, **changes)
+        key, narrow = self._key(idempotency_key), self._narrow(within)
+        return self.engine.update(id, if_version=if_version, within=narrow, idempotency_key=key, **changes)
 
     def forget(self, *ids: str, within: Scope | None = None, idempotency_key: str | None = None) -> Sequence[str]:
         """Delete memories for good and return the ids of those that existed."""

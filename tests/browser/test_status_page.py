@@ -9,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from retentive.engine import Engine
+from retentive.settings import Settings
 
 
 def panel(page: Page, name: str) -> Any:
@@ -62,6 +63,21 @@ def test_the_view_refreshes_itself_and_shows_the_latency_of_each_stage(page, bas
         row = stages.get_by_role("row", name=stage).first
         expect(row.locator(".number")).to_have_count(2)
         expect(row.locator("svg rect")).to_have_count(3)
+
+
+@pytest.mark.parametrize("settings", [Settings(store="/srv/my store.db")], ids=["another store"])
+def test_suggested_commands_name_the_store_of_the_service(page, base_url, engine):
+    status = page.request.get(f"{base_url}/v1/status").json()
+    degraded = {**status, "degraded": True, "degradedReason": "the model changed; run: retentive reembed"}
+    page.route("**/v1/status", lambda route: route.fulfill(json=degraded))
+    open_status(page, base_url)
+
+    notes = page.locator(".status-notes")
+    expect(notes).to_contain_text("the model changed; run: retentive --store '/srv/my store.db' reembed")
+    expect(notes).to_contain_text("retentive --store '/srv/my store.db' doctor finds the cause")
+    engine.forget_scope(engine.scope(), confirm=True)
+    page.goto(f"{base_url}/#/memories")
+    expect(page.get_by_text("retentive --store '/srv/my store.db' samples")).to_be_visible()
 
 
 def test_degraded_recalls_are_counted_and_the_remedy_is_shown(page, base_url):

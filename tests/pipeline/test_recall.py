@@ -22,11 +22,13 @@ class Counting:
     def __init__(self, *, fingerprint: str = "a" * 64) -> None:
         self.model = Model("counting", "1", 4, fingerprint)
         self.calls = 0
+        self.texts: list[str] = []
         self.failure: Exception | None = None
         self.released: threading.Event | None = None
 
     def embed(self, texts):
         self.calls += 1
+        self.texts += texts
         if self.released:
             self.released.wait(30)
         if self.failure:
@@ -242,7 +244,6 @@ def test_a_session_stands_for_its_project_unless_asked_otherwise(open_engine):
     [
         "", "   ", '"', "'", "NOT", "a AND", "NEAR(", "*", "^", "terms:x", "a-b", "x/y", "don't", "🎉", "東京",
         "x" * 1_000_000, "a b " * 250_000, "\x00", "%", "{scope} : p1", "\u202e", "-", "(", ")",
-        "\ud800 half",
     ],
     ids=lambda query: repr(query[:12]),
 )  # fmt: skip
@@ -251,6 +252,48 @@ def test_any_text_is_a_safe_query(open_engine, query):
     engine.remember("apples")
 
     assert engine.recall(query).degraded is None
+
+
+def test_of_a_long_query_the_head_and_the_tail_are_read(open_engine):
+    embedder = Counting()
+    engine = open_engine(embedder)
+    engine.remember("apples and pears")
+
+    answer = engine.recall("x " * 5_000_000 + "pears", tuning="keyword-only")
+    engine.recall("pears" + " x" * 5_000_000)
+
+    assert len(answer.hits) == 1
+    assert len(answer.query) < 10_000
+    assert sum(len(text) for text in embedder.texts) < 100_000
+
+
+def test_half_of_a_surrogate_pair_is_invalid_wherever_it_is_and_nothing_is_stored(open_engine):
+    half = "half \ud800"
+    engine = open_engine(Counting())
+    memory = engine.remember("apples", session="s")
+    calls = {
+        "query": lambda: engine.recall(half),
+        "session": lambda: engine.recall("apples", session=["s", half]),
+        "project": lambda: engine.recall("apples", project=half),
+        "profile": lambda: engine.list(engine.scope(profile=half)),
+        "text": lambda: engine.remember(half),
+        "speaker": lambda: engine.update(memory.id, speaker=half),
+        "metadata": lambda: engine.remember("x", metadata={"a": [half]}),
+        "idempotency_key": lambda: engine.remember_many([{"text": "x"}], idempotency_key=half),
+        "query: char": lambda: engine.judge(half, good=[memory.id]),
+        "project: char": lambda: engine.sessions(project=half),
+        "session: char": lambda: engine.move_session(half, project="p"),
+        "note": lambda: engine.tokens.create(note=half),
+        "source_weights": lambda: engine.tuning.save({"source_weights": {half: 2.0}}),
+    }
+
+    for name, call in calls.items():
+        with pytest.raises(Invalid, match=name):
+            call()
+
+    assert [one.text for one in engine.list().memories] == ["apples"]
+    assert (engine.get(memory.id), engine.judgements.list(), engine.tokens.list()) == (memory, [], [])
+    assert engine.tuning.saved() == {}
 
 
 def test_two_characters_of_chinese_and_an_emoji_find_their_memory(open_engine):

@@ -37,6 +37,29 @@ def test_a_change_can_be_undone_and_so_can_that():
     assert [change.id for change in history(store)] == [5, 4, 3, 2, 1]
 
 
+def test_an_undo_sees_a_change_that_another_process_makes_at_the_same_time():
+    class OvertakenStore(InMemoryStore):
+        """Another process saves a parameter just before the first write after `overtaking` is set."""
+
+        overtaking = False
+
+        def compare_and_set(self, *given, **options):
+            if self.overtaking:
+                self.overtaking = False
+                save_parameters(self, {"rrf_k": 7}, by="other", now=NOW)
+            return super().compare_and_set(*given, **options)
+
+    store = OvertakenStore()
+    save_parameters(store, {"keyword_weight": 2}, by="", now=NOW)
+    store.overtaking = True
+
+    undo_change(store, by="", now=NOW)
+
+    newest, other, _ = history(store)
+    assert (newest.before, newest.after) == (other.after, other.before)
+    assert saved_parameters(store) == {"keyword_weight": 2.0}
+
+
 def test_what_changes_nothing_leaves_no_trace():
     store = InMemoryStore()
     save_parameters(store, {"keyword_weight": 2}, by="", now=NOW)

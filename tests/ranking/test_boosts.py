@@ -11,34 +11,57 @@ LONG_AGO = days_ago(500_000)
 # --- Source ----------------------------------------------------------------------------------------------------------
 
 
+def weighed(hits, weights):
+    kept, removed = by_source(hits, weights)
+    assert removed == []
+    return kept
+
+
+@pytest.mark.parametrize("pattern", ["MEMORY.md", "*.md", "MEMORY.md#L1-L3", "MEM*"])
+@pytest.mark.parametrize("source", ["MEMORY.md#L1-L3", "MEMORY.md#L7", "MEMORY.md"])
+def test_a_pattern_matches_a_file_whatever_lines_of_it_a_memory_is_from(source, pattern):
+    matches = pattern != "MEMORY.md#L1-L3" or source == pattern
+
+    assert scores(weighed([hit(memory("a", source=source), 0.5)], {pattern: 2.0})) == {"a": 1.0 if matches else 0.5}
+
+
+def test_a_weight_of_0_removes_the_source_and_says_so():
+    hits = [hit(memory("note", source="notes/1.md#L1-L3"), 0.4), hit(memory("mail", source="mail/1"), 0.3)]
+
+    kept, [removed] = by_source(hits, {"*.md": 0.0})
+
+    assert ids(kept) == ["mail"]
+    assert (removed.id, removed.why[-1].note) == ("note", "the weight of *.md is 0")
+
+
 def test_a_source_pattern_multiplies_the_score():
     hits = [hit(memory("note", source="notes/today.md"), 0.4), hit(memory("mail", source="mail/1"), 0.4)]
 
-    assert scores(by_source(hits, {"notes/*": 1.5})) == {"note": pytest.approx(0.4 * 1.5), "mail": 0.4}
+    assert scores(weighed(hits, {"notes/*": 1.5})) == {"note": pytest.approx(0.4 * 1.5), "mail": 0.4}
 
 
 def test_the_first_source_pattern_that_matches_counts():
     hits = [hit(memory("a", source="notes/today.md"), 1.0)]
 
-    assert scores(by_source(hits, {"notes/*": 2.0, "*": 0.1})) == {"a": 2.0}
-    assert scores(by_source(hits, {"*": 0.1, "notes/*": 2.0})) == {"a": 0.1}
+    assert scores(weighed(hits, {"notes/*": 2.0, "*": 0.1})) == {"a": 2.0}
+    assert scores(weighed(hits, {"*": 0.1, "notes/*": 2.0})) == {"a": 0.1}
 
 
 def test_source_patterns_mind_case():
-    assert scores(by_source([hit(memory("a", source="Notes/1"), 1.0)], {"notes/*": 2.0})) == {"a": 1.0}
+    assert scores(weighed([hit(memory("a", source="Notes/1"), 1.0)], {"notes/*": 2.0})) == {"a": 1.0}
 
 
 def test_a_memory_without_a_source_matches_only_a_pattern_for_anything():
     hits = [hit(memory("a"), 1.0)]
 
-    assert scores(by_source(hits, {"?*": 2.0})) == {"a": 1.0}
-    assert scores(by_source(hits, {"*": 2.0})) == {"a": 2.0}
+    assert scores(weighed(hits, {"?*": 2.0})) == {"a": 1.0}
+    assert scores(weighed(hits, {"*": 2.0})) == {"a": 2.0}
 
 
 def test_a_source_weight_is_told_and_only_where_it_applied():
     hits = [hit(memory("note", source="notes/1"), 0.4), hit(memory("mail", source="mail/1"), 0.4)]
 
-    note, mail = by_source(hits, {"notes/*": 1.5})
+    note, mail = weighed(hits, {"notes/*": 1.5})
 
     assert [(reason.step, reason.note, reason.value) for reason in note.why] == [("source", "× 1.5 for notes/*", 1.5)]
     assert note.why[0].change == pytest.approx(0.6 - 0.4)
@@ -48,7 +71,7 @@ def test_a_source_weight_is_told_and_only_where_it_applied():
 def test_without_source_weights_nothing_changes():
     hits = [hit(memory("note", source="notes/1"), 0.4)]
 
-    assert by_source(hits, {}) == hits
+    assert by_source(hits, {}) == (hits, [])
 
 
 # --- Age -------------------------------------------------------------------------------------------------------------
@@ -140,7 +163,7 @@ def test_decay_never_lifts_an_old_memory_over_a_new_one_not_even_below_zero():
 def test_a_favoured_source_is_never_pushed_down_not_even_below_zero():
     hits = [hit(memory("note", source="notes/1"), -0.8)]
 
-    assert scores(by_source(hits, {"notes/*": 1.5}))["note"] >= -0.8
+    assert scores(weighed(hits, {"notes/*": 1.5}))["note"] >= -0.8
 
 
 def test_days_between_two_times_are_0_where_the_second_comes_first():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from retentive.models import Context
 from retentive.ranking import Tuning, rank
-from retentive.ranking.context import by_context
+from retentive.ranking.context import by_context, count_words
 from tests.ranking.build import NOW, hit, ids, memory, plain, retriever, scores
 
 TALK = Tuning(neighbour_weight=0.6, session_weight=0.5, context_words=24)
@@ -112,3 +112,9 @@ def test_context_never_lowers_the_best_of_a_session_below_what_it_was_alone(
     best = max(hits, key=lambda found: found.score)
     assert judged[best.id] >= best.score - 1e-9
     assert all(value >= -1e-9 for value in judged.values())
+
+
+def test_words_are_counted_in_scripts_without_blanks_too():
+    assert count_words("we moved to Berlin last week") == 6
+    assert count_words("我上周从巴黎搬到了柏林的新公寓") == pytest.approx(1 + 15 / 1.7)
+    assert count_words("Я живу в Берлине") == 4

@@ -4,6 +4,7 @@ import unicodedata
 
 import pytest
 
+from retentive.pipeline.remember import content_hash
 from retentive.ranking.duplicates import drop_duplicates, normalised
 from tests.ranking.build import hit, ids, memory
 
@@ -65,6 +66,45 @@ def test_a_symbol_is_no_punctuation_and_makes_a_difference(one: str, other: str)
 )
 def test_a_vowel_sign_or_tone_mark_is_part_of_the_word(one: str, other: str):
     assert normalised(one) != normalised(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("It was -5 degrees", "It was 5 degrees"),
+        ("It was \u22125 degrees", "It was 5 degrees"),
+        ("balance: -$5", "balance: $5"),
+        ("x != y", "x = y"),
+        ("!done", "done"),
+        ("run it with -v", "run it with v"),
+        ("take 3.5 mg", "take 3-5 mg"),
+        ("take .5 mg", "take 5 mg"),
+        ("at 10:30", "at 10 30"),
+        ("2*3", "2 3"),
+        ("Great :)", "Great :("),
+    ],
+)
+def test_punctuation_that_changes_the_meaning_makes_a_difference(one: str, other: str):
+    texts = [memory("a", one), memory("b", other)]
+    stored = [one._replace(content_hash=content_hash(one.text)) for one in texts]
+
+    for memories in (texts, stored):
+        assert ids(drop_duplicates([hit(memory, 0.5) for memory in memories])[0]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("It was -5 degrees!", "it was -5 degrees"),
+        ("- milk and bread", "milk, and bread"),
+        ("* milk **and** bread", "milk and bread"),
+        ("a well-known place", "a well known place"),
+        ("Wait! What?", "wait what"),
+        ("he said: no - never", "he said no never"),
+    ],
+)
+def test_a_bullet_a_hyphen_or_an_exclamation_mark_makes_none(one: str, other: str):
+    assert ids(drop_duplicates([hit(memory("a", one), 0.9), hit(memory("b", other), 0.5)])[0]) == ["a"]
 
 
 def test_a_hit_that_repeats_a_higher_one_is_left_out_and_the_order_kept():

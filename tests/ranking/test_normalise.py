@@ -130,9 +130,19 @@ def test_the_best_keeps_its_place_on_every_scale(scaling: str):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("scores", [[1.7e308] * 3, [1e308, 1e308, -1e308], [1.7e308, -1.7e308], [5e-324, 0.0]])
+@pytest.mark.parametrize(
+    "scores", [[1e308, 1e308, 0.0], [1.7e308] * 3, [1e308, 1e308, -1e308], [1.7e308, -1.7e308], [5e-324, 0.0]]
+)
 def test_scores_at_the_edge_of_what_floats_can_hold_scale_to_finite_ones(scaling: str, scores: list[float]):
     assert all(math.isfinite(scaled) for scaled in scale_all(scaling, scores))
+
+
+@pytest.mark.parametrize("scaling", ["sum", "min-max", "l2", "max", "z-score", "distribution"])
+@pytest.mark.parametrize("factor", [1e-3, 1e200, 1e306])
+def test_scores_scale_alike_whatever_their_size(scaling: str, factor: float):
+    huge = scale_all(scaling, [100 * factor, 70 * factor, 0.0, -100 * factor])
+
+    assert huge == pytest.approx(scale_all(scaling, [100, 70, 0, -100]))
 
 
 def test_saturation_is_r_over_1_plus_r():

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from retentive.errors import Invalid
-from retentive.models import Query, Scope
+from retentive.models import ALL, Query, Scope
 from retentive.ranking import PRESETS, Tuning, parse_tuning
 from tests.conftest import NOW
 
@@ -141,8 +141,8 @@ def test_a_retriever_never_fetches_less_than_three_times_the_limit():
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_without_a_limit_each_retriever_fetches_as_many_as_allowed(limit: int):
-    assert asked(Tuning(), limit).pool == 1000
+def test_without_a_limit_each_retriever_fetches_everything(limit: int):
+    assert asked(Tuning(), limit).pool == ALL
 
 
 def test_off_by_default_are_decay_diversity_and_the_score_floor():

@@ -236,7 +236,7 @@ def _operation(operation: Any) -> edge.UpdateOperation:
         return _delete(operation.delete)
     if isinstance(operation, q.UpdateVectorsOperation):
         vectors = [edge.PointVectors(one.id, _vectors(one.vector)) for one in operation.update_vectors.points]
-        return edge.UpdateOperation.update_vectors(vectors)
+        return edge.UpdateOperation.update_vectors(vectors, _filter(operation.update_vectors.update_filter))
     asked = operation.set_payload
     if asked.points is not None:
         return edge.UpdateOperation.set_payload(asked.points, asked.payload)

@@ -11,7 +11,7 @@ import pytest
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Scope
 from retentive.stores import open_store
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Record, Store, scan_pages
 from tests.stores.build import (
     HERE,
     MODEL,
@@ -156,13 +156,57 @@ def test_pages_follow_one_another_newest_first_without_gap_or_repeat(store: Stor
 
 def test_a_page_continues_after_its_cursor_when_memories_are_added_and_removed_meanwhile(store: Store):
     store.add([record(number) for number in range(6)], model=None)
-    cursor = store.list(HERE, limit=2).next_cursor
-    assert cursor == id_of(4)
+    page = store.list(HERE, limit=2)
+    assert [one.id for one in page.memories] == [id_of(5), id_of(4)]
+    cursor = page.next_cursor
 
-    store.remove([cursor])
+    store.remove([id_of(4)])
     store.add([record(9)], model=None)
 
     assert [one.id for one in store.list(HERE, cursor=cursor, limit=2).memories] == [id_of(3), id_of(2)]
+
+
+def test_memories_are_listed_by_the_time_they_happened_or_were_stored_and_not_by_id(store: Store):
+    times = {1: 5, 2: 3, 3: 9, 4: 3, 5: 3, 6: -400}  # days from NOW, by number; three at the same time
+    store.add([record(number, created=NOW + timedelta(days=days)) for number, days in times.items()], model=None)
+    store.add([record(7, created=NOW - timedelta(days=99), occurred=NOW + timedelta(days=4))], model=None)
+
+    for limit in (1, 2, 3, 50):
+        assert listed_in_pages(store, limit=limit) == [id_of(number) for number in (3, 1, 7, 5, 4, 2, 6)]
+
+
+def listed_in_pages(store: Store, *, limit: int) -> list[str]:
+    seen, cursor = [], None
+    while True:
+        page = store.list(HERE, cursor=cursor, limit=limit)
+        assert 0 < len(page.memories) <= limit
+        seen += [one.id for one in page.memories]
+        cursor = page.next_cursor
+        if cursor is None:
+            return seen
+
+
+@pytest.mark.parametrize("cursor", ["", "x", id_of(1), f"x_{id_of(1)}", "12_x", f"1e3_{id_of(1)}", "\ud800_", "9" * 60])
+def test_a_cursor_that_no_page_returned_is_refused(store: Store, cursor: str):
+    store.add([record(1)], model=None)
+
+    with pytest.raises(Invalid, match="cursor"):
+        store.list(HERE, cursor=cursor)
+
+
+def test_pages_of_long_texts_are_short_and_still_follow_one_another(store: Store, monkeypatch: pytest.MonkeyPatch):
+    for module in ("paging", "qdrant.listing"):
+        monkeypatch.setattr(f"retentive.stores.{module}.PAGE_BYTES", 1000)
+    store.add([record(number, "long " * (1 if number % 3 else 150)) for number in range(9)], model=None)
+
+    page, scan = store.list(HERE, limit=9), store.scan(limit=9)
+
+    assert sum(len(one.text) for one in page.memories) <= 1000
+    assert sum(len(one.memory.text) for one in scan.records) <= 1000
+    assert page.next_cursor is not None
+    assert scan.next_cursor is not None
+    assert listed_in_pages(store, limit=9) == [id_of(number) for number in range(8, -1, -1)]
+    assert {record.memory.id for some in scan_pages(store) for record in some.records} == {id_of(n) for n in range(9)}
 
 
 # Updating, removing, touching
@@ -190,7 +234,7 @@ def test_an_update_that_keeps_vectors_moves_them_with_the_memory(store: Store):
     store.add([record(1, vectors=rows(axis(0), axis(1)))], model=MODEL)
     new = store.get([id_of(1)])[0]._replace(kind="identity", project="p", importance=1.0)
 
-    store.update(Record(new), model=None, keep_vectors=True)
+    store.update(Record(new), model=None)
 
     scope = Scope(project="p", kinds=("identity",))
     [found] = find_nearest(store, axis(1), scope, limit=5)

@@ -7,7 +7,7 @@ import pytest
 
 from retentive.errors import Invalid
 from retentive.models import Model, Scope
-from retentive.stores.base import Store
+from retentive.stores.base import Record, Store
 from tests.stores.build import (
     MODEL,
     OTHER,
@@ -96,10 +96,10 @@ def test_the_model_of_the_first_vectors_is_the_one_searched(store: Store):
     store.add([record(1)], model=MODEL)
     assert store.model() is None
     waiting = store.unembedded(MODEL, limit=5)
-    store.attach({}, model=OTHER)
+    store.attach([], model=OTHER)
     assert store.model() is None
 
-    store.attach({one.id: rows(axis(0)) for one in waiting}, model=MODEL)
+    store.attach([Record(one, rows(axis(0))) for one in waiting], model=MODEL)
 
     assert store.model() == MODEL
     assert nearest_ids(store, axis(0)) == [id_of(1)]
@@ -115,7 +115,7 @@ def test_a_store_switches_to_another_model_only_when_every_memory_has_its_vector
     while waiting := store.unembedded(OTHER, limit=4):
         sizes.append((store.count_unembedded(OTHER), len(waiting)))
         assert store.switch_model(OTHER) is False
-        store.attach({one.id: rows(axis(1), axis(2)) for one in waiting}, model=OTHER)
+        store.attach([Record(one, rows(axis(1), axis(2))) for one in waiting], model=OTHER)
         assert len(nearest_ids(store, axis(0))) == 5  # the old vectors serve until the last one is there
 
     assert sizes == [(6, 4), (2, 2)]
@@ -125,6 +125,20 @@ def test_a_store_switches_to_another_model_only_when_every_memory_has_its_vector
     assert [found.score for found in find_nearest(store, axis(2), limit=9)] == [pytest.approx(1.0)] * 6
     assert len(nearest_ids(store, axis(2), Scope(project="p"))) == 5
     assert len(store.unembedded(MODEL, limit=9)) == 6
+
+
+def test_a_store_switches_without_the_vectors_of_memories_that_the_model_refuses(store: Store):
+    store.add([embedded(number) for number in range(3)], model=MODEL)
+    attached = [Record(one, rows(axis(1))) for one in store.unembedded(OTHER, limit=9) if one.id != id_of(1)]
+    store.attach(attached, model=OTHER)
+
+    assert store.switch_model(OTHER, without=[id_of(0)]) is False
+    assert store.switch_model(OTHER, without=[id_of(1), id_of(9)]) is True
+
+    assert (store.model(), store.stats().unembedded) == (OTHER, 1)
+    assert sorted(nearest_ids(store, axis(1))) == [id_of(0), id_of(2)]
+    assert [one.id for one in store.unembedded(OTHER, limit=9)] == [id_of(1)]
+    assert store.check() == []
 
 
 def test_refusing_to_switch_leaves_a_store_without_vectors_without_a_model(store: Store):
@@ -137,11 +151,11 @@ def test_refusing_to_switch_leaves_a_store_without_vectors_without_a_model(store
 def test_a_store_can_switch_to_a_model_of_another_dimension_and_back(store: Store):
     small = Model("small", "1", 3, "fingerprint of small")
     store.add([embedded(number) for number in range(3)], model=MODEL)
-    store.attach({one.id: rows(unit([1, 2, 3])) for one in store.unembedded(small, limit=9)}, model=small)
+    store.attach([Record(one, rows(unit([1, 2, 3]))) for one in store.unembedded(small, limit=9)], model=small)
     assert store.switch_model(small) is True
     assert len(nearest_ids(store, unit([3, 2, 1]))) == 3
 
-    store.attach({one.id: rows(axis(4)) for one in store.unembedded(MODEL, limit=9)}, model=MODEL)
+    store.attach([Record(one, rows(axis(4))) for one in store.unembedded(MODEL, limit=9)], model=MODEL)
 
     assert store.switch_model(MODEL) is True
     assert [found.score for found in find_nearest(store, axis(4), limit=9)] == [pytest.approx(1.0)] * 3
@@ -152,9 +166,9 @@ def test_attaching_skips_memories_that_were_removed_or_have_a_vector_by_now(stor
     waiting = store.unembedded(MODEL, limit=9)
     assert {one.id for one in waiting} == {id_of(1), id_of(2), id_of(3)}
     store.remove([id_of(1)])
-    store.attach({id_of(2): rows(axis(0))}, model=MODEL)
+    store.attach([record(2, vectors=rows(axis(0)))], model=MODEL)
 
-    store.attach({one.id: rows(axis(1)) for one in waiting}, model=MODEL)
+    store.attach([Record(one, rows(axis(1))) for one in waiting], model=MODEL)
 
     assert store.stats().vectors == 2
     assert nearest_ids(store, axis(0), limit=1) == [id_of(2)]
@@ -171,14 +185,14 @@ def test_vectors_of_the_wrong_length_are_refused_and_change_nothing(store: Store
     with pytest.raises(Invalid):
         store.update(record(1, "note changed", vectors=short), model=MODEL)
     with pytest.raises(Invalid):
-        store.attach({id_of(2): short}, model=MODEL)
+        store.attach([record(2, vectors=short)], model=MODEL)
 
     assert everything(store) == before
 
 
 def test_removing_and_moving_apply_to_vectors_of_a_model_that_is_not_searched_yet(store: Store):
     store.add([embedded(1, session="a"), embedded(2, session="a")], model=MODEL)
-    store.attach({one.id: rows(axis(0)) for one in store.unembedded(OTHER, limit=9)}, model=OTHER)
+    store.attach([Record(one, rows(axis(0))) for one in store.unembedded(OTHER, limit=9)], model=OTHER)
 
     store.remove([id_of(1)])
     store.move_session("default", "a", project="p")

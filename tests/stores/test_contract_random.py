@@ -51,17 +51,19 @@ def random_change(dice: random.Random, number: int, known: list[str]) -> Callabl
     session, target = dice.choice("abc"), dice.choice([None, "p", "q"])
     scope = dice.choice(SCOPES)
     seed = dice.randrange(10**6)
+    fields = dice.sample(["text", "speaker", "kind", "importance", "metadata", "occurred", "source"], 2)
 
     def reembed(store: Store) -> bool:
         waiting = store.unembedded(model, limit=ALL)
-        store.attach({one.id: rows(vector(seed + at)) for at, one in enumerate(waiting)}, model=model)
+        store.attach([Record(one, rows(vector(seed + at))) for at, one in enumerate(waiting)], model=model)
         return store.switch_model(model)
 
     changes: list[tuple[int, Callable[[Store], object]]] = [
         (16, lambda store: store.add(fresh, model=model)),
         (4, lambda store: store.update(changed, model=model)),
         (1, lambda store: store.update(changed, model=model, within=scope)),
-        (2, lambda store: store.update(replace(changed, vectors=None), model=None, keep_vectors=True)),
+        (2, lambda store: store.update(replace(changed, vectors=None), model=None)),
+        (4, lambda store: store.update(changed, model=model, fields=fields)),
         (4, lambda store: store.remove(some)),
         (1, lambda store: store.remove(some, within=scope)),
         (1, lambda store: store.get(some, within=scope)),

@@ -42,7 +42,7 @@ def test_a_scan_returns_every_memory_of_every_profile_once_with_all_its_vectors(
         embedded(5),
     ]
     stored = store.add(given, model=MODEL)
-    store.attach({id_of(5): rows(axis(9))}, model=OTHER)
+    store.attach([record(5, vectors=rows(axis(9)))], model=OTHER)
 
     for limit in (1, 2, 5, 50):
         found = {one.memory.id: one for one in scanned(store, limit=limit)}
@@ -73,7 +73,9 @@ def test_a_scan_continues_after_its_cursor_when_memories_are_added_and_removed_m
 
 
 def test_a_scan_of_an_empty_store_returns_nothing(store: Store):
-    assert store.scan() == ([], None)
+    page = store.scan()
+
+    assert (list(page.records), page.next_cursor, list(page.damaged)) == ([], None, [])
 
 
 def test_the_records_of_a_scan_make_an_equal_store_elsewhere(store: Store):

@@ -16,6 +16,7 @@ from tests.stores.build import (
     id_of,
     keyword_ids,
     listed,
+    make_query,
     nearest_ids,
     record,
     rows,
@@ -52,15 +53,51 @@ def in_scope(one: Memory, scope: Scope, memories: list[Memory]) -> bool:
     return not scope.only_sessions and one.project is not None and one.project in {other.project for other in named}
 
 
+def is_found(one: Memory, scope: Scope, memories: list[Memory]) -> bool:
+    """Whether a search of a scope finds a memory: in a project also an identity memory without a project."""
+    if in_scope(one, scope, memories):
+        return True
+    wanted = scope.kinds is None or "identity" in scope.kinds
+    if (one.profile, one.kind, one.project) != (scope.profile, "identity", None) or not wanted:
+        return False
+    if scope.sessions is None:
+        return any((other.profile, other.project) == (scope.profile, scope.project) for other in memories)
+    named = [other for other in memories if other.profile == scope.profile and other.session in scope.sessions]
+    projects = {other.project for other in named} - {None}
+    return not scope.only_sessions and bool(projects if scope.project is None else projects & {scope.project})
+
+
 def test_both_retrievers_and_the_list_return_exactly_the_memories_of_every_scope(store: Store):
     memories = store.add(scoped_memories(), model=MODEL)
 
     for scope in scopes():
-        expected = {one.id for one in memories if in_scope(one, scope, memories)}
+        found = {one.id for one in memories if is_found(one, scope, memories)}
 
-        assert set(keyword_ids(store, "note", scope)) == expected, scope
-        assert set(nearest_ids(store, vector(0), scope)) == expected, scope
-        assert set(listed(store, scope)) == expected, scope
+        assert set(keyword_ids(store, "note", scope)) == found, scope
+        assert set(nearest_ids(store, vector(0), scope)) == found, scope
+        assert set(listed(store, scope)) == {one.id for one in memories if in_scope(one, scope, memories)}, scope
+
+
+def test_forgetting_a_project_keeps_the_identity_memories_that_its_searches_find(store: Store):
+    store.add([embedded(1, kind="identity"), embedded(2, project="p"), embedded(3, project="q")], model=MODEL)
+
+    assert set(keyword_ids(store, "note", Scope(project="p"))) == {id_of(1), id_of(2)}
+    assert store.remove_scope(Scope(project="p")) == 1
+
+    assert listed(store) == [id_of(3), id_of(1)]
+
+
+def test_a_search_can_be_limited_to_one_kind_of_its_scope(store: Store):
+    kinds = ("episodic", "identity", "semantic")
+    store.add([embedded(number, "green tea", kind=kinds[number % 3], project="p") for number in range(30)], model=MODEL)
+
+    for scope in (Scope(), Scope(project="p"), Scope(kinds=("identity", "episodic"))):
+        with store.open_search(make_query("tea", scope, exclude=[id_of(4)])) as search:
+            for found in (search.keyword(5, kind="identity"), search.nearest(vector(1), 5, depth=9, kind="identity")):
+                assert len(found.candidates) == 5
+                assert {candidate.memory.kind for candidate in found.candidates} == {"identity"}
+                assert id_of(4) not in {candidate.memory.id for candidate in found.candidates}
+            assert len(search.nearest(vector(1), 12).candidates) == 12
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ COUNTS_BEFORE = """
     CREATE TABLE count_changes AS SELECT * FROM former WHERE name > 'm';
     ALTER TABLE former RENAME TO counts;
     DELETE FROM counts WHERE name > 'm';
-    UPDATE schema_version SET version = 1
+    UPDATE schema_version SET version = 3
 """
 """Makes the schema what it was before memories were counted by profile."""
 
@@ -200,6 +200,25 @@ def test_a_schema_that_counts_by_store_is_migrated_to_counts_by_profile(profiles
         assert store.check() == []
         assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == expected
         store.remove_scope(Scope("ada"))
+        assert store.check() == []
+
+
+def test_a_schema_without_hashes_of_texts_is_migrated_and_its_vectors_are_taken_to_be_right():
+    address = postgres_server.address(empty=True)
+    with opened(address) as store:
+        store.add([embedded(1, "apples"), embedded(2, "plums")], model=MODEL)
+    with connected(address) as connection:  # as the version before left it
+        connection.execute("ALTER TABLE vectors DROP COLUMN text_hash")
+        connection.execute(COUNTS_BEFORE)
+        connection.execute("DROP INDEX memories_by_time; ALTER TABLE memories DROP COLUMN text_hash")
+        connection.execute("UPDATE schema_version SET version = 1")
+
+    with opened(address) as store:
+        assert (store.check(), store.remove_stale_vectors(), store.stats().unembedded) == ([], 0, 0)
+        store.update(record(1, "pears", vectors=rows(vector(7))), model=MODEL)
+
+        hashes = dict(fetch(store, "SELECT m.id, text_hash FROM vectors JOIN memories AS m ON m.key = memory"))
+        assert hashes == {id_of(1): bytes.fromhex(store.get([id_of(1)])[0].text_hash), id_of(2): None}
         assert store.check() == []
 
 

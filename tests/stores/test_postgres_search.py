@@ -134,7 +134,7 @@ def test_a_new_model_has_its_index_before_it_is_searched_and_the_old_one_leaves_
 ):
     store.add([embedded(n) for n in range(60)], model=MODEL)
     store.run_maintenance()
-    store.attach({one.id: rows(vector(1)) for one in store.unembedded(OTHER, limit=ALL)}, model=OTHER)
+    store.attach([Record(one, rows(vector(1))) for one in store.unembedded(OTHER, limit=ALL)], model=OTHER)
     assert nearest_ids(store, vector(3), limit=1) == [id_of(3)]
 
     assert store.switch_model(OTHER)
@@ -364,7 +364,7 @@ def test_a_vector_of_the_previous_model_is_not_compared_after_another_process_ha
     with opened(address) as ours, opened(address) as theirs:
         ours.add([embedded(n, "tea") for n in range(5)], model=MODEL)
         assert (ours.model(), theirs.model()) == (MODEL, MODEL)
-        theirs.attach({one.id: rows(axis(1)) for one in theirs.unembedded(OTHER, limit=9)}, model=OTHER)
+        theirs.attach([Record(one, rows(axis(1))) for one in theirs.unembedded(OTHER, limit=9)], model=OTHER)
         assert theirs.switch_model(OTHER)
 
         first, second = recall_from(ours, "tea"), recall_from(ours, "tea")
@@ -380,7 +380,7 @@ def test_the_model_of_a_search_is_the_last_known_one_until_the_statistics_are_re
         ours.add([embedded(1, "tea")], model=MODEL)
         with theirs.open_search(make_query("tea")) as search:
             assert search.model == MODEL  # nothing is known yet, so it is read
-        ours.attach({id_of(1): rows(axis(1))}, model=OTHER)
+        ours.attach([record(1, "tea", vectors=rows(axis(1)))], model=OTHER)
         assert ours.switch_model(OTHER)
 
         with theirs.open_search(make_query("tea")) as search:

@@ -287,7 +287,7 @@ def test_the_other_writes_take_few_requests_too(client: RecordingQdrant, store: 
         write()
         counts[name] = len(client.requests)
 
-    assert counts == {"add with a key": 8, "update": 4, "touch": 3, "remove": 4}
+    assert counts == {"add with a key": 8, "update": 5, "touch": 3, "remove": 4}
 
 
 def test_the_number_of_requests_does_not_grow_with_the_number_of_memories(client: RecordingQdrant, store: QdrantStore):
@@ -486,16 +486,19 @@ def test_profiles_are_tenants_and_every_field_of_a_filter_or_an_order_is_indexed
     assert (options["hnsw_config"].m, options["hnsw_config"].payload_m) == (0, 16)
 
 
-def test_a_long_running_process_reads_the_state_again_after_a_while(
+def test_a_long_running_process_reads_state_and_count_again_after_a_while(
     client: RecordingQdrant, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
 ):
     elsewhere = QdrantStore(client)
+    assert elsewhere._collections.memory_count() == 0
     store.add([embedded(n) for n in range(3)], model=MODEL)
     assert elsewhere.model() is None
+    assert elsewhere._collections.memory_count() == 0
 
     monkeypatch.setattr(model_collections, "MAX_AGE", 0.0)
 
     assert elsewhere.model() == MODEL
+    assert elsewhere._collections.memory_count() == 3
 
 
 def test_a_model_of_another_name_with_the_same_fingerprint_is_the_same_model(store: QdrantStore):
@@ -575,5 +578,6 @@ def test_a_check_finds_wrong_terms_vectors_and_projects_and_unused_collections(
         "1 memories are indexed with other terms than those of their text",
         "1 memories have another number of vectors than recorded",
         "1 memories are in another project than their session",
+        "1 memories have a vector of another text; run: retentive doctor --repair",
         "the collection retentive_memories_left is not in use; delete it if no re-embedding is running",
     ]

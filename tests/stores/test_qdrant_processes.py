@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as q
 
-from retentive.errors import Conflict, Unavailable
+from retentive.errors import Conflict, NotFound, Unavailable
 from retentive.models import Scope
 from retentive.pipeline.recall import recall
 from retentive.stores.base import IdempotencyKey, Record
@@ -54,7 +54,7 @@ def store(client: RecordingQdrant) -> QdrantStore:
 
 def attach_all(store: QdrantStore, *, to: int = 0, limit: int = 9) -> None:
     """Give some memories without a vector of the other model one."""
-    store.attach({one.id: rows(axis(to)) for one in store.unembedded(OTHER, limit=limit)}, model=OTHER)
+    store.attach([Record(one, rows(axis(to))) for one in store.unembedded(OTHER, limit=limit)], model=OTHER)
 
 
 # Changes of the model
@@ -472,3 +472,66 @@ def test_processes_that_store_the_first_vectors_at_the_same_time_share_their_col
         assert [sorted(nearest_ids(one, vector(1))) for one in stores] == [[id_of(0), id_of(1), id_of(2)]] * 3
         assert client.collection_names == {"retentive_notes", client.alias_target}
         assert stores[0].check() == []
+
+
+# Changes of one memory at the same time
+
+
+def overtake(monkeypatch: pytest.MonkeyPatch, target: Any, name: str, change: Callable[[], object]) -> None:
+    """Make a change just before the next call of a method."""
+    method, changes = getattr(target, name), iter([change])
+
+    def overtaken(*given: Any, **options: Any) -> Any:
+        for one in changes:
+            one()
+        return method(*given, **options)
+
+    monkeypatch.setattr(target, name, overtaken)
+
+
+def test_an_update_overtaken_by_another_process_keeps_both_changes(
+    client: RecordingQdrant, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+):
+    elsewhere = QdrantStore(client)
+    store.add([embedded(1, "apples", session="s")], model=MODEL)
+    new = record(1, "pears", vectors=rows(axis(3)))
+    overtake(monkeypatch, store._names, "place", lambda: elsewhere.update(new, model=MODEL, fields=["text"]))
+
+    updated = store.update(record(1, importance=0.9), model=None, fields=["importance"], idempotency_key=KEY)
+
+    assert (updated.text, updated.importance) == ("pears", 0.9)
+    assert store.get([id_of(1)]) == [updated]
+    assert nearest_ids(store, axis(3)) == [id_of(1)]
+    assert store.update(record(1, "late"), model=None, idempotency_key=KEY) == updated
+    assert store.check() == []
+
+
+def test_an_update_does_not_bring_back_a_memory_that_another_process_deletes_meanwhile(
+    client: RecordingQdrant, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+):
+    store.add([embedded(1)], model=MODEL)
+    overtake(monkeypatch, store._names, "place", lambda: QdrantStore(client).remove([id_of(1)]))
+
+    with pytest.raises(NotFound):
+        store.update(record(1, "late"), model=None)
+
+    assert (listed(store), store.check()) == ([], [])
+
+
+def test_vectors_are_not_attached_to_a_text_that_another_process_writes_at_that_moment(
+    client: RecordingQdrant, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+):
+    elsewhere = QdrantStore(client)
+    store.add([embedded(1, "apples"), embedded(2)], model=MODEL)
+    change = record(1, "pears", vectors=rows(axis(3)))
+    waiting = store.unembedded(OTHER, limit=9)
+    store._collections.ensure(OTHER)
+    overtake(monkeypatch, store._connection, "update", lambda: elsewhere.update(change, model=MODEL, fields=["text"]))
+
+    store.attach([Record(one, rows(axis(5))) for one in waiting], model=OTHER)
+
+    assert [one.text for one in store.unembedded(OTHER, limit=9)] == ["pears"]
+    attach_all(store, to=6)
+    assert store.switch_model(OTHER) is True
+    assert nearest_ids(store, axis(6), limit=1) == [id_of(1)]
+    assert store.check() == []

@@ -74,7 +74,7 @@ def search_everything(store: Store) -> None:
 
 
 def reembed(store: Store) -> None:
-    store.attach({one.id: rows(unit([1, 2, 3])) for one in store.unembedded(NEXT, limit=9)}, model=NEXT)
+    store.attach([Record(one, rows(unit([1, 2, 3]))) for one in store.unembedded(NEXT, limit=9)], model=NEXT)
     assert store.switch_model(NEXT)
 
 
@@ -93,7 +93,7 @@ METHODS: dict[str, tuple[Step, Step]] = {
     "update": (fill, lambda store: store.update(CHANGED, model=SMALL, idempotency_key=KEY)),
     "update_keeping_vectors": (
         fill,
-        lambda store: store.update(Record(memory(1, kind="semantic", session="s")), model=None, keep_vectors=True),
+        lambda store: store.update(Record(memory(1, kind="semantic")), model=None, fields=["kind"]),
     ),
     "remove": (fill, lambda store: store.remove([id_of(1), id_of(9)], idempotency_key=KEY)),
     "remove_within": (fill, lambda store: store.remove([id_of(1), id_of(3)], within=Scope(project="p"))),

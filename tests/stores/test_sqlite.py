@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Judgement, Scope
+from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite import connections as migrations
 from tests.stores.build import (
@@ -180,47 +182,58 @@ def test_check_names_each_inconsistency(path: str, damage: str, sentence: str):
         assert any(sentence in line for line in store.check()), store.check()
 
 
-SCHEMA_1 = """
-    DROP TABLE judgements;
-    DROP TABLE requests;
-    CREATE VIEW memory_rows AS SELECT key, id, text FROM memories;
-    ALTER TABLE state ADD COLUMN memories INTEGER NOT NULL DEFAULT 0;
-    ALTER TABLE state ADD COLUMN terms INTEGER NOT NULL DEFAULT 0;
-    CREATE TABLE former (term TEXT PRIMARY KEY, memories INTEGER NOT NULL) WITHOUT ROWID;
-    INSERT INTO former SELECT term, sum(memories) FROM term_counts GROUP BY term;
-    DROP TABLE term_counts;
-    ALTER TABLE former RENAME TO term_counts;
-    ALTER TABLE profiles DROP COLUMN memories;
-    ALTER TABLE profiles DROP COLUMN terms;
-    PRAGMA user_version = 1
-"""
-"""Makes a file what the first version of the schema was."""
-
-
 @pytest.mark.parametrize("profiles", [("ada",), ("ada", "bob")])
 def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, profiles: tuple[str, ...]):
-    with opened(path) as old:
+    with opened(path) as store:
+        before = []
         for at, profile in enumerate(profiles):
             texts = enumerate(["green tea", "tea tea", "", "note"], 10 * at)
-            old.add([embedded(number, text, profile=profile) for number, text in texts], model=MODEL)
-        before = everything(old, *profiles)
-        scores = [scores_by_id(find_keyword(old, "green tea", Scope(profile))) for profile in profiles]
-        old._connections._writer.execute(SCHEMA_1)
+            before += store.add([record(number, text, profile=profile) for number, text in texts], model=None)
+        scores = [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles]
+    write_schema_1(path)
 
     with opened(path) as store:
-        assert everything(store, *profiles) == before
+        assert store.get([memory.id for memory in before]) == before
         assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == scores
+        assert store.check() == []
         store.judge([Judgement("where?", id_of(1), 2, NOW, "ada")])
         assert [one.relevance for one in store.judgements("ada")] == [2]
         store.remove_scope(Scope("ada"))
         assert store.check() == []
 
 
+def write_schema_1(path: str) -> None:
+    """Replace a store by one of the first schema, with the same memories without vectors."""
+    new = apsw.Connection(path)
+    columns = "key, id, profile, project, session, position, kind, speaker, importance, metadata, source, created, "
+    columns += "occurred, accessed, access_count, evergreen, content_hash, text, terms"
+    memories = new.execute(f"SELECT {columns} FROM memories ORDER BY key").fetchall()
+    profiles = new.execute("SELECT id, name FROM profiles").fetchall()
+    new.close()
+    Path(path).unlink()
+    old = apsw.Connection(path)
+    old.execute(resources.files("retentive.stores.sqlite").joinpath("sql", "001_memories.sql").read_text())
+    old.execute(f"PRAGMA user_version = 1; PRAGMA application_id = {migrations.APPLICATION_ID}")
+    old.executemany("INSERT INTO profiles VALUES (?, ?)", profiles)
+    for row in memories:
+        terms = row[-1].split()
+        tokens = ScopeIds(row[2], row[3] or 0, row[4] or 0, row[6]).tokens
+        old.execute(f"INSERT INTO memories VALUES ({', '.join('?' * len(row))})", row)
+        old.execute("INSERT INTO words (rowid, terms, scope) VALUES (?, ?, ?)", (row[0], row[-1], tokens))
+        count = "INSERT INTO term_counts VALUES (?, 1) ON CONFLICT DO UPDATE SET memories = memories + 1"
+        old.executemany(count, [(term,) for term in set(terms)])
+        old.execute(
+            "UPDATE state SET next_key = ?, memories = memories + 1, terms = terms + ?",
+            (row[0] + 1, len(terms) + SCOPE_TOKENS),
+        )
+    old.close()
+
+
 def test_check_finds_nothing_before_and_after_a_change(path: str):
     with opened(path) as store:
         store.add([record(1)], model=None)
         assert store.check() == []
-        store.update(record(1, source="elsewhere"), model=None, keep_vectors=True)
+        store.update(record(1, source="elsewhere"), model=None)
         assert store.check() == []
         store.remove([id_of(1)])
         assert store.check() == []

@@ -177,7 +177,7 @@ def test_an_open_store_searches_the_new_model_when_another_one_switches(path: st
         assert nearest_ids(reader, vector(1)) == [id_of(1)]
 
         flat = np.array([[0.6, 0.8]], np.float32)
-        writer.attach({one.id: flat for one in writer.unembedded(small, limit=9)}, model=small)
+        writer.attach([Record(one, flat) for one in writer.unembedded(small, limit=9)], model=small)
         writer.switch_model(small)
 
         [found] = find_nearest(reader, flat[0], limit=5)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +13,13 @@ import apsw
 import pytest
 
 from retentive.engine import Engine
-from retentive.stores.sqlite import SqliteStore
+from retentive.errors import Unavailable
+from retentive.models import Scope
+from retentive.stores.sqlite import SqliteStore, memory_table
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.search import SqliteSearch
 from tests.compass import Compass
+from tests.stores.build import id_of, record
 
 
 class Reads:
@@ -83,3 +89,64 @@ def test_an_open_search_leaves_no_transaction_behind_when_it_fails(engine: Engin
     store = engine.store
     assert isinstance(store, SqliteStore)
     assert [connection.in_transaction for connection in store._connections._idle] == [False]
+
+
+def test_of_a_memory_outside_the_scope_nothing_is_read_so_that_it_takes_as_long_as_none(tmp_path, monkeypatch):
+    read: list[int] = []
+    by_keys = memory_table.by_keys
+
+    def counting(connection, keys, *rest):
+        read.extend(wanted := list(keys))
+        return by_keys(connection, wanted, *rest)
+
+    with closing(SqliteStore(tmp_path / "store.db")) as store:
+        store.add([record(1, "x" * 1_000_000, profile="theirs"), record(2, profile="mine")], model=None)
+        monkeypatch.setattr(memory_table, "by_keys", counting)
+
+        assert store.get([id_of(1)], within=Scope("mine")) == store.get([id_of(9)], within=Scope("mine")) == []
+        assert read == []
+        assert [memory.id for memory in store.get([id_of(1), id_of(2)], within=Scope("mine"))] == [id_of(2)]
+        assert len(read) == 1
+
+
+@pytest.fixture
+def read_only_folder(tmp_path: Path) -> Iterator[tuple[Path, Callable[[], None]]]:
+    """A folder, and a function that makes it a read-only medium: by a mount, or by permissions for ordinary users."""
+    folder = tmp_path / "medium"
+    folder.mkdir()
+    mounted = os.geteuid() == 0
+    if mounted:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(folder)], check=True)
+
+    def protect() -> None:
+        if mounted:
+            subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        else:
+            for file in folder.iterdir():
+                file.chmod(0o444)
+            folder.chmod(0o555)
+
+    yield folder, protect
+    if mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+    else:
+        folder.chmod(0o755)
+
+
+def test_a_store_on_a_read_only_medium_can_be_read(read_only_folder, model, caplog):
+    folder, protect = read_only_folder
+    with Engine(SqliteStore(folder / "a store.db"), model) as engine:
+        stored = engine.remember("the cat eats at eight", session="s")
+    protect()
+
+    with Engine(SqliteStore(folder / "a store.db"), model) as engine:
+        answer = engine.recall("when does the cat eat?")
+        assert ([hit.id for hit in answer], answer.degraded) == ([stored.id], None)
+        assert engine.get(stored.id) == stored
+        assert (engine.stats().memories, engine.check()) == (1, [])
+        with pytest.raises(Unavailable, match="can only be read here"):
+            engine.remember("something else")
+        with pytest.raises(Unavailable, match="can only be read here"):
+            engine.forget(stored.id)
+    assert caplog.text == ""
+    assert [file.name for file in folder.iterdir()] == ["a store.db"]

@@ -16,6 +16,7 @@ from retentive.engine import Engine
 from retentive.errors import NotFound
 from retentive.inference.embedders import Embedder
 from retentive.models import Profile, Project, Scope
+from retentive.stores.sqlite import SqliteStore
 
 FILE = Path(__file__).parent / "files" / "written_before.db.xz"
 SECRET = "rcl_CSMjq7X9ND_r94dpRs_V4F-dv8suYxQlWCM8FefKZ2U"
@@ -128,4 +129,20 @@ def test_it_can_be_written(old: Engine):
 
     with pytest.raises(NotFound):
         old.get(KEY)
+    assert old.check() == []
+
+
+def test_its_vectors_are_taken_to_be_right_and_new_ones_are_stored_with_the_hash_of_their_text(old: Engine):
+    store = old.store
+    assert isinstance(store, SqliteStore)
+    assert (old.check(), old.embeddings.repair()) == ([], 0)
+
+    old.update(LISBON, text="Ana lives in Porto.")
+    old.update(KEY, importance=0.1)
+
+    with store._connections.read() as connection:
+        statement = "SELECT m.id, v.text_hash FROM vectors AS v JOIN memories AS m ON m.key = v.memory"
+        hashes = dict(connection.execute(statement))
+    assert {id for id, text_hash in hashes.items() if text_hash is not None} == {LISBON}
+    assert hashes[LISBON].hex() == old.get(LISBON).text_hash
     assert old.check() == []

@@ -6,18 +6,22 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from typer.testing import CliRunner
 
 from retentive.cli.app import app
 from retentive.cli.show import safe
+from retentive.stores import open_store
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "reembed", "copy", "config", "config set", "config reset", "samples", "judge", "tune", "watch",
-    "import", "export", "imports", "imports undo", "serve", "token create", "token list", "token revoke",
+    "status", "doctor", "recover", "reembed", "copy", "config", "config set", "config reset", "samples", "judge",
+    "tune", "watch", "import", "export", "imports", "imports undo", "serve", "token create", "token list",
+    "token revoke",
 )  # fmt: skip
 
 
@@ -33,6 +37,12 @@ def json_of(*words: str, **options):
 
 def remember(*words: str, **options) -> str:
     return json.loads(run("--json", "--embedder", "none", "remember", *words, **options).stdout)["id"]
+
+
+@pytest.fixture
+def empty_store(tmp_path: Path) -> None:
+    """The store of the commands, created and empty: commands that read do not create one."""
+    open_store(str(tmp_path / "store.db")).close()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -61,7 +71,9 @@ def test_common_options_can_be_given_before_or_after_the_command(tmp_path):
     run("remember", "apples", "--store", store, "--embedder", "none")
 
     assert json.loads(run("--store", store, "--json", "status").stdout)["memories"] == 1
-    assert json_of("status")["memories"] == 0
+    remember("pears")
+    remember("plums")
+    assert json_of("status")["memories"] == 2
 
 
 def test_text_after_two_dashes_is_text():
@@ -97,7 +109,9 @@ def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path,
 
     assert "line 301" in result.stderr
     assert "nothing was stored" in result.stderr
-    assert json_of("status")["memories"] == 0
+    remember("pears")
+    remember("plums")
+    assert json_of("status")["memories"] == 2
 
 
 def test_list_gives_pages_with_a_cursor():
@@ -117,6 +131,32 @@ def test_update_and_forget_change_what_recall_finds():
     assert json_of("recall", "pears", "--embedder", "none")["hits"][0]["id"] == id
     assert json_of("forget", id) == {"forgotten": 1}
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
+
+
+def test_an_update_for_a_version_that_has_changed_is_a_conflict():
+    id = remember("apples")
+    version = json_of("get", id)["version"]
+    assert version in run("get", id).stdout
+
+    changed = json_of("update", id, "--importance", "1", "--if-version", version)
+
+    assert (changed["importance"], changed["version"] != version) == (1, True)
+    refused = run("update", id, "--text", "pears", "--if-version", version, code=4)
+    assert "has changed since it was read" in refused.stderr
+    assert json_of("get", id)["text"] == "apples"
+
+
+def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
+    id = json_of("remember", "The spare key is under the blue pot")["id"]
+    with closing(apsw.Connection(os.environ["RETENTIVE_STORE"])) as connection:
+        connection.execute("UPDATE vectors SET text_hash = zeroblob(16)")
+
+    assert json_of("doctor", code=1)["checks"]["store"] == [
+        "1 memories have a vector of another text; run: retentive doctor --repair"
+    ]
+    assert "1 memories had a vector of another text and were embedded again" in run("doctor", "--repair").stderr
+    assert json_of("doctor", "--repair")["healthy"]
+    assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
 
 
 def test_options_are_grouped_in_the_help():
@@ -189,6 +229,8 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
 
     assert score("--preset", "classic-rrf") == pytest.approx(1 / 61)
     assert score("--preset", "classic-rrf", "--set", "rrf_k=9", "--set", "rank-base=0") == pytest.approx(1 / 9)
+    assert score("--set", 'hybrid={"fusion": "rrf", "textWeight": 0.3}') == pytest.approx(1 / 61)
+    assert score("--set", "preset=steep-rrf") == pytest.approx(1 / 5)
     json_of("config", "set", "--preset", "classic-rrf", "rrfK=19")
     assert score() == pytest.approx(1 / 20)
     json_of("config", "reset", "rrf_k")
@@ -201,6 +243,7 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     [
         (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
+        (["recall", "x", "--limit", "-1"], 2, "--limit"),
         (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),
@@ -216,14 +259,14 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["list", "--limit", "0"], 2, "1 to 1000"),
     ],
 )
-def test_errors_have_a_helpful_message_and_their_own_exit_code(words, code, says):
+def test_errors_have_a_helpful_message_and_their_own_exit_code(words, code, says, empty_store):
     result = run(*words, code=code)
 
     assert says in result.stderr
     assert "Traceback" not in result.output
 
 
-def test_errors_are_json_with_the_json_option():
+def test_errors_are_json_with_the_json_option(empty_store):
     error = json.loads(run("get", "nonsense", "--json", code=3).stderr)["error"]
 
     assert error == {"code": "not_found", "message": "there is no memory nonsense"}
@@ -266,7 +309,7 @@ def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_war
     shown = run("recall", "apples", "--embedder", "none").stdout
     assert "keyword-only: no embedder is configured" in shown
     assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories have no vector; run: retentive reembed"]
-    assert json_of("reembed") == {"embedded": 1}
+    assert json_of("reembed") == {"embedded": 1, "refused": []}
     assert json_of("doctor")["healthy"]
 
 
@@ -279,6 +322,7 @@ def test_the_program_runs_as_a_process_and_loads_no_server(tmp_path):
         "assert not loaded, loaded"
     )
     env = {**os.environ, "RETENTIVE_STORE": str(tmp_path / "p.db")}
+    open_store(str(tmp_path / "p.db")).close()
 
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
 

@@ -100,6 +100,7 @@ def test_a_truncated_file_is_imported_up_to_its_end_with_exit_code_1(tmp_path):
 )
 def test_errors_have_the_exit_code_of_their_kind(tmp_path, words, code, says):
     (tmp_path / "x.bin").write_bytes(b"\0\1")
+    open_store(str(tmp_path / "store.db")).close()
 
     assert says in run(*(word.format(tmp=tmp_path) for word in words), code=code).output
     assert (tmp_path / "x.bin").read_bytes() == b"\0\1"
@@ -175,6 +176,31 @@ def test_a_killed_import_continues_and_is_undone_exactly(tmp_path):
     assert json.loads(process("imports", "undo", done["run"], "--json").stdout)["memories"] == 7_800
     assert opened.stats().memories == 200
     opened.close()
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_says_what_was_stored_and_how_to_continue_and_the_list_shows_it(tmp_path, as_json):
+    path = write_lines(tmp_path / "notes.jsonl", ({"text": f"note number {at}"} for at in range(20_000)))
+    opened = open_store(str(tmp_path / "store.db"))
+    command = [*RETENTIVE, "import", str(path), *(["--json"] if as_json else [])]
+
+    stopped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while opened.stats().memories < 1000:
+        assert stopped.poll() is None, "it ended before it could be stopped"
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGINT)
+    output, said = stopped.communicate()
+
+    stored = opened.stats().memories
+    opened.close()
+    (run_,) = json_of("imports")["imports"]
+    assert (stopped.returncode, output, run_["added"], run_["ended"]) == (130, "", stored, None)
+    message = json.loads(said)["error"]["message"] if as_json else said
+    assert f"{stored:,} memories are stored. To continue, run the same command again" in message
+    assert f"to undo it: retentive imports undo {run_['id']}" in message
+    assert f"{stored:,}" in run("imports").stdout
+    assert "interrupted" in run("imports").stdout
+    assert json.loads(process("import", path, "--json").stdout)["added"] == 20_000 - stored
 
 
 def peak_memory(*words: str | Path) -> tuple[int, dict[str, object]]:

@@ -156,6 +156,7 @@ def test_a_project_is_exported_without_the_others(ids, tmp_path):
 def test_eval_needs_a_set_or_own_judgements():
     assert "--own" in run(*WORDS, "eval", code=2).stderr
     assert "--own" in run(*WORDS, "eval", "folder", "--own", code=2).stderr
+    remember("apples")
     assert "retentive judge" in run(*WORDS, "eval", "--own", code=2).stderr
 
 

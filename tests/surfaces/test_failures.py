@@ -90,15 +90,43 @@ def test_with_a_stopped_embedder_recall_answers_from_words_and_writes_wait_for_t
             assert answer.body["degraded"] == "keyword-only"
             assert f"127.0.0.1:{embedder.port}" in answer.body["degradedReason"]
             assert service.ask("GET", "/readyz").status == 200
+            status = service.ask("GET", "/v1/status")
+            assert (status.status, status.body["degraded"]) == (200, True)
+            assert f"127.0.0.1:{embedder.port}" in status.body["degradedReason"]
             assert 'retentive_recalls_degraded_total{kind="keyword-only"} 1.0' in service.ask("GET", "/metrics").body
 
             embedder.start()
             done = run("--store", str(store), "reembed", "--json", **settings)
-            assert json.loads(done.stdout) == {"embedded": 1}, done.stderr
-            assert service.recall("is the bicycle in the cellar?").body["degraded"] is None
+            assert json.loads(done.stdout) == {"embedded": 1, "refused": []}, done.stderr
+            until(lambda: service.recall("is the bicycle in the cellar?").body["degraded"] is None)
+            assert service.ask("GET", "/v1/status").body["degraded"] is False
             assert "bicycle" not in service.said
     finally:
         embedder.stop()
+
+
+def test_with_an_embedder_that_was_never_there_the_status_is_degraded_and_json_is_all_that_is_printed(store):
+    with Engine.open(store, embedder="none") as engine:
+        engine.remember("the spare key is under the blue pot")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    settings = {"embedder": f"http://127.0.0.1:{port}", "embedder_model": "small", "embedder_retries": "2"}
+
+    with served(store, **settings) as service:
+        service.wait_until_ready()
+        status = service.ask("GET", "/v1/status")
+        metrics = service.ask("GET", "/metrics").body
+        recalled = service.recall("where is the key?")
+
+    assert (status.status, status.body["degraded"], status.body["model"]) == (200, True, None)
+    assert "could not be reached" in status.body["degradedReason"]
+    assert (status.body["recalls"], status.body["latency"]["recalls"]) == (0, 0)  # the warm-up is not counted
+    assert "retentive_recall_seconds_count 0.0" in metrics
+    assert len(recalled.body["hits"]) == 1
+    for words in (["recall", "where is the key?"], ["status"], ["remember", "another one"], ["list"]):
+        done = run("--store", str(store), "--json", *words, **settings)
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
 
 
 # A full disk

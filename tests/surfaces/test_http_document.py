@@ -97,4 +97,9 @@ def test_the_document_and_its_page_are_served():
         asking = client(engine)
 
         assert asking.get("/openapi.json").json() == DOCUMENT
-        assert "swagger" in asking.get("/docs").text
+        page = asking.get("/docs")
+        assert "swagger" in page.text
+        policy = page.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy.partition("script-src")[2].partition(";")[0]
+        assert page.headers["x-frame-options"] == "DENY"

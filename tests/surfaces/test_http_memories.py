@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from retentive.engine import Engine
 from retentive.stores import open_store
-from tests.surfaces.serving import client, problem, wrong_fields
+from tests.pipeline.test_update_races import GatedCompass, assert_vector_is_of_the_text
+from tests.stores.openers import OPENERS
+from tests.surfaces.serving import client, listening, problem, wrong_fields
 
 
 @pytest.fixture
@@ -260,3 +263,59 @@ def test_settings_under_a_key_are_changed_once_whatever_came_after_it(engine):
 
     undone = [asking.post("/settings/undo", headers={"Idempotency-Key": "u"}).json()["rrfK"] for _ in range(2)]
     assert undone == [2, 2]
+
+
+# Versions
+
+
+def test_a_memory_has_an_etag_that_changes_with_it_but_not_with_its_use(asking, engine):
+    created = asking.post("/v1/memories", json={"text": "tea"})
+    path = f"/v1/memories/{created.json()['id']}"
+    engine.store.touch([created.json()["id"]], at=engine.now())
+    read = asking.get(path)
+
+    assert read.headers["etag"] == created.headers["etag"] == f'"{engine.get(created.json()["id"]).version}"'
+    assert read.json()["accessCount"] == 1
+    changed = asking.patch(path, json={"importance": 1})
+    assert changed.headers["etag"] == asking.get(path).headers["etag"] != read.headers["etag"]
+
+
+def test_if_match_changes_a_memory_only_as_it_was_read(asking, engine):
+    memory = engine.remember("tea")
+    path, read = f"/v1/memories/{memory.id}", f'"{memory.version}"'
+
+    first = asking.patch(path, json={"importance": 1}, headers={"If-Match": read})
+    second = asking.patch(path, json={"text": "coffee"}, headers={"If-Match": read})
+    empty = asking.patch(path, json={}, headers={"If-Match": read})
+
+    assert (first.status_code, first.json()["importance"]) == (200, 1)
+    for refused in (second, empty):
+        assert "has changed since it was read" in problem(refused, 412, "version_conflict")["detail"]
+    assert engine.get(memory.id).text == "tea"
+    for header in (first.headers["etag"], f"W/{first.headers['etag']}", "*"):
+        assert asking.patch(path, json={"importance": 1}, headers={"If-Match": header}).status_code == 200
+    problem(asking.patch(path, json={"importance": 1}, headers={"If-Match": '"other"'}), 412, "version_conflict")
+
+
+def test_a_request_that_is_sent_again_is_answered_although_the_version_has_changed(asking, engine):
+    memory = engine.remember("tea")
+    headers = {"If-Match": f'"{memory.version}"', "Idempotency-Key": "once"}
+
+    answers = [asking.patch(f"/v1/memories/{memory.id}", json={"importance": 1}, headers=headers) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_two_requests_that_change_one_memory_at_the_same_time_are_both_kept(kind, tmp_path):
+    compass = GatedCompass()
+    with Engine(OPENERS[kind](tmp_path), compass) as engine, listening(client(engine).app) as port:
+        memory = engine.remember("start at10", importance=0.1)
+        path = f"http://127.0.0.1:{port}/v1/memories/{memory.id}"
+        with compass.held(lambda: httpx.patch(path, json={"text": "new at40"}, timeout=60)) as slow:
+            quick = httpx.patch(path, json={"importance": 0.9}, timeout=60)
+
+        assert (slow.result().status_code, quick.status_code) == (200, 200)
+        found = engine.get(memory.id)
+        assert (found.text, found.importance) == ("new at40", 0.9)
+        assert_vector_is_of_the_text(engine, memory.id)

@@ -69,7 +69,7 @@ def test_a_tuning_is_for_one_recall_alone(words):
         ({"limit": 201}, "limit"),
         ({"limit": "10"}, "limit"),
         ({"kinds": ["odd"]}, "kinds.0"),
-        ({"session": [1]}, "session.0"),
+        ({"session": [1.5]}, "session.0"),
         ({"exclude": ["x"]}, "exclude.0"),
         ({"recentIds": ["x"]}, "recentIds.0"),
         ({"now": "soon"}, "now"),
@@ -193,6 +193,9 @@ def test_an_episode_search_finds_words_inside_exactly_those_sessions(words):
     assert found("q=hello&sessionIds=1&sessionIds=2&limit=1") in (["hello from 1"], ["hello from 2"])
     assert found("q=hello&sessionIds=unknown") == found("q=hello&sessionIds=") == []
     assert found("q=absent&sessionIds=1") == []
+    assert found("q=hello&sessionIds=%201%20,%202") == ["hello from 1", "hello from 2"]
+    assert found("q=hello&sessionIds=[1,2]") == ["hello from 1", "hello from 2"]
+    assert set(found("q=hello")) > {"hello from 1", "hello from 2", "hello from 3"}
 
 
 def test_an_episode_search_gives_what_was_said_twice_twice_whatever_the_settings_are(words):
@@ -210,7 +213,6 @@ def test_an_episode_search_gives_what_was_said_twice_twice_whatever_the_settings
 @pytest.mark.parametrize(
     ("query", "field"),
     [
-        ("q=hello", "sessionIds"),
         ("sessionIds=1", "q"),
         ("q=hello&sessionIds=1&limit=x", "limit"),
         ("q=&sessionIds=1", "q"),

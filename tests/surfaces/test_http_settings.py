@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from retentive.engine import Engine
-from retentive.ranking import Tuning
+from retentive.ranking import Tuning, preset
 from retentive.server.http.app import create_app
 from retentive.settings import Settings
 from retentive.stores import open_store
@@ -93,7 +93,8 @@ def test_null_takes_a_parameter_back_to_its_default(engine):
         ({"keywordWait": 1}, "keywordWait"),
         ({"sourceWeights": {"notes/*": -1}}, "sourceWeights.notes/*"),
         ({"keywordWeight": 1, "keyword_weight": 2}, "keyword_weight"),
-        ({"hybrid": {"vectorWeight": 6}}, "hybrid.vectorWeight"),
+        ({"hybrid": {"vectorWeight": -1}}, "hybrid.vectorWeight"),
+        ({"preset": "none-such"}, "preset"),
         ({"hybrid": {"fusion": "full"}}, "hybrid.fusion"),
         ([], "body"),
     ],
@@ -109,22 +110,44 @@ def test_a_wrong_parameter_is_named_and_nothing_is_changed(engine, body, field):
 
 
 @pytest.mark.parametrize(
-    ("block", "expected"),
+    ("body", "expected"),
     [
-        ({"fusion": "rrf", "vectorWeight": 0.6, "textWeight": 0.4, "rrfK": 20}, ("rrf", 0.6, 0.4, 20)),
-        ({"fusion": "weighted", "vectorWeight": 0.7, "textWeight": 0.3, "rrfK": 60}, ("weighted", 0.7, 0.3, 60)),
-        ({"vectorWeight": 0.9}, ("weighted", 0.9, 0.3, 60)),
-        ({}, ("weighted", 0.7, 0.3, 60)),
-        (None, ("full", 1.0, 1.4, 60)),
+        (
+            {"hybrid": {"fusion": "rrf", "vectorWeight": 0.6, "textWeight": 0.4, "rrfK": 20}},
+            preset("classic-rrf").with_parameters(rrf_k=20),
+        ),
+        ({"hybrid": {"fusion": "weighted", "vectorWeight": 70, "textWeight": 30}}, preset("weighted")),
+        ({"hybrid": {}}, preset("weighted")),
+        ({"hybrid": {"enabled": False}}, preset("semantic-only")),
+        ({"hybrid": None}, Tuning()),
+        ({"preset": "classic-rrf"}, preset("classic-rrf")),
+        ({"preset": "classic-rrf", "keywordWeight": 2}, preset("classic-rrf").with_parameters(keyword_weight=2)),
+        ({"preset": "default"}, Tuning()),
+        ({"preset": None}, Tuning()),
     ],
 )
-def test_the_block_of_older_configurations_is_understood(engine, block, expected):
+def test_a_preset_or_a_hybrid_block_replaces_the_whole_tuning(engine, body, expected):
     asking = client(engine)
-    asking.patch("/settings", json={"fusion": "relative", "rrfK": 5})
+    asking.patch("/settings", json={"fusion": "relative", "quality": "add", "decay": True})
 
-    found = asking.patch("/settings", json={"hybrid": block}).json()
+    found = asking.patch("/settings", json=body).json()
 
-    assert (found["fusion"], found["semanticWeight"], found["keywordWeight"], found["rrfK"]) == expected
+    assert found == expected.model_dump(by_alias=True)
+    assert asking.get("/settings").json() == found
+    assert engine.tuning.current() == expected
+    asking.post("/settings/undo")
+    assert engine.tuning.saved() == {"fusion": "relative", "quality": "add", "decay": True}
+
+
+def test_a_recall_takes_a_hybrid_block_and_rrf_ignores_its_weights(engine):
+    engine.remember("the key is under the pot")
+    block = {"fusion": "rrf", "vectorWeight": 0.7, "textWeight": 0.3}
+
+    found = client(engine).post("/v1/recall", json={"query": "key", "tuning": {"hybrid": block}}).json()
+
+    keyword = next(reason for reason in found["hits"][0]["why"] if reason["step"] == "keyword")
+    assert keyword["change"] == pytest.approx(1 / 61)
+    assert {reason["step"] for reason in found["hits"][0]["why"]} <= {"keyword", "semantic"}
 
 
 def test_a_parameter_that_the_configuration_sets_cannot_be_turned_and_the_answer_says_so():
@@ -188,3 +211,35 @@ def test_only_an_administrator_may_turn_parameters(engine, access):
     problem(asking.patch("/settings", json={"rrfK": 9}), 403, "not_allowed")
     problem(asking.post("/settings/undo"), 403, "not_allowed")
     assert engine.tuning.saved() == {}
+
+
+def recent_and_budget(asking):
+    found = asking.post("/v1/context", json={"query": "anything", "session": "s"}).json()
+    return sum(item["part"] == "recent" for item in found["items"]), found["budget"]
+
+
+def test_the_token_budget_and_the_recent_turns_of_chat_are_live_settings(engine):
+    for number in range(4):
+        engine.remember(f"llama fact {number}", session="s")
+    asking = client(engine)
+
+    assert recent_and_budget(asking) == (4, 2000)
+    asking.patch("/settings", json={"recentTurns": 2, "contextTokens": 500})
+    assert recent_and_budget(asking) == (2, 500)
+
+    asking.patch("/settings", json={"preset": "classic-rrf"})
+    assert recent_and_budget(asking) == (2, 500)
+    asking.patch("/settings", json={"recentTurns": None, "contextTokens": None})
+    assert recent_and_budget(asking) == (4, 2000)
+
+
+def test_a_token_budget_in_the_configuration_takes_precedence():
+    settings = Settings(store="memory://", llm={"context_tokens": 300, "recent": 1})
+    with Engine(open_store("memory://"), settings=settings) as engine:
+        engine.remember_many([{"text": f"llama {number}", "session": "s"} for number in range(3)])
+        asking = client(engine)
+
+        problem(asking.patch("/settings", json={"contextTokens": 500}), 409, "conflict")
+
+        assert recent_and_budget(asking) == (1, 300)
+        assert asking.get("/settings").json()["recentTurns"] == 1

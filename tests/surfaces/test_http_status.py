@@ -60,18 +60,20 @@ def test_it_names_the_stores_file_and_not_where_it_is(address, name):
     assert "ana" not in answer.text
 
 
-def test_a_token_is_told_nothing_that_counts_the_memories_and_recalls_of_others(engine):
+def test_a_token_is_told_of_its_own_recalls_and_nothing_of_the_memories_and_recalls_of_others(engine):
     engine.remember("mine", profile="me")
     engine.remember("theirs", profile="them")
     asking = client(engine, token=token(engine, "me", "admin"))
     asking.post("/v1/recall", json={"query": "mine"})
+    for _ in range(3):
+        engine.recall("theirs", profile="them")
 
     status = asking.get("/v1/status").json()
 
     assert (status["profile"], status["memories"]) == ("me", 1)
-    assert {status[name] for name in ("unembedded", "recalls", "errors")} == {None}
-    assert status["degradedRecalls"] is None
-    assert status["latency"]["recalls"] == 1
+    assert (status["recalls"], status["degradedRecalls"], status["latency"]["recalls"]) == (1, {}, 1)
+    assert {status[name] for name in ("unembedded", "errors")} == {None}
+    assert client(engine).get("/v1/status").json()["recalls"] == 0  # another application on the same engine
 
 
 def test_figures_are_of_the_last_recalls_only_and_of_the_stages_that_ran():

@@ -167,6 +167,17 @@ def test_a_memory_is_read_corrected_and_forgotten(server: MCPServer, engine: Eng
     assert "nothing was forgotten" in error(server, "memory_forget", ids=[id])
 
 
+def test_an_update_for_a_version_that_has_changed_is_an_error(server: MCPServer, engine: Engine):
+    (id,) = call(server, "memory_remember", text="The key is under the pot")["ids"]
+    version = call(server, "memory_get", id=id)["version"]
+
+    changed = call(server, "memory_update", id=id, importance=0.9, if_version=version)
+
+    assert changed["version"] == engine.get(id).version != version
+    assert "has changed since it was read" in error(server, "memory_update", id=id, text="late", if_version=version)
+    assert engine.get(id).text == "The key is under the pot"
+
+
 def test_explain_tells_a_model_why_a_memory_did_not_come_up(engine: Engine):
     server = build_server(lambda _: open_scope(engine))  # without a session, where neighbours would lift it
     key, attic = call(server, "memory_remember", texts=["The spare key is here", "The attic is dusty"])["ids"]

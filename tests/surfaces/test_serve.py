@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from retentive.cli.app import app
 from retentive.engine import Engine
+from retentive.server.run import _warm_up
+from retentive.stores import open_store
 from tests.surfaces.service import Service, ask, run, served, until
 
 
@@ -70,7 +72,16 @@ def test_it_is_ready_when_the_model_is_loaded(store):
         service.wait_until_ready()
         metrics = service.ask("GET", "/metrics").body
 
-    assert 'retentive_recall_stage_seconds_count{stage="embed"} 1.0' in metrics  # the recall that warms up
+    assert "retentive_recall_seconds_count 0.0" in metrics  # what warms up is no recall of a user
+
+
+def test_warming_up_loads_the_model_before_the_service_is_ready(model):
+    events = []
+    with Engine(open_store("memory://"), lambda: events.append("loaded") or model) as engine:
+        engine.on_recall(lambda _: events.append("recall"))
+        _warm_up(engine, lambda: events.append("ready"))
+
+    assert events == ["loaded", "ready"]
 
 
 def test_a_port_that_is_taken_is_named_with_what_to_do(store):

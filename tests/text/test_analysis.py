@@ -37,7 +37,7 @@ def bm25(terms, document, *, found_in, memories, mean_length, extra_length=0) ->
         ("Straße STRASSE", ["strass", "strass"]),
         ("Übergrößenträger", ["ubergrossentrag"]),
         ("Привет МИР", ["привет", "мир"]),
-        ("ΣΊΣΥΦΟΣ σίσυφος", ["σισυφοσ", "σισυφοσ"]),
+        ("ΣΊΣΥΦΟΣ σίσυφος", ["σισυφοσ", "σισυφοσ", "σισυφ", "σισυφ"]),
         ("ﬁne ＡＢＣ", ["fine", "abc"]),
         ("Caroline's dog", ["carolin", "dog"]),
         ("Caroline’s dog", ["carolin", "dog"]),

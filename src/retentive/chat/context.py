@@ -31,6 +31,12 @@ MAX_RECALLED = 50
 MIN_CHARACTERS = 20
 """A memory that is cut to fewer characters is left out instead."""
 
+MAX_COMPARED = 4000
+"""Of a longer text, the head, the tail and the length are compared with others."""
+
+MAX_MESSAGES = 1000
+"""The latest messages are compared with the memories; earlier ones are not read."""
+
 BLOCK_ORDER: tuple[Part, ...] = ("identity", "recalled", "recent")
 REPEATED = "The messages already contain it."
 
@@ -95,7 +101,7 @@ def assemble(
     answer = _recall(
         view,
         last_user_text(messages),
-        project=project,
+        project=None if everywhere else project,
         session=session if project is None and not everywhere else None,
         limit=min(MAX_RECALLED, max(10, budget // 40)),
         exclude=[memory.id for memory in (*identity, *latest)],
@@ -117,7 +123,7 @@ def assemble(
     items = _in_block_order(taken)
     text = prompt_block([note_line(item.memory, item.part, text=item.text) for item in items], tokens.nonce)
     degraded = answer.degraded_reason or answer.degraded if answer else None
-    total = counter.count(text) if text else 0
+    total = min(counter.count(text), budget) if text else 0
     return PromptContext(text, tuple(items), tuple(left_out), total, budget, counter.name, degraded)
 
 
@@ -169,10 +175,18 @@ class _TokenBudget:
             raise Invalid(f"budget: a number of tokens from 0, not {budget}")
         self.nonce = nonce
         self._counter = counter
+        self._readable = 4 * budget + 100_000
         self.left = budget - counter.count(block_start(nonce) + "\n") - counter.count(block_end(nonce))
 
     def item(self, memory: Memory, part: Part, why: str) -> PromptItem:
-        return PromptItem(memory, part, self._counter.count(note_line(memory, part) + "\n"), why, memory.text)
+        return PromptItem(memory, part, self._count(memory, part), why, memory.text)
+
+    def _count(self, memory: Memory, part: Part) -> int:
+        """Count the tokens of a note; estimate them once the characters that fill the budget several times are read."""
+        if len(memory.text) > self._readable:
+            return max(self.left + 1, len(memory.text) // 3)
+        self._readable -= len(memory.text)
+        return self._counter.count(note_line(memory, part) + "\n")
 
     def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
         """Return the items that fit, taken in order, and the others. If none fits whole, the first is cut."""
@@ -194,7 +208,9 @@ class _TokenBudget:
         def line(text: str) -> str:
             return note_line(item.memory, item.part, text=f"{text} …") + "\n"
 
-        start = split_text(item.text, lambda part: self._counter.count(line(part)) <= self.left)[0]
+        # A token is rarely longer than 8 characters; what is behind them does not fit.
+        head = item.text[: 8 * max(self.left, 0) + 100]
+        start = split_text(head, lambda part: self._counter.count(line(part)) <= self.left)[0]
         tokens = self._counter.count(line(start))
         if tokens > self.left or len(start) < MIN_CHARACTERS:
             return None
@@ -220,23 +236,35 @@ def _split_repeated_episodes(
     The user's last message is not compared, because the same text may have been said before ("yes"), unless the session
     ends with it: then it is a second attempt after a missing or incomplete answer.
     """
-    *earlier, last = [*messages] or [{}]
-    said = {normalised(message_text(message)) for message in (earlier if last.get("role") == "user" else messages)}
-    repeated = [memory for memory in latest if normalised(memory.text) in said]
+    *earlier, last = messages[-MAX_MESSAGES:] or [{}]
+    said = _compared(earlier if last.get("role") == "user" else [*earlier, last])
+    repeated = [memory for memory in latest if _comparable(memory.text) in said]
     attempt = unanswered_message(latest)
-    if attempt is not None and attempt not in repeated and normalised(attempt.text) == normalised(message_text(last)):
+    if attempt is not None and attempt not in repeated and _comparable(attempt.text) in _compared([last]):
         repeated.append(attempt)
     return [memory for memory in latest if memory not in repeated], repeated
 
 
 def _split_repeated_hits(messages: Sequence[Message], hits: Iterable[Hit]) -> tuple[list[Hit], list[Hit]]:
     """Return the hits that the messages do not contain, and those that they do."""
-    said = {normalised(message_text(message)) for message in messages}
+    said = _compared(messages[-MAX_MESSAGES:])
     new: list[Hit] = []
     repeated: list[Hit] = []
     for hit in hits:
-        (repeated if normalised(hit.memory.text) in said else new).append(hit)
+        (repeated if _comparable(hit.memory.text) in said else new).append(hit)
     return new, repeated
+
+
+def _compared(messages: Sequence[Message]) -> set[str]:
+    return {_comparable(message_text(message)) for message in messages}
+
+
+def _comparable(text: str) -> str:
+    """Normalise a text; of a long one its head and tail, with its length."""
+    if len(text) <= MAX_COMPARED:
+        return normalised(text)
+    half = MAX_COMPARED // 2
+    return f"{normalised(text[:half])}\n{len(text)}\n{normalised(text[-half:])}"
 
 
 def _in_block_order(items: Sequence[PromptItem]) -> list[PromptItem]:

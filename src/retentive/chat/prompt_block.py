@@ -25,9 +25,12 @@ INTRODUCTION = (
 _UNSAFE = re.compile(
     "[<>&`"  # our markers and those of chat templates (<|im_start|>), code fences
     "\x7f-\xa0\xad"  # control characters that JSON does not escape, unusual spaces
-    "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # invisible, or change the direction
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # invisible, or change the direction
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufff0-\ufff8"  # fillers: shown as nothing
+    "\ufe00-\ufe0f"  # variation selectors: sequences of them can hide any text
     "\ud800-\udfff"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # tags: invisible letters that a model can read
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"  # tags: invisible letters that a model can read
 )
 
 

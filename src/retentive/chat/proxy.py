@@ -169,17 +169,21 @@ class Chat:
         self, view: ProfileView, prompt: str | Sequence[Message], options: MemoryOptions
     ) -> PromptContext:
         """Return the memories for a prompt."""
-        return await asyncio.to_thread(
-            assemble,
-            view,
-            prompt,
-            session=options.session_name,
-            project=options.project,
-            everywhere=options.everywhere or options.session is None,
-            budget=self._settings.context_tokens if options.budget is None else options.budget,
-            recent=self._settings.recent if options.recent is None else options.recent,
-            tuning=options.tuning,
-        )
+
+        def assembled() -> PromptContext:
+            settings = view.engine.tuning.current()
+            return assemble(
+                view,
+                prompt,
+                session=options.session_name,
+                project=options.project,
+                everywhere=options.everywhere or (options.session is None and options.project is None),
+                budget=settings.context_tokens if options.budget is None else options.budget,
+                recent=settings.recent_turns if options.recent is None else options.recent,
+                tuning=options.tuning,
+            )
+
+        return await asyncio.to_thread(assembled)
 
     def _llm_request(self, request: Mapping[str, Any], context: PromptContext | None) -> bytes:
         """Return the request for the model: with the context, and without our own field."""

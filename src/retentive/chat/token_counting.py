@@ -12,6 +12,9 @@ from retentive.engine import Engine
 from retentive.errors import RetentiveError
 from retentive.inference.embedders import CountsTokens, tokenizer_of
 
+MAX_TOKENISED = 100_000
+"""A tokenizer reads this much of a text. The rest is estimated: a request must not take the time of many."""
+
 
 class TokenCounter(Protocol):
     """Counts tokens. The counts of a text's lines add up to at least the count of the whole text."""
@@ -33,7 +36,11 @@ class ByteCounter:
 
     def count(self, text: str) -> int:
         """Return the number of bytes divided by 3, rounded up."""
-        return -(-len(text.encode(errors="replace")) // 3)
+        return _estimate(text)
+
+
+def _estimate(text: str) -> int:
+    return -(-len(text.encode(errors="replace")) // 3)
 
 
 class TokenizerCounter:
@@ -44,8 +51,8 @@ class TokenizerCounter:
         self.name = name
 
     def count(self, text: str) -> int:
-        """Return the number of tokens of the embedding model."""
-        return self._tokenizer.count_tokens(text)
+        """Return the number of tokens of the embedding model; after `MAX_TOKENISED` characters an estimate."""
+        return self._tokenizer.count_tokens(text[:MAX_TOKENISED]) + _estimate(text[MAX_TOKENISED:])
 
 
 def token_counter(engine: Engine) -> TokenCounter:

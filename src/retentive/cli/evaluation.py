@@ -221,7 +221,7 @@ def tune(
     load_library()  # fails early if it is not installed
     file = _plot_file(plot)
     _check_one_set(folder, own=own)
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="error" if own else "empty" if dry_run else "create") as engine:
         with _loaded(ctx, engine, folder, no_cache=no_cache) as (loaded, evaluation_set):
             options: dict[str, Any] = {"metric": metric, "budget": budget, "sample": sample, "seed": seed}
             done = tune_on(loaded, evaluation_set, current=engine.tuning.current(), **options, progress=progress)

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
 
-from retentive.cli.options import Common, common
+from retentive.cli.options import Common, common, with_store
 from retentive.errors import Invalid, MissingExtra
 from retentive.settings import PREFIX, ServerSettings, Settings, find_config, load_settings
 
@@ -49,7 +50,7 @@ def serve(ctx: typer.Context, project: Project = None, session: Session = None, 
         from retentive.server.mcp.tool_scope import open_scope
     except ImportError as error:
         raise MissingExtra("the MCP server", "server") from error
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         scope = open_scope(engine, project=project, session=session, read_only=read_only)
         serve_stdio(scope, output, read_only=read_only)
 
@@ -89,6 +90,8 @@ def config(
     if http:
         built = _http_config(client, given, settings.server, project)
     else:
+        if find_spec("mcp") is None:
+            raise MissingExtra("the MCP server", "server")
         options = [f"--{name}={value}" for name, value in (("project", project), ("session", session)) if value]
         built = _stdio_config(client, given, settings, [*options, *(["--read-only"] if read_only else [])])
     if built.command and not given.json:
@@ -128,7 +131,7 @@ def _http_config(client: Client, given: Common, server: ServerSettings, project:
     headers, notes = {}, [f"it needs a running 'retentive serve' at {url}"]
     if server.require_token or server.host not in LOOPBACK:
         headers["Authorization"] = f"Bearer {TOKEN}"
-        notes.append(f"replace {TOKEN} with a token; create one with: retentive token create")
+        notes.append(f"replace {TOKEN} with a token; create one with: {with_store('retentive token create')}")
     if given.profile:
         headers["X-Profile"] = given.profile
     if project:

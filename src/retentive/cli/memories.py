@@ -12,9 +12,16 @@ import typer
 from retentive.cli.options import SCOPE, Kinds, Project, Yes, common, confirm, emit, warn
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.pipeline.remember import Draft, to_memory
+from retentive.models import Memory
+from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
 
 BATCH = 256
+LONG_TEXT = 50_000
+"""Embedding a text of more characters takes seconds."""
+
+PART_LENGTH = 2000
+"""About how many characters of English the default model reads at once."""
+
 FIELDS = "Fields of the memory"
 
 Id = Annotated[str, typer.Argument(help="Id of the memory.")]
@@ -55,12 +62,12 @@ def remember(
         "occurred": occurred, "metadata": _json_object(metadata), "source": source, "evergreen": evergreen, "id": id,
     }  # fmt: skip
     fields = {name: value for name, value in given.items() if value is not None}
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         if jsonl is not None:
             if text is not None:
                 raise Invalid("give a text or --jsonl, not both")
             return _remember_file(ctx, engine, jsonl, fields)
-        memory = engine.remember(_text(text), **fields)
+        memory = _remember_text(engine, _text(text), fields)
         _warn_without_vector(engine)
     emit(ctx, memory.to_dict(), memory.id)
     return None
@@ -72,6 +79,18 @@ def _text(argument: str | None) -> str:
     if argument is None and sys.stdin.isatty():
         raise Invalid("nothing to remember: give a text, or pipe one in")
     return sys.stdin.read().rstrip("\n")
+
+
+def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
+    """Store one memory; embedding a long text takes seconds, so its progress is shown."""
+    if not LONG_TEXT <= len(text) <= MAX_TEXT:
+        return engine.remember(text, **fields)
+    from retentive.cli.show import progress
+
+    parts = min(len(text) // PART_LENGTH, MAX_PARTS)  # an estimate: splitting the text twice would take as long again
+    draft = {"profile": engine.settings.profile, **fields, "text": text}
+    with progress("embedding", total=parts) as advance:
+        return engine.remember_many([draft], progress=advance)[0]
 
 
 def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict[str, Any]) -> None:
@@ -119,7 +138,7 @@ def get(ctx: typer.Context, id: Id) -> None:
     """Show a memory with all its fields."""
     with common(ctx).engine() as engine:
         memory = engine.get(id)
-    emit(ctx, memory.to_dict(), lambda show: show.memory(memory))
+    _emit_memory(ctx, memory)
 
 
 def list_memories(
@@ -153,6 +172,9 @@ def update(
             "--evergreen/--no-evergreen", help="Whether its age does not lower its rank.", rich_help_panel=FIELDS
         ),
     ] = None,
+    if_version: Annotated[
+        str | None, typer.Option(help="Change nothing unless this is still the version that get showed.")
+    ] = None,
 ) -> None:
     """Change fields of a memory. It is indexed and embedded again if its text changes."""
     given: dict[str, Any] = {
@@ -163,8 +185,8 @@ def update(
     if not changes:
         raise Invalid("nothing to change: give at least one of --text, --importance, …; see: retentive update --help")
     with common(ctx).engine() as engine:
-        memory = engine.update(id, **changes)
-    emit(ctx, memory.to_dict(), lambda show: show.memory(memory))
+        memory = engine.update(id, if_version=if_version, **changes)
+    _emit_memory(ctx, memory)
 
 
 def forget(
@@ -191,6 +213,10 @@ def forget(
             confirm(f"Delete all memories of {where} for good?", yes=yes)
             count = engine.forget_scope(scope, confirm=True)
     emit(ctx, {"forgotten": count}, f"{count} forgotten")
+
+
+def _emit_memory(ctx: typer.Context, memory: Memory) -> None:
+    emit(ctx, {**memory.to_dict(), "version": memory.version}, lambda show: show.memory(memory))
 
 
 def _json_object(text: str | None) -> dict[str, Any] | None:

@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 import retentive
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
+from retentive.errors import (
+    Conflict,
+    Damaged,
+    Invalid,
+    MissingExtra,
+    NotFound,
+    RetentiveError,
+    Unavailable,
+    VersionConflict,
+)
+from retentive.inference.embedders import open_embedder
+from retentive.settings import load_settings, name_store, parameter_value, public_address
+from retentive.stores import open_store
 
-EXIT_CODES: dict[type[RetentiveError], int] = {Invalid: 2, NotFound: 3, Conflict: 4, Unavailable: 5, MissingExtra: 6}
+EXIT_CODES: dict[type[RetentiveError], int] = {
+    Invalid: 2,
+    NotFound: 3,
+    VersionConflict: 4,
+    Conflict: 4,
+    Unavailable: 5,
+    MissingExtra: 6,
+    Damaged: 7,
+}
 """The exit code of each kind of error."""
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
 
 _WITH_VALUE = ("--store", "--profile", "--embedder", "--config")
 _FLAGS = ("--json",)
@@ -52,16 +78,37 @@ class Common:
     config: str | None = None
     json: bool = False
 
-    def engine(self) -> Engine:
-        """Open an engine with these options."""
-        return Engine.open(self.store, embedder=self.embedder, profile=self.profile, config=self.config)
+    def engine(self, *, missing: Literal["error", "create", "empty"] = "error") -> Engine:
+        """Open an engine with these options.
+
+        `missing` is what happens if there is no store: only commands that write create it. "empty" is an empty store in
+        memory, for commands that show what would happen.
+        """
+        options: dict[str, Any] = {"embedder": self.embedder, "profile": self.profile, "config": self.config}
+        try:
+            return Engine.open(self.store, **options, create=missing == "create")
+        except NotFound:
+            if missing != "empty":
+                raise
+        settings = load_settings({"store": self.store, **options}, config=options.pop("config"))
+        return Engine(open_store("memory://"), lambda: open_embedder(settings.embedder), settings=settings)
 
     @property
     def public_store(self) -> str | None:
         """The store option without passwords and keys."""
-        from retentive.settings import public_address
-
         return None if self.store is None else public_address(self.store)
+
+
+_CURRENT: ContextVar[Common] = ContextVar("common options", default=Common())  # noqa: B039 - it is frozen
+"""The common options of this call, for messages."""
+
+
+def with_store(message: str) -> str:
+    """Name the store in every command that a message suggests, unless the same command would use it anyway."""
+    store = _CURRENT.get().public_store
+    if not store or store == os.environ.get("RETENTIVE_STORE"):
+        return message
+    return name_store(message, f"--store {shlex.quote(store)}")
 
 
 def _print_version(wanted: bool) -> None:
@@ -81,7 +128,7 @@ def common_options(
     profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(help="bge-small, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
+        typer.Option(help="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
     ] = None,
     config: Annotated[str | None, typer.Option(help="Config file (TOML).", envvar="RETENTIVE_CONFIG")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -92,6 +139,11 @@ def common_options(
     """Store the common options in the context. Typer calls it before the command."""
     del version  # its callback prints it
     ctx.obj = Common(store, profile, embedder, config, json)
+    _CURRENT.set(ctx.obj)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C stopped a command; the message says what it did until then, and how to continue."""
 
 
 class CommandGroup(TyperGroup):
@@ -105,9 +157,8 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except RetentiveError as error:
             _fail(error, as_json=bool(ctx.params.get("json")))
-        except KeyboardInterrupt:
-            typer.echo("stopped", err=True)
-            raise SystemExit(130) from None
+        except KeyboardInterrupt as stopped:
+            _stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
 
 
 def _common_first(args: list[str]) -> list[str]:
@@ -132,11 +183,20 @@ def _common_first(args: list[str]) -> list[str]:
 
 
 def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
+    message = with_store(str(error))
     if as_json:
-        typer.echo(json.dumps({"error": {"code": error.code, "message": str(error)}}), err=True)
+        typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
-        typer.secho(f"error: {error}", fg="red", err=True)
-    raise SystemExit(EXIT_CODES.get(type(error), 1))
+        typer.secho(f"error: {message}", fg="red", err=True)
+    raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
+
+
+def _stop(message: str, *, as_json: bool) -> NoReturn:
+    if as_json:
+        typer.echo(json.dumps({"error": {"code": "interrupted", "message": message or "stopped"}}), err=True)
+    else:
+        typer.echo(f"stopped: {message}" if message else "stopped", err=True)
+    raise SystemExit(INTERRUPTED)
 
 
 def common(ctx: typer.Context) -> Common:
@@ -161,7 +221,7 @@ def emit(ctx: typer.Context, value: Any, text: str | Callable[[ModuleType], obje
 
 def warn(message: str) -> None:
     """Print a warning to standard error."""
-    typer.secho(message, fg="yellow", err=True)
+    typer.secho(with_store(message), fg="yellow", err=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -180,8 +240,6 @@ def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
 
 def parse_pairs(pairs: list[str] | None, example: str, *, noun: str = "key") -> dict[str, Any]:
     """Parse `key=value`; a value that is a JSON number, true, false or null is that, any other is text."""
-    from retentive.settings import parameter_value
-
     values = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")

@@ -51,7 +51,7 @@ Metadata = Annotated[
         "--metadata", help="Only memories with this metadata, such as topic=kitchen. Repeatable.", rich_help_panel=SCOPE
     ),
 ]
-Limit = Annotated[int, typer.Option(help="Maximum number of hits; 0 returns all candidates.")]
+Limit = Annotated[int, typer.Option(min=0, help="Maximum number of hits; 0 returns all that match.")]
 Preset = Annotated[
     str | None,
     typer.Option("--preset", help="Rank with a preset, such as classic-rrf.", rich_help_panel=RANKING),
@@ -179,7 +179,7 @@ def samples(
     """Load fictitious sample conversations into the store, and show a recall with its explanation."""
     from retentive.transfer.samples import QUERIES, load_samples
 
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         added = len(load_samples(engine))
         answer = engine.recall(query or QUERIES[0], limit=3)
         memories = engine.stats().memories

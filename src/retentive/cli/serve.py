@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from retentive.cli.options import common, emit
+from retentive.cli.options import common, emit, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.settings import ServerSettings, Settings
@@ -32,7 +32,7 @@ def serve(
     from retentive.server.run import serve as run  # isort: skip
     from retentive.server.http.auth import needs_token
 
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         settings = _server_settings(engine.settings, host=host, port=port)
         loaded = _load_samples(engine) if samples else 0
 
@@ -80,7 +80,8 @@ def _print_summary(engine: Engine, settings: Settings, address: str, *, loaded: 
     from retentive.server.http.auth import LOOPBACK, needs_token
 
     if needs_token(settings.server):
-        _print("  Every request needs a token, as 'Authorization: Bearer …'; see: retentive token list", fg="yellow")
+        see = with_store("see: retentive token list")
+        _print(f"  Every request needs a token, as 'Authorization: Bearer …'; {see}", fg="yellow")
     if settings.server.host not in LOOPBACK and not settings.server.hosts:
         example = "RETENTIVE_SERVER_HOSTS=nas.local,192.168.1.5"
         _print(f"  Set the host names under which clients reach it, as in {example}", fg="yellow")
@@ -112,7 +113,7 @@ def create(
 ) -> None:
     """Create a token for the profile, and print it once: the store has only its hash."""
     given: dict[str, Any] = {"access": access}
-    with common(ctx).engine() as engine:
+    with common(ctx).engine(missing="create") as engine:
         created, secret = engine.tokens.create(**given, note=note)
 
     def print_it(_: object) -> None:

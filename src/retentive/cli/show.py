@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from retentive.cli.options import with_store
 from retentive.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats, snippet
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _no_file(_: Memory) -> str | None:
 def recall(answer: Recall, *, explain: bool, locate: Locate = _no_file) -> None:
     """Print the hits with their scores, and with the ranking steps if `explain` is set."""
     if answer.degraded:
-        console.print(Text(f"{answer.degraded}: {answer.degraded_reason}", style="yellow"))
+        console.print(Text(with_store(f"{answer.degraded}: {answer.degraded_reason}"), style="yellow"))
     if not answer.hits:
         console.print(Text("no hits", style="dim"))
     best = max((abs(reason.change) for hit in answer.hits for reason in hit.why), default=1.0) or 1.0
@@ -98,7 +99,7 @@ def recall(answer: Recall, *, explain: bool, locate: Locate = _no_file) -> None:
 def explanation(seen: Explanation, *, locate: Locate = _no_file) -> None:
     """Print a memory, its outcome with the reasons, and the hits just above and below it."""
     if seen.degraded:
-        console.print(Text(f"{seen.degraded}: {seen.degraded_reason}", style="yellow"))
+        console.print(Text(with_store(f"{seen.degraded}: {seen.degraded_reason}"), style="yellow"))
     console.print(Text(snippet(seen.memory.indexed_text, max(console.width - 2, 40)), style="bold"))
     console.print(Text(safe(_where(seen.memory, locate)), style="dim"))
     console.print(Text("\n" + safe(seen.sentence) + "\n"))
@@ -158,7 +159,7 @@ def memory(memory: Memory) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for name, value in memory.to_dict().items():
+    for name, value in {**memory.to_dict(), "version": memory.version}.items():
         if value not in (None, {}, False) and name != "text":
             table.add_row(name, Text(safe(str(value))))
     console.print(table)
@@ -171,7 +172,9 @@ def page(page: Page) -> None:
         when = memory.when.strftime("%Y-%m-%d %H:%M")
         line = Text(memory.id, style="dim").append(f"  {when}  ", style="cyan")
         console.print(line.append(snippet(memory.indexed_text, max(console.width - 58, 30)), style="default"))
-    if not page.memories:
+    for damage in page.damaged:
+        console.print(Text(damage.id, style="dim").append(f"  damaged: {damage.reason}", style="red"))
+    if not (page.memories or page.damaged):
         console.print(Text("no memories", style="dim"))
     if page.next_cursor:
         console.print(Text(f"more: --cursor {page.next_cursor}", style="dim"))
@@ -220,7 +223,9 @@ def tokens(found: Sequence[Token]) -> None:
     """Print one line for each token."""
     rows = [(t.id, t.profile, t.access, t.created.strftime("%Y-%m-%d %H:%M"), t.note) for t in found]
     _table(
-        ("id", "profile", "access", "created", "note"), rows, empty="no tokens; create one with: retentive token create"
+        ("id", "profile", "access", "created", "note"),
+        rows,
+        empty=with_store("no tokens; create one with: retentive token create"),
     )
 
 

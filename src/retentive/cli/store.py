@@ -1,4 +1,4 @@
-"""Commands that maintain a store: status, doctor, reembed, copy, config."""
+"""Commands that maintain a store: status, doctor, recover, reembed, copy, config."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters
+from retentive.cli.options import EXIT_CODES, common, emit, parse_parameters, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.ranking import PRESETS, Tuning
+from retentive.models import snippet
+from retentive.ranking import Tuning
 from retentive.settings import find_config, load_settings, public_address
 from retentive.stores import open_store
 
 if TYPE_CHECKING:
-    from retentive.stores.base import Store
     from retentive.transfer.copying import CopyResult, SearchSimilarity, Verification
 
 _LISTED = 20
@@ -33,24 +34,99 @@ def status(ctx: typer.Context) -> None:
     with common(ctx).engine() as engine:
         stats = engine.stats()
         problem = engine.embeddings.problem()
+        problem = problem and with_store(problem)
         store = engine.settings.public_store
     value = {"store": store, **stats.to_dict(), "embedding_problem": problem}
     emit(ctx, value, lambda show: show.status(store, stats, problem))
 
 
-def doctor(ctx: typer.Context) -> None:
-    """Check the consistency of the store and whether the embedder works."""
+def doctor(
+    ctx: typer.Context,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="First rebuild every index from the texts, set aside what cannot be read, and embed again."
+        ),
+    ] = False,
+) -> None:
+    """Check that every text can be read and is the one that was stored, that indexes agree, that the embedder works."""
+    from retentive.cli.show import progress
+
+    repaired = None
     with common(ctx).engine() as engine:
-        missing = engine.stats().unembedded
+        if repair:
+            with progress("repairing", total=0) as advance:
+                repaired = engine.repair(progress=advance)
+            if repaired.stale_vectors:
+                warn(f"{repaired.stale_vectors} memories had a vector of another text and were embedded again")
+        aside = engine.store.set_aside()
         problem = engine.embeddings.problem()
+        missing = engine.stats().unembedded
         checks: dict[str, Sequence[str]] = {
             "store": engine.check(),
             "embedder": [problem] if problem else [],
             "vectors": [f"{missing} memories have no vector; run: retentive reembed"] if missing else [],
         }
+        checks = {part: [with_store(problem) for problem in problems] for part, problems in checks.items()}
     healthy = not any(checks.values())
-    emit(ctx, {"healthy": healthy, "checks": checks}, lambda show: show.checks(checks))
+    value = {
+        "healthy": healthy,
+        "checks": checks,
+        "repaired": repaired and repaired.to_dict(),
+        "set_aside": [one.to_dict() for one in aside],
+    }
+
+    def print_all(show: ModuleType) -> None:
+        if repaired:
+            show.print_line(
+                f"{repaired.memories:,} memories indexed, {len(repaired.changed):,} with a changed text, "
+                f"{len(repaired.set_aside):,} set aside, {repaired.vectors_removed:,} stray vectors removed"
+            )
+        show.checks(checks)
+        for one in aside:
+            show.print_line(f"set aside: {one.id}: {one.reason}: {snippet(one.text, 60)}")
+
+    emit(ctx, value, print_all)
     if not healthy:
+        raise typer.Exit(1)
+
+
+def recover(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Damaged SQLite file of a store. It is only read.")],
+    output: Annotated[
+        Path | None, typer.Option(help="File of the new store; FILE with -recovered in its name by default.")
+    ] = None,
+) -> None:
+    """Save what can be read of a damaged file, even one that cannot be opened, into a new store.
+
+    Vectors are not saved; retentive reembed creates them. The exit code is 1 if something could not be read.
+    """
+    from retentive.cli import show
+    from retentive.stores.sqlite.recovery import recover as recover_file
+
+    if not file.is_file():
+        raise NotFound(f"there is no file {file}")
+    new = output or file.with_name(f"{file.stem}-recovered{file.suffix or '.db'}")
+    if new.exists():
+        raise Conflict(f"{new} already exists; name another file with --output")
+    with closing(open_store(str(new))) as store, show.progress("recovering", total=0) as advance:
+        done = recover_file(file, store, progress=advance)
+
+    def print_all(_: ModuleType) -> None:
+        show.print_line(
+            f"{done.memories:,} memories, {done.judgements:,} judgements and {done.settings:,} settings saved in {new}"
+        )
+        if done.changed:
+            show.print_line(f"{len(done.changed):,} of them may not have their original text; --json lists them")
+        for one in done.lost[:_LISTED]:
+            show.print_line(f"  lost: {one.id}: {one.reason}", style="red")
+        if done.damaged_rows:
+            show.print_line(f"{done.damaged_rows:,} rows of any table could not be read", style="red")
+        show.print_line(f"create its vectors with: retentive reembed --store {new}")
+
+    emit(ctx, {"file": str(file), "store": str(new), **done.to_dict()}, print_all)
+    if done.lost or done.damaged_rows:
         raise typer.Exit(1)
 
 
@@ -62,8 +138,10 @@ def reembed(ctx: typer.Context) -> None:
         embedder = engine.embeddings.embedder()
         total = engine.embeddings.count_missing() if embedder else 0
         with progress("re-embedding", total=total) as advance:
-            count = engine.embeddings.reembed(progress=advance)
-    emit(ctx, {"embedded": count}, f"{count} memories embedded")
+            refused: list[str] = []
+            count = engine.embeddings.reembed(progress=advance, refused=refused.append)
+    lines = [f"{count} memories embedded", *(f"the embedder refuses the text of {id}" for id in refused)]
+    emit(ctx, {"embedded": count, "refused": refused}, "\n".join(lines))
 
 
 # copy
@@ -101,8 +179,8 @@ def copy(
     options = CopyOptions(into, again, not without_vectors, with_tokens, sample)
     copied, seconds = None, load_settings(config=common(ctx).config).busy_seconds
     with (
-        closing(_open(source, seconds, must_exist=True)) as ours,
-        closing(_open(target, seconds, must_exist=verify)) as theirs,
+        closing(open_store(source, busy_seconds=seconds, create=False)) as ours,
+        closing(open_store(target, busy_seconds=seconds, create=not verify)) as theirs,
     ):
         if not verify:
             with progress("copying", total=ours.stats().memories) as advance:
@@ -126,16 +204,8 @@ def copy(
     emit(ctx, value, lambda _: _print_copy(value, copied, verified))
     if copied and copied.conflicts:
         raise typer.Exit(EXIT_CODES[Conflict])
-    if not verified.agrees:
+    if not verified.agrees or (copied and copied.damaged):
         raise typer.Exit(1)
-
-
-def _open(address: str, seconds: float, *, must_exist: bool) -> Store:
-    """Open a store. `must_exist` prevents that a missing file is created."""
-    file = _file(address)
-    if must_exist and file is not None and not file.is_file():
-        raise NotFound(f"there is no store {address}")
-    return open_store(address, busy_seconds=seconds)
 
 
 def _file(address: str) -> Path | None:
@@ -170,6 +240,8 @@ def _print_copy(value: dict[str, Any], copied: CopyResult | None, verified: Veri
         show.print_line(f"{value['from']} → {value['to']}")
         for line in _copy_lines(copied):
             show.print_line(line)
+        for damage in copied.damaged[:_LISTED]:
+            show.print_line(f"  left out: {damage.id}: {damage.reason}", style="red")
         for id in copied.conflicts[:_LISTED]:
             show.print_line(f"  conflict: {id} has other contents in TO", style="red")
         if len(copied.conflicts) > _LISTED:
@@ -220,7 +292,7 @@ config = typer.Typer(
 def show_config(ctx: typer.Context) -> None:
     """Show the settings in effect, or save tuning parameters in the store."""
     if not ctx.invoked_subcommand:
-        with common(ctx).engine() as engine:
+        with common(ctx).engine(missing="empty") as engine:
             _emit_config(ctx, engine)
 
 
@@ -235,13 +307,9 @@ def set_parameters(
     """Save tuning parameters in the store, for every process that uses it."""
     if not parameters and not preset:
         raise Invalid("give at least one parameter=value, or --preset")
-    saved: dict[str, Any] = {}
-    if preset is not None:
-        if preset not in PRESETS:
-            raise Invalid(f"there is no preset '{preset}'; the presets are {', '.join(PRESETS)}")
-        saved = PRESETS[preset].model_dump()
-    with common(ctx).engine() as engine:
-        engine.tuning.save({**saved, **parse_parameters(parameters)})
+    chosen = {} if preset is None else {"preset": preset}
+    with common(ctx).engine(missing="create") as engine:
+        engine.tuning.save({**chosen, **parse_parameters(parameters)})
         _emit_config(ctx, engine)
 
 

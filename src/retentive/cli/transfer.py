@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from retentive.cli.options import SCOPE, common, confirm, emit, warn
+from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
 from retentive.models import snippet
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retentive.transfer.importing.importer import ImportResult
     from retentive.transfer.watching import FileChange, FolderSync
 
-_FORMATS = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, openclaw or markdown"
+_FORMATS = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, sqlite, openclaw, markdown or postgres"
 _REPORT_START = b'{"kind": "'
 """The first bytes of a report file."""
 
@@ -36,7 +36,7 @@ _PROBLEMS = ("unreadable", "skipped", "warning", "held", "waiting")
 
 def import_memories(
     ctx: typer.Context,
-    path: Annotated[Path, typer.Argument(help="File or folder to import.")],
+    path: Annotated[str, typer.Argument(help="File or folder to import, or a postgresql:// address.")],
     format: Annotated[str | None, typer.Option(help=f"{_FORMATS}; detected by default.")] = None,
     project: Annotated[str | None, typer.Option(help="Project for all imported memories.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, change nothing.")] = False,
@@ -49,19 +49,27 @@ def import_memories(
 
     It can be interrupted and continues where it stopped. The exit code is 1 if a file ended too early.
     """
+    from retentive.transfer.importing.importer import ImportInterrupted
+
     given = common(ctx)
-    with given.engine() as engine, _open_report(report) as write_issue:
-        with _progress("importing", lambda: _count(engine, path, format)) as advance:
-            done = engine.import_from(
-                path,
-                format=format,
-                profile=given.profile,
-                project=project,
-                dry_run=dry_run,
-                progress=advance,
-                report=write_issue,
-            )
-        problem = engine.embeddings.problem() if done.unembedded else None
+    try:
+        with (
+            given.engine(missing="empty" if dry_run else "create") as engine,
+            _open_report(report) as write_issue,
+        ):
+            with _progress("importing", lambda: _count(engine, path, format)) as advance:
+                done = engine.import_from(
+                    path,
+                    format=format,
+                    profile=given.profile,
+                    project=project,
+                    dry_run=dry_run,
+                    progress=advance,
+                    report=write_issue,
+                )
+            problem = engine.embeddings.problem() if done.unembedded else None
+    except ImportInterrupted as stopped:
+        raise Interrupted(_interruption(stopped.result)) from None
     emit(ctx, done.to_dict(), lambda _: _print_import(done, report))
     if problem:
         warn(f"warning: {done.unembedded:,} stored without a vector: {problem}")
@@ -107,9 +115,14 @@ def export(
         typer.echo(message, err=True)
     else:
         emit(ctx, done.to_dict(), message)
+    for damage in done.damaged:
+        warn(f"left out: {damage.id}: {damage.reason}")
     if others := len(done.omitted_profiles):
         profiles = f"{others} other profiles were" if others > 1 else "1 other profile was"
         warn(f"note: {profiles} not exported; --everything exports the whole store")
+    if done.damaged:
+        warn(f"{len(done.damaged)} memories are damaged and were left out; see: retentive doctor")
+        raise typer.Exit(1)
 
 
 imports = typer.Typer(help="List the imports that can be undone, or undo one.", invoke_without_command=True)
@@ -137,11 +150,21 @@ def undo_import(
     emit(ctx, done.to_dict(), f"{done.memories:,} memories removed")
 
 
-def _count(engine: Engine, path: Path, format: str | None) -> int:
-    """Count the memories of a file for the progress bar. Reading it twice takes little time beside embedding it."""
-    from retentive.transfer.importing.importer import choose_format, count_memories
+def _count(engine: Engine, path: str, format: str | None) -> int:
+    """Count the memories of a source for the progress bar. Reading it twice takes little time beside embedding it."""
+    from retentive.transfer.importing.importer import count_memories, open_source
 
-    return count_memories(choose_format(path, format, engine.embeddings.embedder), path)
+    return count_memories(open_source(path, format, engine.embeddings.embedder))
+
+
+def _interruption(done: ImportResult) -> str:
+    """Return what an interrupted import stored, and how to continue or undo it."""
+    if not done.run:
+        return "nothing was stored"
+    return (
+        f"{done.added:,} memories are stored. To continue, run the same command again; "
+        f"to undo it: retentive imports undo {done.run}"
+    )
 
 
 @contextmanager
@@ -216,7 +239,7 @@ def _print_import(done: ImportResult, report: Path | None) -> None:
     if done.resumed:
         print_line("continued an import that was interrupted", style="dim")
     if done.run:
-        print_line(f"to undo it: retentive imports undo {done.run}", style="dim")
+        print_line(with_store(f"to undo it: retentive imports undo {done.run}"), style="dim")
 
 
 # watch
@@ -247,7 +270,11 @@ def watch(
     path = folder.resolve()
     ends = once or dry_run
     report = _json_reporter if common(ctx).json else _text_reporter
-    with common(ctx).engine() as engine, nullcontext() if dry_run else folder_lock(engine.settings.public_store, path):
+    missing: Literal["error", "create", "empty"] = "error" if forget else "empty" if dry_run else "create"
+    with (
+        common(ctx).engine(missing=missing) as engine,
+        nullcontext() if dry_run else folder_lock(engine.settings.public_store, path),
+    ):
         state = open_folder_state(engine.store, path, profile=engine.settings.profile, project=project)
         sync = FolderSync(
             engine, state, path, fits=_passage_limit(engine), force=yes, dry_run=dry_run, grace=0 if ends else GRACE

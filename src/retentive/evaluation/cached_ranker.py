@@ -16,7 +16,7 @@ from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
-from retentive.models import Memory, Model, Query
+from retentive.models import Damage, Kind, Memory, Model, Query
 from retentive.pipeline.concurrency import INLINE
 from retentive.pipeline.recall import OpenEmbedder, query_period, search
 from retentive.ranking import Tuning, order, pick
@@ -98,25 +98,32 @@ class CachedSearch:
             self._search.close()
 
     @property
+    def damaged(self) -> Sequence[Damage]:
+        return () if self._search is None else self._search.damaged
+
+    @property
     def model(self) -> Model | None:
         if not self._reads.model:
             self._reads.model.append(self._opened().model)
         return self._reads.model[0]
 
-    def keyword(self, limit: int) -> Retrieved:
-        key = ("keyword", limit, self._query.tuning.common_words)
-        return self._retrieved(key, lambda: self._opened().keyword(limit))
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
+        key = ("keyword", limit, kind, self._query.tuning.common_words)
+        return self._retrieved(key, lambda: self._opened().keyword(limit, kind=kind))
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         self._vector = vector
-        key = ("semantic", vector.tobytes(), limit, depth)
-        return self._retrieved(key, lambda: self._nearest(vector, limit, depth))
+        key = ("semantic", vector.tobytes(), limit, depth, kind)
+        return self._retrieved(key, lambda: self._nearest(vector, limit, depth, kind))
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         return self._of_ids("neighbours", ids, lambda missing: self._opened().neighbours(missing))
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return self._of_ids("vectors", ids, lambda missing: self._opened().vectors(missing))
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> Sequence[str]:
+        return self._opened().terms_with_prefix(prefix, limit=limit)
 
     def scores(self, ids: Sequence[str]) -> Scores:
         vector = None if self._vector is None else self._vector.tobytes()
@@ -128,13 +135,13 @@ class CachedSearch:
 
     def _read_scores(self, ids: Sequence[str]) -> dict[str, tuple[float | None, float | None]]:
         if self._vector is not None and not self._ran_nearest:
-            self._nearest(self._vector, 1, 0)  # semantic scores are for the vector of its last call
+            self._nearest(self._vector, 1, 0, None)  # semantic scores are for the vector of its last call
         scores = self._opened().scores(ids)
         return {id: (scores.keyword.get(id), scores.semantic.get(id)) for id in ids}
 
-    def _nearest(self, vector: Vector, limit: int, depth: int) -> Retrieved:
+    def _nearest(self, vector: Vector, limit: int, depth: int, kind: Kind | None) -> Retrieved:
         self._ran_nearest = True
-        return self._opened().nearest(vector, limit, depth=depth)
+        return self._opened().nearest(vector, limit, depth=depth, kind=kind)
 
     def _opened(self) -> Search:
         if self._search is None:

@@ -81,8 +81,8 @@ class RetentiveRetriever:
         found = self._view.recall(
             query,
             limit=self.top_k if top_k is None else top_k,
-            project=project or self.project,
-            session=session or self.session,
+            project=self.project if project is None else project,
+            session=self.session if session is None else session,
             only_session=self.only_session,
             kinds=self.kinds,
             tuning=self.tuning,

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Serializable
+from retentive.models import Serializable, check_unicode
 from retentive.pipeline.remember import check_name
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries
@@ -55,6 +55,7 @@ class AccessTokens:
         """Create a token for a profile; return it with its secret, which cannot be shown again."""
         named = self._profile if profile is None else profile
         check_name("profile", named)
+        check_unicode("note", note)
         if access not in ACCESSES:
             raise Invalid(f"there is no access '{access}'; use one of {', '.join(ACCESSES)}")
         secret = MARKS[0] + secrets.token_urlsafe(32)

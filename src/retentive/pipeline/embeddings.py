@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from retentive.errors import Invalid, RetentiveError, Unavailable
-from retentive.inference.embedders import Embedder
-from retentive.models import Model
+from retentive.inference.embedders import Embedder, outage_of
+from retentive.models import Memory, Model
 from retentive.pipeline.remember import embed_memories
-from retentive.stores.base import Store
+from retentive.stores.base import Record, Store, Vector
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Embeddings:
             embedder = self.embedder()
             if embedder is None:
                 return "no embedder is configured"
-            return _model_mismatch(self._store.model(), embedder.model)
+            return _model_mismatch(self._store.model(), embedder.model) or outage_of(embedder)
         except RetentiveError as error:
             return str(error)
 
@@ -71,30 +71,64 @@ class Embeddings:
         embedder = self.embedder()
         return self._store.count_unembedded(embedder.model) if embedder else 0
 
-    def reembed(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
+    def reembed(
+        self,
+        *,
+        progress: Callable[[int], None] = lambda done: None,
+        refused: Callable[[str], None] = lambda memory: None,
+    ) -> int:
         """Give every memory a vector of the embedder's model, then search those; return how many were embedded.
 
         Each batch is durable, so it can be interrupted at any time and continues where it stopped. Until the last
-        memory is embedded, the old vectors are searched.
+        memory is embedded, the old vectors are searched. `refused` is called with the id of each memory whose text the
+        embedder does not accept; the keyword retriever still finds it.
         """
         embedder = self.embedder()
         if embedder is None:
             raise Invalid("no embedder is configured; set one, for example with RETENTIVE_EMBEDDER=bge-small")
         done = 0
+        skipped: set[str] = set()
         while True:
-            waiting = self._store.unembedded(embedder.model, limit=BATCH)
+            found = self._store.unembedded(embedder.model, limit=BATCH + len(skipped))
+            waiting = [memory for memory in found if memory.id not in skipped]
             if not waiting:
-                # Another process may have stored a memory before the switch: then look again.
-                if self._store.switch_model(embedder.model):
+                # If nothing at all could be embedded, the old vectors stay. Another process may have stored a memory
+                # before the switch: then look again.
+                if (found and len(found) == self._store.stats().memories) or self._store.switch_model(
+                    embedder.model, without=skipped
+                ):
                     return done
                 continue
-            rows = embed_memories(embedder, waiting)
-            if rows is None:
-                raise Unavailable("the embedder cannot be reached; run it again later, it continues where it stopped")
-            vectors = {memory.id: row for memory, row in zip(waiting, rows, strict=True)}
-            self._store.attach(vectors, model=embedder.model)
-            done += len(waiting)
+            rows = self._embed(embedder, waiting)
+            embedded = [Record(memory, row) for memory, row in zip(waiting, rows, strict=True) if row is not None]
+            done += self._store.attach(embedded, model=embedder.model)
+            for memory, row in zip(waiting, rows, strict=True):
+                if row is None:
+                    skipped.add(memory.id)
+                    refused(memory.id)
             progress(len(waiting))
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
+        """Embed memories again whose vector is of another text; return how many there were.
+
+        All other memories without a vector are embedded as well, as by `reembed`. `Invalid` if the embedder does not
+        work, or is not the one of the store's vectors.
+        """
+        problem = self.problem()
+        if problem:
+            raise Invalid(f"vectors cannot be repaired: {problem}")
+        stale = self._store.remove_stale_vectors()
+        if stale:
+            self.reembed(progress=progress)
+        return stale
+
+    def _embed(self, embedder: Embedder, memories: Sequence[Memory]) -> list[Vector | None]:
+        try:
+            return embed_memories(embedder, memories, must_reach=True)
+        except Unavailable as error:
+            raise Unavailable(
+                f"the embedder cannot be reached; run it again later, it continues where it stopped ({error})"
+            ) from error
 
     def close(self) -> None:
         """Close the embedder if it was opened here."""

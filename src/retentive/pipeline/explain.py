@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retentive.models import Explanation, Hit, Memory, Query, Recall, Scope, Standing
-from retentive.pipeline.recall import RetrieverResult, SearchOutcome
+from retentive.models import Explanation, Hit, Memory, Query, Recall, Standing
+from retentive.pipeline.candidates import RetrieverResult
+from retentive.pipeline.recall import SearchOutcome
+from retentive.pipeline.scopes import scope_difference
 from retentive.stores.base import Retrieved, Search, Store
 
 DEPTH = 100_000
@@ -91,7 +93,7 @@ def _hit(case: _Case) -> Explanation | None:
 
 
 def _out_of_scope(case: _Case) -> Explanation | None:
-    difference = _scope_difference(case.memory, case.query.scope, case.store)
+    difference = scope_difference(case.memory, case.query.scope, case.store)
     if difference is None:
         return None
     part, of_memory, wanted = difference
@@ -112,28 +114,6 @@ def _out_of_filter(case: _Case) -> Explanation | None:
         difference = f"its metadata does not have {json.dumps(dict(wanted.metadata), ensure_ascii=False)}"
     sentence = f"It is outside the filter: {difference}."
     return case.explanation(outcome="outside", sentence=sentence, part=part)
-
-
-def _scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, str, str] | None:
-    """The part of a scope that a memory is outside of, the memory's value and the scope's; None if it is inside."""
-    if memory.profile != scope.profile:
-        return "profile", f"'{memory.profile}'", f"'{scope.profile}'"
-    if scope.kinds is not None and memory.kind not in scope.kinds:
-        return "kind", memory.kind, " or ".join(scope.kinds) or "none"
-    if scope.project is not None and memory.project != scope.project:
-        return "project", _quoted(memory.project), f"'{scope.project}'"
-    if scope.sessions is None:
-        return None
-    sessions = {one.name: one.project for one in store.sessions(scope.profile) if one.name in scope.sessions}
-    projects = set() if scope.only_sessions else set(sessions.values()) - {None}
-    if memory.session in sessions or memory.project in projects:
-        return None
-    wanted = " or ".join(f"'{name}'" for name in scope.sessions) or "none"
-    return "session", _quoted(memory.session), wanted + (f" (project {_quoted(*projects)})" if projects else "")
-
-
-def _quoted(*names: str | None) -> str:
-    return ", ".join("none" if name is None else f"'{name}'" for name in names)
 
 
 def _excluded(case: _Case) -> Explanation | None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Judgement, Scope
+from retentive.models import Judgement, Scope, check_unicode
 from retentive.stores.base import Store
 
 MAX_QUERY = 10_000
@@ -28,7 +28,7 @@ class JudgementLog:
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, *, project: str | None = None, profile: str | None = None) -> list[Judgement]:
         """Return the judgements of a profile or of one project, in the order in which they were first given."""
-        return self._store.judgements(profile or self._profile, project=project)
+        return self._store.judgements(self._profile if profile is None else profile, project=project)
 
 
 def to_judgements(
@@ -65,10 +65,7 @@ def to_judgements(
 def _check_query(query: Any) -> None:
     if not isinstance(query, str) or not query.strip() or len(query) > MAX_QUERY:
         raise Invalid(f"query: a text of 1 to {MAX_QUERY:,} characters, not {query!r:.80}")
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        raise Invalid("query: half of a surrogate pair cannot be stored") from None
+    check_unicode("query", query)
 
 
 def _ids(given: Iterable[str]) -> list[str]:

@@ -11,35 +11,18 @@ from time import perf_counter
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Context, Memory, Model, Period, Query, RankedList, Recall, RetrieverReport
+from retentive.models import Candidate, Context, Damage, Memory, Model, Period, Query, RankedList, Recall
+from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
+from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
-from retentive.stores.base import Retrieved, Search, Searchable, Vector
+from retentive.stores.base import Search, Searchable, Vector
+from retentive.stores.damage import left_out
 from retentive.text.temporal import period
 
 EMBED_SECONDS = 5.0
 """How long a recall waits for the query's embedding before it answers from the keyword retriever alone."""
 
 OpenEmbedder = Callable[[], Embedder | None]
-
-NOTHING = Retrieved()
-
-
-@dataclass(frozen=True, slots=True)
-class RetrieverResult:
-    """What one retriever found, or why it did not run. `failure` is set if it should have run and could not."""
-
-    name: str
-    weight: float
-    retrieved: Retrieved = NOTHING
-    ran: bool = True
-    note: str = ""
-    failure: str | None = None
-    elapsed_ms: float = 0.0
-
-    def report(self) -> RetrieverReport:
-        """The part of it that the caller sees."""
-        note = self.note if self.failure is None else f"unavailable: {self.failure}"
-        return RetrieverReport(self.name, self.weight, self.ran, len(self.retrieved.candidates), self.elapsed_ms, note)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +36,8 @@ class SearchOutcome:
     vectors: Mapping[str, Vector]
     stages: Mapping[str, float]
     embedding: Vector | None = None
+    others: tuple[RetrieverResult, ...] = ()
+    damaged: tuple[Damage, ...] = ()
 
 
 def recall(
@@ -71,21 +56,33 @@ def recall(
 
 
 def search(
-    query: Query, store: Searchable, embedder: OpenEmbedder, threads: Executor, *, embed_seconds: float = EMBED_SECONDS
+    query: Query,
+    store: Searchable,
+    embedder: OpenEmbedder,
+    threads: Executor,
+    *,
+    further: FurtherRetrievers | None = None,
+    embed_seconds: float = EMBED_SECONDS,
 ) -> SearchOutcome:
-    """Read everything that a recall ranks, in one search of the store."""
+    """Read everything that a recall ranks, in one search of the store, and run the further retrievers."""
     timer = StageTimer()
+    started = further.start(query, threads) if further else []
+    searched = prepare(query, store)
+    query = searched.query
     with store.open_search(query) as reads:
-        semantic, keyword, embedding = _retrieve(query, reads, embedder, threads, timer, embed_seconds)
+        semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
+        others = finished(started, seconds=embed_seconds) if started else ()
+        results = (semantic, keyword, *others)
         timer.skip()
-        context = _neighbours(query, reads, (semantic, keyword))
+        context = _neighbours(searched, reads, results)
         timer.lap("neighbours")
-        lists = _ranked_lists(query, reads, semantic, keyword, context)
+        lists = _ranked_lists(query, reads, results, context)
         vectors: Mapping[str, Vector] = {}
         if query.tuning.diversity > 0:
-            vectors = reads.vectors([*_memories(semantic, keyword), *(memory.id for memory in context.memories)])
+            vectors = reads.vectors([*_memories(*results), *(memory.id for memory in context.memories)])
+        damaged = tuple(reads.damaged)
         timer.lap("score")
-    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding)
+    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding, others, damaged)
 
 
 def rank_outcome(
@@ -101,19 +98,26 @@ def rank_outcome(
             ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
         )
         timer.lap("rerank")
-    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors)
+    kinds = query.scope.kinds or ()
+    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds)
     timer.lap("rank")
-    missing = {"keyword-only": outcome.semantic.failure, "not-reranked": not_reranked}
+    missing = {
+        "keyword-only": outcome.semantic.failure,
+        "not-reranked": not_reranked,
+        "incomplete": left_out(outcome.damaged) if outcome.damaged else None,
+    }
+    missing |= {f"without-{one.name}": one.failure for one in outcome.others}
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(
         query=query.text,
         hits=ranking.hits,
-        retrievers=(outcome.semantic.report(), outcome.keyword.report()),
+        retrievers=tuple(one.report() for one in (outcome.semantic, outcome.keyword, *outcome.others)),
         degraded=", ".join(reasons) or None,
         degraded_reason="; ".join(reasons.values()) or None,
         elapsed_ms=(perf_counter() - started) * 1000,
         stages=timer.laps,
         dropped=ranking.dropped,
+        profile=query.scope.profile,
     )
 
 
@@ -123,7 +127,7 @@ def query_period(query: Query) -> Period | None:
 
 
 def _retrieve(
-    query: Query,
+    searched: SearchedQuery,
     reads: Search,
     embedder: OpenEmbedder,
     threads: Executor,
@@ -134,6 +138,7 @@ def _retrieve(
 
     A retriever of weight 0 does not run: no search, no embedding, no network call.
     """
+    query = searched.query
     tuning = query.tuning
     empty = not query.text.strip()
     idle = "the query is empty" if empty else "its weight is 0"
@@ -145,6 +150,7 @@ def _retrieve(
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
         found = reads.keyword(query.pool)
+        found = complete(searched, found, lambda limit, kind: reads.keyword(limit, kind=kind))
         keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
     if tuning.semantic_weight <= 0 or empty:
         return semantic, keyword, None
@@ -160,6 +166,10 @@ def _retrieve(
         return RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=failure), keyword, None
     timer.skip()
     found = reads.nearest(vector, query.pool, depth=query.depth)
+    asked = vector
+    found = complete(
+        SearchedQuery(query), found, lambda limit, kind: reads.nearest(asked, limit, depth=query.depth, kind=kind)
+    )
     elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
     return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 
@@ -185,12 +195,13 @@ def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, 
     }
 
 
-def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult]) -> Context:
+def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[RetrieverResult]) -> Context:
     """The neighbours of the best candidates in their sessions, if context affects the ranking.
 
     Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
     Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
     """
+    query = searched.query
     candidates = _memories(*results)
     if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
         return Context()
@@ -206,6 +217,7 @@ def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult])
         and memory.id not in query.exclude
         and (kinds is None or memory.kind in kinds)
         and query.filter.unmet_by(memory) is None
+        and searched.matches(memory)
     }
     known = {**candidates, **added}
     at = {(memory.session, memory.position): memory.id for memory in known.values()}
@@ -223,13 +235,13 @@ def _neighbours(query: Query, reads: Search, results: Sequence[RetrieverResult])
 
 
 def _ranked_lists(
-    query: Query, reads: Search, semantic: RetrieverResult, keyword: RetrieverResult, context: Context
+    query: Query, reads: Search, results: Sequence[RetrieverResult], context: Context
 ) -> tuple[RankedList, ...]:
     """The candidates of each retriever; in full fusion with its scores of the memories that only others found."""
-    ran = [result for result in (semantic, keyword) if result.ran]
-    elsewhere: dict[str, Mapping[str, float]] = {"semantic": {}, "keyword": {}}
+    ran = [result for result in results if result.ran]
+    elsewhere: dict[str, Mapping[str, float]] = {}
     if query.tuning.fusion == "full" and ran:
-        ids = [*_memories(semantic, keyword), *(memory.id for memory in context.memories)]
+        ids = [*_memories(*results), *(memory.id for memory in context.memories)]
         if ids:
             scores = reads.scores(ids)
             elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
@@ -237,7 +249,7 @@ def _ranked_lists(
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}
-        others = {id: score for id, score in elsewhere[result.name].items() if id not in own}
+        others = {id: score for id, score in elsewhere.get(result.name, {}).items() if id not in own}
         lists.append(
             RankedList(result.name, tuple(candidates), result.weight, tuple(result.retrieved.depth_scores), others)
         )

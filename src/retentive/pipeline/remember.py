@@ -10,16 +10,23 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
+import numpy as np
 import uuid_utils
 
-from retentive.errors import Invalid, Unavailable
+from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder
-from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope
-from retentive.ranking.duplicates import normalised
+from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope, check_unicode
+from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import IdempotencyKey, Record, Store, Vector
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 500
+
+MAX_PARTS = 256
+"""A memory has vectors of at most this many parts of its text; the keyword retriever reads all of it."""
+
+EMBED_BATCH = 64
+"""How many texts are embedded in one call, so that progress can be reported and recalls get their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +115,6 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
     )
 
 
-def content_hash(text: str) -> str:
-    """A hash of the text that ignores case, white space and punctuation."""
-    return hashlib.blake2b(normalised(text).encode(), digest_size=16).hexdigest()
-
-
 def request_fingerprint(request: Any) -> str:
     """A hash of a request, by which a repeated request is told from another one with the same idempotency key."""
     written = json.dumps(request, sort_keys=True, default=str)
@@ -125,14 +127,14 @@ def store_memories(
     memories: Sequence[Memory],
     *,
     idempotency_key: IdempotencyKey | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[Memory]:
     """Embed and store memories, all or none. Without a usable embedder they are stored without vectors."""
     usable = usable_embedder(store, embedder)
-    vectors = embed_memories(usable, memories) if usable else None
-    if vectors is None or usable is None:
-        return store.add([Record(memory) for memory in memories], model=None, idempotency_key=idempotency_key)
+    vectors = embed_memories(usable, memories, progress=progress) if usable else [None] * len(memories)
     records = [Record(memory, rows) for memory, rows in zip(memories, vectors, strict=True)]
-    return store.add(records, model=usable.model, idempotency_key=idempotency_key)
+    embedded = usable is not None and any(rows is not None for rows in vectors)
+    return store.add(records, model=usable.model if usable and embedded else None, idempotency_key=idempotency_key)
 
 
 def usable_embedder(store: Store, embedder: Embedder | None) -> Embedder | None:
@@ -152,37 +154,86 @@ def update_memory(
     old: Memory,
     changes: MemoryChanges,
     *,
+    if_version: str | None,
     within: Scope | None,
     idempotency_key: IdempotencyKey | None,
 ) -> Memory:
-    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed."""
+    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed.
+
+    `old` only serves to check the changes and to embed the text beforehand: the store changes the memory as it is at
+    the moment of writing.
+    """
+    new = _changed(old, changes)
+    fields = {*changes, "content_hash"} if "text" in changes else {*changes}
+    usable = usable_embedder(store, embedder()) if fields & {"text", "speaker"} else None
+    vectors = embed_memories(usable, [new])[0] if usable else None
+    updated = store.update(
+        Record(new, vectors),
+        model=usable.model if usable else None,
+        fields=fields,
+        if_version=if_version,
+        within=within,
+        idempotency_key=idempotency_key,
+    )
+    if usable and vectors is not None and updated.indexed_text != new.indexed_text:
+        # The text or the speaker was changed at the same time: these vectors were not of the text that came out.
+        vectors = embed_memories(usable, [updated])[0]
+        if vectors is not None:
+            store.attach([Record(updated, vectors)], model=usable.model)
+    return updated
+
+
+def _changed(old: Memory, changes: MemoryChanges) -> Memory:
+    """Check changes of a memory and return it with them."""
     changeable = MemoryChanges.__annotations__
     unknown = [name for name in changes if name not in changeable]
     if unknown:
         raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
     fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *changeable)}
-    new = to_memory(Draft(**{**fields, **changes}), now=old.created)
-    new = new._replace(created=old.created, accessed=old.accessed, access_count=old.access_count)
-    if new.indexed_text == old.indexed_text:
-        return store.update(Record(new), model=None, keep_vectors=True, within=within, idempotency_key=idempotency_key)
-    usable = usable_embedder(store, embedder())
-    rows = embed_memories(usable, [new]) if usable else None
-    record = Record(new, rows[0] if rows else None)
-    return store.update(record, model=usable.model if usable else None, within=within, idempotency_key=idempotency_key)
+    return to_memory(Draft(**{**fields, **changes}), now=old.created)
 
 
-def embed_memories(embedder: Embedder, memories: Sequence[Memory]) -> list[Vector] | None:
-    """The vectors of each memory, one row for each of its parts; None if the embedder cannot be reached."""
-    parts = [embedder.split(memory.indexed_text) for memory in memories]
+def embed_memories(
+    embedder: Embedder,
+    memories: Sequence[Memory],
+    *,
+    progress: Callable[[int], None] = lambda done: None,
+    must_reach: bool = False,
+) -> list[Vector | None]:
+    """The vectors of each memory, one row for each of its parts; None for a memory whose text the embedder refuses.
+
+    A text of more than `MAX_PARTS` parts has vectors of its first ones. `progress` is called with the number of texts
+    embedded. If the embedder cannot be reached, all are None, or with `must_reach` it raises `Unavailable`.
+    """
+    parts = [embedder.split(memory.indexed_text)[:MAX_PARTS] for memory in memories]
+    texts = [part for of_memory in parts for part in of_memory]
+    rows: list[Vector | None] = []
     try:
-        rows = embedder.embed([part for of_memory in parts for part in of_memory])
+        for at in range(0, len(texts), EMBED_BATCH):
+            rows += _embed_texts(embedder, texts[at : at + EMBED_BATCH])
+            progress(min(EMBED_BATCH, len(texts) - at))
     except Unavailable:
-        return None
-    found, at = [], 0
+        if must_reach:
+            raise
+        return [None] * len(memories)
+    found: list[Vector | None] = []
+    at = 0
     for of_memory in parts:
-        found.append(rows[at : at + len(of_memory)])
+        accepted = [row for row in rows[at : at + len(of_memory)] if row is not None]
+        found.append(np.stack(accepted) if accepted else None)
         at += len(of_memory)
     return found
+
+
+def _embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None]:
+    """One row for each text; None for a text that the embedder refuses, which is found by halving the batch."""
+    try:
+        return list(embedder.embed(texts))
+    except Refused:
+        if len(texts) == 1:
+            return [None]
+    middle = len(texts) // 2
+    return [*_embed_texts(embedder, texts[:middle]), *_embed_texts(embedder, texts[middle:])]
 
 
 def to_time(value: datetime | str | None, name: str) -> datetime | None:
@@ -231,7 +282,7 @@ def _check_text(text: Any) -> None:
         raise Invalid("text: a memory needs some text")
     if len(text) > MAX_TEXT:
         raise Invalid(f"text: {len(text):,} characters are too many for one memory, the most is {MAX_TEXT:,}; split it")
-    _check_encodable("text", text)
+    check_unicode("text", text)
 
 
 def check_name(name: str, value: Any) -> None:
@@ -240,14 +291,7 @@ def check_name(name: str, value: Any) -> None:
         return
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
         raise Invalid(f"{name}: a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
-    _check_encodable(name, value)
-
-
-def _check_encodable(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair and cannot be stored") from None
+    check_unicode(name, value)
 
 
 def check_metadata(metadata: Any) -> None:

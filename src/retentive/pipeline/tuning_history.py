@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import NotFound, RetentiveError
-from retentive.models import Serializable
+from retentive.models import Serializable, check_unicode
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import parameter_name, parse_tuning
+from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
@@ -91,12 +91,15 @@ def save_parameters(
 ) -> None:
     """Save parameters over the saved ones; None resets one. An invalid value raises `Invalid` and changes nothing.
 
+    A preset or `hybrid` block replaces all saved parameters; None in its place resets all.
     A change that was already made under the same idempotency key is not made again, whatever was changed since.
     """
 
-    def changed(before: dict[str, Any]) -> dict[str, Any]:
+    def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
         wanted = {name: value for name, value in {**before, **_by_python_name(parameters)}.items() if value is not None}
         checked = parse_tuning(wanted)
+        for pattern in checked.source_weights:
+            check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
     _change(store, changed, by=by, now=now, idempotency_key=idempotency_key)
@@ -111,13 +114,14 @@ def undo_change(
     store: KeyValue, id: int | None = None, *, by: str, now: datetime, idempotency_key: str | None = None
 ) -> None:
     """Restore the parameters from before a change, the last one by default. An undo can be undone too."""
-    changes = history(store)
-    if _is_recorded(changes, idempotency_key):
-        return
-    found = next((change for change in changes if id is None or change.id == id), None)
-    if found is None:
-        raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
-    _change(store, lambda _: dict(found.before), by=by, now=now, idempotency_key=idempotency_key)
+
+    def restored(_: dict[str, Any], changes: Sequence[TuningChange]) -> dict[str, Any]:
+        found = next((change for change in reversed(changes) if id is None or change.id == id), None)
+        if found is None:
+            raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
+        return dict(found.before)
+
+    _change(store, restored, by=by, now=now, idempotency_key=idempotency_key)
 
 
 def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
@@ -142,20 +146,24 @@ def _is_recorded(changes: Sequence[TuningChange], idempotency_key: str | None) -
 
 def _change(
     store: KeyValue,
-    change: Callable[[dict[str, Any]], dict[str, Any]],
+    change: Callable[[dict[str, Any], Sequence[TuningChange]], dict[str, Any]],
     *,
     by: str,
     now: datetime,
     idempotency_key: str | None,
 ) -> None:
-    """Change the saved parameters and record it. Of changes made at the same moment, none is lost."""
+    """Change the saved parameters and record it. Of changes made at the same moment, none is lost.
+
+    `change` gets the parameters and the changes so far, oldest first, and returns the new parameters.
+    """
 
     def work(transaction: Transaction) -> None:
         before = transaction.get(_SAVED) or {}
         entries = transaction.get(_HISTORY) or []
-        if _is_recorded(list(map(_to_change, entries)), idempotency_key):
+        changes = list(map(_to_change, entries))
+        if _is_recorded(changes, idempotency_key):
             return
-        after = change(before)
+        after = change(before, changes)
         if after == before:
             return
         id = entries[-1]["id"] + 1 if entries else 1
@@ -167,13 +175,17 @@ def _change(
 
 
 def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters under their Python names, so that one parameter in two spellings is one."""
-    reset = [name for name, value in parameters.items() if value is None]
-    checked = parse_tuning({name: value for name, value in parameters.items() if value is not None})
-    return {
-        **checked.model_dump(include=set(checked.model_fields_set)),
-        **{parameter_name(name): None for name in reset},
-    }
+    """The parameters under their Python names, so that one parameter in two spellings is one; None resets one."""
+    whole = any(parameter_name(name) in WHOLE for name in parameters)
+    reset = [parameter_name(name) for name, value in parameters.items() if value is None]
+    given = expand({name: value for name, value in parameters.items() if value is not None})
+    checked = parse_tuning(given)
+    wanted = checked.model_dump(include=set(checked.model_fields_set))
+    everything: dict[str, Any] = dict.fromkeys(Tuning.model_fields.keys() - set(CHAT)) if whole else {}
+    if whole:  # what equals its default is not saved
+        defaults = Tuning().model_dump()
+        wanted = {name: value for name, value in wanted.items() if value != defaults[name]}
+    return {**everything, **wanted, **dict.fromkeys(name for name in reset if name not in WHOLE)}
 
 
 # In the store, the idempotency key is called "once"; stores written before must stay readable.

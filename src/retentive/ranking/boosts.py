@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from retentive.models import Hit, Period
+from retentive.models import Hit, Memory, Period
 from retentive.ranking.tuning import Tuning
 
 _DAY = 86400.0
 _FAR = 0.01
+_LINES = re.compile(r"#L\d+(?:-L?\d+)?$")
 
 
-def by_source(hits: Sequence[Hit], weights: dict[str, float]) -> list[Hit]:
-    """Multiply scores by the weight of the first pattern that a memory's source matches."""
+def by_source(hits: Sequence[Hit], weights: Mapping[str, float]) -> tuple[list[Hit], list[Hit]]:
+    """Multiply scores by the weight of the first pattern that a memory's source matches; a weight of 0 removes it.
+
+    Return the hits, and those removed with the reason.
+    """
     if not weights:
-        return list(hits)
-    return [_weigh_source(hit, weights) for hit in hits]
+        return list(hits), []
+    kept: list[Hit] = []
+    removed: list[Hit] = []
+    for hit in hits:
+        pattern = source_pattern(hit.memory, weights)
+        if pattern is None:
+            kept.append(hit)
+        elif weight := weights[pattern]:
+            kept.append(hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern))
+        else:
+            removed.append(hit.after("source", hit.score, None, "the weight of {} is 0", pattern))
+    return kept, removed
 
 
-def _weigh_source(hit: Hit, weights: dict[str, float]) -> Hit:
-    source = hit.memory.source or ""
-    for pattern, weight in weights.items():
-        if fnmatchcase(source, pattern):
-            return hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern)
-    return hit
+def source_pattern(memory: Memory, weights: Mapping[str, float]) -> str | None:
+    """The first pattern that matches a memory's source, with or without the lines at its end (`notes.md#L1-L3`)."""
+    source = memory.source or ""
+    names = {source, _LINES.sub("", source)}
+    return next((pattern for pattern in weights if any(fnmatchcase(name, pattern) for name in names)), None)
+
+
+def is_removed(memory: Memory, weights: Mapping[str, float]) -> bool:
+    """Whether the weight of a memory's source is 0."""
+    pattern = source_pattern(memory, weights) if weights else None
+    return pattern is not None and not weights[pattern]
 
 
 def by_time(hits: Sequence[Hit], period: Period | None, tuning: Tuning) -> list[Hit]:

@@ -8,11 +8,22 @@ everything, gain less from their session. A memory without a session keeps its s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from statistics import median
 
 from retentive.models import Context, Hit
 from retentive.ranking.tuning import Tuning
+
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+UNSPACED_LETTERS = 1.7
+"""So many letters are a word, on average, where words are not separated by blanks (Chinese, Japanese, Thai, Lao)."""
+
+
+def count_words(text: str) -> float:
+    """How many words a text has, about."""
+    words = text.count(" ") + 1.0
+    return words if text.isascii() else words + len(_UNSPACED.findall(text)) / UNSPACED_LETTERS
 
 
 def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hit]:
@@ -20,7 +31,7 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return list(hits)
     placed = [hit for hit in hits if hit.memory.id in context.neighbours]
-    words = {hit.memory.id: hit.memory.text.count(" ") + 1 for hit in placed}
+    words = {hit.memory.id: count_words(hit.memory.text) for hit in placed}
     typical = median(words.values()) if words else 1.0
     shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
     scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}

@@ -15,6 +15,12 @@ from retentive.errors import Invalid
 
 Scale = Callable[[float], float]
 
+_HUGE = 1e100
+"""Scores with a larger one are divided by it first: their sums, squares and differences would be infinite."""
+
+_ABSOLUTE = ("saturate", "none")
+"""Scalings that depend on the size of the scores."""
+
 
 def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, spread_least: float = 0.0) -> Scale:
     """Fit the named scale to a retriever's scores; without scores it maps everything to 0."""
@@ -23,8 +29,11 @@ def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, sprea
     known = sorted((score for score in scores if math.isfinite(score)), reverse=True)
     if not known:
         return lambda _: 0.0
-    scale = _spread(known, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](known)
     lowest, highest = known[-1], known[0]
+    shrink = 1.0 / max(-lowest, highest) if max(-lowest, highest) > _HUGE and scaling not in _ABSOLUTE else 1.0
+    fitted = [score * shrink for score in known]
+    inner = _spread(fitted, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](fitted)
+    scale = inner if shrink == 1.0 else lambda score: inner(score * shrink)
 
     def finite(score: float) -> float:
         if not isfinite(score):

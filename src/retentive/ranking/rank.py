@@ -5,11 +5,12 @@ Pure arithmetic: the time is passed in, and nothing here reads a clock, a disk o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from retentive.models import Context, Hit, Period, RankedList, Ranking
+from retentive.models import Context, Hit, Kind, Period, RankedList, Ranking
 from retentive.ranking.boosts import by_age, by_quality, by_source, by_time
 from retentive.ranking.context import by_context
 from retentive.ranking.diversity import Vectors, diversify
@@ -52,22 +53,29 @@ def order(
     )
     hits = by_context(hits, context, tuning)
     hits = by_time(hits, period, tuning)
-    hits = by_source(hits, tuning.source_weights)
+    hits, removed = by_source(hits, tuning.source_weights)
     hits = by_age(hits, tuning, now=now)
     hits = by_quality(hits, tuning, now=now)
     hits.sort(key=lambda hit: -hit.score)
     hits, low = _drop_low(hits, tuning.score_floor)
     hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
-    return Ranking(tuple(hits), (*twins, *low))
+    return Ranking(tuple(hits), (*twins, *low, *removed))
 
 
-def pick(ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | None = None) -> Ranking:
-    """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason."""
+def pick(
+    ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | None = None, kinds: Sequence[Kind] = ()
+) -> Ranking:
+    """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason.
+
+    If several kinds are asked for, the best hit of each is among them, last if it does not rank higher.
+    """
     hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking may have lowered some
     last = len(hits) if limit <= 0 else limit
     picked, late = hits[:last], hits[last:]
     if tuning.diversity > 0:
         picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
+    if len(set(kinds)) > 1:
+        picked, late = _one_of_each(kinds, picked, late)
     picked, lowered = _drop_low(picked, tuning.score_floor)
     if lowered:  # MMR's scores never increase, so all later choices are below the floor too
         lowered += [
@@ -77,6 +85,21 @@ def pick(ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | Non
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
     return Ranking(placed, (*behind, *lowered, *low, *ranking.dropped))
+
+
+def _one_of_each(kinds: Sequence[Kind], picked: list[Hit], late: list[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Replace the last hits of kinds with several by the best of each kind that has none."""
+    count = Counter(hit.memory.kind for hit in picked)
+    for kind in dict.fromkeys(kinds):
+        best = next((hit for hit in late if hit.memory.kind == kind), None)
+        last = next((hit for hit in reversed(picked) if count[hit.memory.kind] > 1), None)
+        if count[kind] or best is None or last is None:
+            continue
+        picked = [hit for hit in picked if hit is not last]
+        picked.append(best.after("kind", best.score, None, "the best of the kind {}", kind))
+        late = sorted([last, *(hit for hit in late if hit is not best)], key=lambda hit: -hit.score)
+        count.subtract({last.memory.kind: 1, kind: -1})
+    return sorted(picked, key=lambda hit: -hit.score), late
 
 
 def _above_floor(retriever: RankedList, floor: float) -> RankedList:

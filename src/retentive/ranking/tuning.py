@@ -1,4 +1,4 @@
-"""`Tuning`: every parameter of a recall, with its range and description.
+"""`Tuning`: every parameter of a recall, and of chat, that can be changed at run time, with its range and description.
 
 The same frozen model is the `[tuning]` table of the config file, the tuning saved in a store, an option of one recall
 and the search space of `retentive tune`. An unknown parameter is an error.
@@ -6,6 +6,7 @@ and the search space of `retentive tune`. An unknown parameter is an error.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -65,11 +66,17 @@ class Tuning(BaseModel):
         le=1,
         description="Terms above this document frequency do not retrieve candidates; they only affect scoring.",
     )
-    semantic_floor: float = Field(0.0, ge=-1, le=1, description="The smallest cosine of a semantic candidate.")
+    semantic_floor: float = Field(
+        0.0,
+        ge=-1,
+        le=1,
+        description="The smallest cosine of a candidate of the semantic retriever; -1 is off. Keyword candidates stay.",
+    )
     score_floor: float = Field(0.0, ge=0, le=10, description="The smallest final score of a hit.")
     source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,
-        description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}.",
+        description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}. "
+        "A weight of 0 removes the source. Lines at its end (#L1-L3) may be left out.",
     )
     time_weight: float = Field(
         0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."
@@ -108,43 +115,45 @@ class Tuning(BaseModel):
         2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder; then it answers without it."
     )
 
-    def with_parameters(self, **parameters: Any) -> Tuning:
-        """Return this tuning with some parameters changed, checked against their ranges."""
-        return parse_tuning(self.model_dump() | _by_name(parameters))
-
-
-class Hybrid(BaseModel):
-    """The `hybrid` block of older configurations. Values that it leaves out have the defaults given here."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
+    context_tokens: int = Field(2000, ge=0, le=200_000, description="Chat: the token budget for memories in a prompt.")
+    recent_turns: int = Field(
+        10, ge=0, le=1000, description="Chat: how many of the session's latest episodes are in a prompt."
     )
 
-    fusion: Literal["weighted", "rrf"] = Field("weighted", description="Fusion method.")
-    vector_weight: float = Field(0.7, ge=0, le=5, description="Sets semanticWeight.")
-    text_weight: float = Field(0.3, ge=0, le=5, description="Sets keywordWeight.")
-    rrf_k: float = Field(60, ge=1, le=1000, description="Sets rrfK.")
-
-    def parameters(self) -> dict[str, Any]:
-        """The tuning parameters that it sets."""
-        return {
-            "fusion": self.fusion,
-            "semantic_weight": self.vector_weight,
-            "keyword_weight": self.text_weight,
-            "rrf_k": self.rrf_k,
-        }
+    def with_parameters(self, **parameters: Any) -> Tuning:
+        """Return this tuning with some parameters changed, checked against their ranges."""
+        return parse_tuning(self.model_dump() | expand(parameters))
 
 
-def parse_tuning(parameters: dict[str, Any]) -> Tuning:
+def parse_tuning(parameters: Mapping[str, Any]) -> Tuning:
     """A tuning from plain values. `Invalid` names every parameter that is wrong."""
     try:
-        return Tuning.model_validate(_by_name(parameters))
+        return Tuning.model_validate(expand(parameters))
     except ValidationError as error:
         raise Invalid("; ".join(_sentence(problem) for problem in error.errors())) from None
 
 
-def _by_name(parameters: dict[str, Any]) -> dict[str, Any]:
-    return {parameter_name(name): value for name, value in parameters.items()}
+def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters by their Python names, with `preset` and `hybrid` replaced by every parameter of the ranking.
+
+    Parameters given beside a preset or block take precedence over it; a block takes precedence over a preset.
+    """
+    named = {parameter_name(name): value for name, value in parameters.items()}
+    whole = {name: value for name in WHOLE if (value := named.pop(name, None)) is not None}
+    if not whole:
+        return named
+    from retentive.ranking.hybrid import parse_hybrid  # which is made of tunings
+    from retentive.ranking.presets import preset
+
+    tuning = parse_hybrid(whole["hybrid"]).tuning() if "hybrid" in whole else preset(str(whole["preset"]))
+    return tuning.model_dump(exclude=set(CHAT)) | named
+
+
+WHOLE = ("preset", "hybrid")
+"""Names that stand for every parameter of the ranking, wherever parameters are given."""
+
+CHAT = ("context_tokens", "recent_turns")
+"""Parameters of chat, which no preset sets."""
 
 
 def parameter_name(name: str) -> str:
@@ -158,5 +167,5 @@ _CAMEL = {to_camel(name): name for name in Tuning.model_fields}
 def _sentence(problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"there is no parameter '{name}'; the parameters are {', '.join(Tuning.model_fields)}"
+        return f"there is no parameter '{name}'; the parameters are {', '.join((*Tuning.model_fields, *WHOLE))}"
     return f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import functools
 import gc
 import logging
 import os
@@ -11,17 +13,21 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import Any
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, RetentiveError, Unavailable
+from retentive.pipeline.recall import recall
 from retentive.settings import ServerSettings, Settings
 
 try:
     import uvicorn
     from anyio import to_thread
 
+    from retentive.server.connections import BEAT_SECONDS, HealthThread, TimedProtocol, set_keep_alive
     from retentive.server.http.app import create_app
     from retentive.server.http.auth import LOOPBACK, needs_token
     from retentive.server.http.request_log import log_warnings
@@ -57,6 +63,7 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
             access_log=False,
             lifespan="on",
             server_header=False,
+            http=TimedProtocol,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
@@ -102,6 +109,7 @@ def open_socket(settings: ServerSettings) -> Iterator[socket.socket]:
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            set_keep_alive(listener)
             listener.bind(address)
         except OSError as error:
             raise _bind_error(error, host, port) from None
@@ -126,7 +134,9 @@ def _address(listener: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Calls a function when it has started, and exits at once on a second interrupt."""
+    """Calls a function when it has started, answers liveness checks always, and exits at once on a second interrupt."""
+
+    _health: HealthThread | None = None
 
     def __init__(self, config: uvicorn.Config, begin: Callable[[], None]) -> None:
         super().__init__(config)
@@ -134,7 +144,36 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if sockets:
+            self._health = HealthThread(sockets[0], self._adopter(asyncio.get_running_loop()))
+            self._beat()
+            self._health.start()
         self._begin()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._health is not None:
+            self._health.stop()
+        await super().shutdown(sockets)
+
+    def _beat(self) -> None:
+        if self._health is not None and not self.should_exit:
+            self._health.beat()
+            asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
+
+    def _adopter(self, loop: asyncio.AbstractEventLoop) -> Callable[[socket.socket], None]:
+        """Return a function that gives a connection to the event loop, from any thread."""
+        config, state = self.config, self.server_state
+        protocol_class: Any = config.http_protocol_class
+        protocol = functools.partial(protocol_class, config=config, server_state=state, app_state=self.lifespan.state)
+
+        def adopt(connection: socket.socket) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(
+                    lambda: adopted.add(loop.create_task(loop.connect_accepted_socket(protocol, connection)))
+                )
+
+        adopted: set[asyncio.Task[Any]] = set()  # the loop itself holds no strong reference
+        return adopt
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit and sig == signal.SIGINT:
@@ -171,10 +210,15 @@ def _reduce_contention() -> None:
 
 
 def _warm_up(engine: Engine, ready: Callable[[], None]) -> None:
-    """Load the model and the index with a recall that records no use, so that the first real recall is fast."""
+    """Load the model and the index, so that the first real recall is fast.
+
+    It is no recall of the engine: no use is recorded, and it is in no statistics.
+    """
+    threads = ThreadPoolExecutor(1, thread_name_prefix="warm-up")
     try:
-        engine.recall("warm up", limit=1, record_use=False)
+        recall(engine.query("warm up", limit=1), engine.store, engine.embeddings.embedder, threads)
     except Exception as error:  # for example, the service was stopped while it started
-        log.warning("the first recall will be slow: %s", error)
+        log.warning("the first recall will be slow: %s", type(error).__name__)
     finally:
+        threads.shutdown(wait=False)
         ready()

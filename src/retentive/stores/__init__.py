@@ -8,50 +8,52 @@ from retentive.errors import Invalid, MissingExtra
 from retentive.stores.base import Store
 
 
-def open_store(address: str, *, busy_seconds: float = 60) -> Store:
-    """The store at an address: a file path or `sqlite:///path`, made if it is not there, `memory://`, `postgresql://…`,
-    or `qdrant+http://host:6333/prefix` and `qdrant+https://…`.
+def open_store(address: str, *, busy_seconds: float = 60, create: bool = True) -> Store:
+    """The store at an address: a file path or `sqlite:///path`, `memory://`, `postgresql://…`, or
+    `qdrant+http://host:6333/prefix` and `qdrant+https://…`.
 
-    A write waits `busy_seconds` for other processes that write, and then gives up.
+    A store that does not exist is created, or `NotFound` is raised if `create` is False. A write waits `busy_seconds`
+    for other processes that write, and then gives up.
     """
     scheme, separator, _ = address.partition("://")
     loader = _LOADERS.get(scheme if separator else "sqlite")
     if loader is None:
         raise Invalid(f"there is no store '{scheme}://'; use a file path, or one of {', '.join(_LOADERS)}://")
-    return loader(address, busy_seconds)
+    return loader(address, busy_seconds, create)
 
 
-def _open_sqlite(address: str, busy_seconds: float) -> Store:
+def _open_sqlite(address: str, busy_seconds: float, create: bool) -> Store:
     from retentive.stores.sqlite import SqliteStore
 
-    return SqliteStore(address.removeprefix("sqlite:///").removeprefix("sqlite://"), busy_seconds=busy_seconds)
+    path = address.removeprefix("sqlite:///").removeprefix("sqlite://")
+    return SqliteStore(path, busy_seconds=busy_seconds, create=create)
 
 
-def _open_postgres(address: str, busy_seconds: float) -> Store:
+def _open_postgres(address: str, busy_seconds: float, create: bool) -> Store:
     try:
         from retentive.stores.postgres import PostgresStore
     except ModuleNotFoundError as error:
         raise MissingExtra("a PostgreSQL store", "postgres") from error
-    return PostgresStore(address, busy_seconds=busy_seconds)
+    return PostgresStore(address, busy_seconds=busy_seconds, create=create)
 
 
-def _open_qdrant(address: str, busy_seconds: float) -> Store:
+def _open_qdrant(address: str, busy_seconds: float, create: bool) -> Store:
     try:
         from retentive.stores.qdrant import open_qdrant
     except ModuleNotFoundError as error:
         if error.name != "qdrant_client":
             raise
         raise MissingExtra("a store on a Qdrant server", "qdrant") from error
-    return open_qdrant(address, busy_seconds)
+    return open_qdrant(address, busy_seconds, create=create)
 
 
-def _open_memory(_: str, _busy_seconds: float) -> Store:
+def _open_memory(_: str, _busy_seconds: float, _create: bool) -> Store:
     from retentive.stores.in_memory import InMemoryStore
 
     return InMemoryStore()
 
 
-_LOADERS: dict[str, Callable[[str, float], Store]] = {
+_LOADERS: dict[str, Callable[[str, float, bool], Store]] = {
     "sqlite": _open_sqlite,
     "memory": _open_memory,
     "postgresql": _open_postgres,

@@ -6,7 +6,7 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -15,19 +15,24 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import Conflict
+from retentive.errors import Conflict, NotFound, VersionConflict
 from retentive.models import (
+    USE_FIELDS,
     Candidate,
+    Damage,
     Day,
     Judgement,
+    Kind,
     Memory,
     Model,
     Page,
     Profile,
     Project,
     Query,
+    Repair,
     Scope,
     Session,
+    SetAside,
     Stats,
 )
 
@@ -36,7 +41,11 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A memory to write, with one unit vector for each of its parts; None while it is not embedded."""
+    """A memory to write, with one unit vector for each of its parts; None while it is not embedded.
+
+    The vectors are those of this memory's `indexed_text`. A store keeps its hash with them, and never attaches them to
+    another text.
+    """
 
     memory: Memory
     vectors: Vector | None = None
@@ -80,7 +89,7 @@ class Memories(Protocol):
         ...
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
-        """Return the memories with these ids that exist, in the order of the ids."""
+        """Return the memories with these ids that exist, in the order of the ids. Damaged ones are left out."""
         ...
 
     def update(
@@ -88,14 +97,18 @@ class Memories(Protocol):
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        """Replace the contents of a memory and return it. `NotFound` if it does not exist.
+        """Change some fields of a memory to those of the record and return it; None changes all but its use.
 
-        `keep_vectors` means that its text has not changed; otherwise vectors of None mean that it waits to be
-        embedded. If the idempotency key was used before, nothing is written and the memory as it is now is returned.
+        Other fields keep the values that they have at the moment of writing, whatever the record has. `NotFound` if the
+        memory does not exist, `VersionConflict` if `if_version` is not its version. If its indexed text does not
+        change, its vectors stay. If it does, it gets the record's vectors where those are of its new text; otherwise it
+        waits to be embedded. If the idempotency key was used before, nothing is written and the memory as it is now is
+        returned.
         """
         ...
 
@@ -122,8 +135,17 @@ class Memories(Protocol):
 
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
-        """Return one page of the memories of a scope by id, newest first."""
+        """Return one page of the memories of a scope: by the time they happened or were stored, then id, newest first.
+
+        A page ends at `limit` memories or after `paging.PAGE_BYTES` of text. `Invalid` if the cursor was not returned
+        with a page.
+        """
         ...
+
+
+def no_store(place: str) -> NotFound:
+    """Return the error for a place without a store. Only what writes creates one."""
+    return NotFound(f"there is no store at {place}; check the address, or create it with: retentive remember TEXT")
 
 
 class Retrieved(NamedTuple):
@@ -146,17 +168,23 @@ class Scores(NamedTuple):
 class Search(Protocol):
     """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
 
-    The query's scope, filter and exclusions are applied inside both retrievers: what they leave out hides nothing.
-    Methods are called from one thread at a time.
+    The query's scope, filter and exclusions are applied inside both retrievers: what they leave out hides nothing. In a
+    project, both also find the identity memories of the profile that belong to no project. Methods are called from one
+    thread at a time.
     """
+
+    @property
+    def damaged(self) -> Sequence[Damage]:
+        """The memories that this search would have returned so far, if they were not damaged."""
+        ...
 
     @property
     def model(self) -> Model | None:
         """The model whose vectors are searched; None if the store has no vectors."""
         ...
 
-    def keyword(self, limit: int) -> Retrieved:
-        """Return the best memories by BM25; any text is a safe query.
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
+        """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
 
         Terms above the document frequency `query.tuning.common_words` do not retrieve candidates, unless there is no
         rarer term; they only affect scoring. Document frequencies are those in the scope (in a large one perhaps
@@ -164,8 +192,11 @@ class Search(Protocol):
         """
         ...
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
-        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`."""
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`.
+
+        `kind` limits it to one kind of the scope.
+        """
         ...
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -185,6 +216,10 @@ class Search(Protocol):
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         """Return the vector of each memory's first part."""
+        ...
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> Sequence[str]:
+        """Return index terms that start with a prefix, the most frequent first."""
         ...
 
     def close(self) -> None:
@@ -267,12 +302,25 @@ class VectorModels(Protocol):
         """Return how many memories have no vector of this model yet."""
         ...
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
-        """Store vectors of a model, by memory id, beside those being searched."""
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
+        """Store vectors of a model beside those being searched; return how many memories got theirs.
+
+        A memory is left as it is if it has vectors of this model, or if its text is no longer that of the record.
+        """
         ...
 
-    def switch_model(self, model: Model) -> bool:
-        """Search this model's vectors from now on and delete all others; False if a memory still lacks one."""
+    def remove_stale_vectors(self) -> int:
+        """Delete vectors that were made of another text than their memory has; return of how many memories.
+
+        Vectors that were stored without the hash of their text are taken to be right.
+        """
+        ...
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        """Search this model's vectors from now on and delete all others; False if a memory still lacks one.
+
+        The memories with the ids `without` may lack one: the model does not accept their texts.
+        """
         ...
 
 
@@ -296,10 +344,11 @@ class Judgements(Protocol):
 
 
 class ScanPage(NamedTuple):
-    """One page of a scan, and the cursor of the next; None after the last."""
+    """One page of a scan, the cursor of the next (None after the last), and the memories left out as damaged."""
 
     records: Sequence[Record]
     next_cursor: str | None = None
+    damaged: Sequence[Damage] = ()
 
 
 class Scan(Protocol):
@@ -309,17 +358,40 @@ class Scan(Protocol):
         """Return memories of every profile after the cursor, with their vectors of the model that is searched.
 
         Each memory comes once, in the store's own order, whatever is written meanwhile; what is added during the scan
-        may come or not.
+        may come or not. A page ends at `limit` memories or after `paging.PAGE_BYTES` of text.
         """
         ...
 
 
-class Store(Memories, Searchable, Catalogue, KeyValue, VectorModels, Judgements, Scan, Protocol):
-    """Everything that a store does."""
+class Integrity(Protocol):
+    """Find damage and repair it.
+
+    A memory is damaged if it cannot be read, or if its text is not the one that was stored: another program changed it.
+    """
 
     def check(self) -> list[str]:
         """Return one sentence for each problem of the store; an empty list means that it is healthy."""
         ...
+
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
+        """Return which of these memories are damaged."""
+        ...
+
+    def repair(self, *, at: datetime) -> Repair:
+        """Rebuild every index from the texts.
+
+        A text that was changed is indexed as it is now, and waits to be embedded. A memory that cannot be read is set
+        aside: it is no memory any more, and what is left of it can be listed. `Damaged` if that is not enough.
+        """
+        ...
+
+    def set_aside(self) -> list[SetAside]:
+        """Return the memories that repairs have set aside. Forgetting one by its id deletes it here too."""
+        ...
+
+
+class Store(Memories, Searchable, Catalogue, KeyValue, VectorModels, Judgements, Scan, Integrity, Protocol):
+    """Everything that a store does."""
 
     def close(self) -> None:
         """Release files and connections."""
@@ -336,17 +408,36 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
     )
 
 
-def next_cursor(ids: Sequence[str], limit: int) -> str | None:
-    """The cursor after one page, given the ids of that page and of the memory after it, if there is one."""
-    return ids[limit - 1] if len(ids) > limit else None
+CHANGEABLE = tuple(name for name in Memory._fields if name not in ("id", *USE_FIELDS))
+"""The fields that an update changes if it names none."""
 
 
-def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[Sequence[Record]]:
+def check_version(memory: Memory, if_version: str | None) -> None:
+    """Raise `VersionConflict` if the memory has another version than this."""
+    if if_version is not None and if_version != memory.version:
+        raise VersionConflict(
+            f"memory {memory.id} has changed since it was read, its version is now {memory.version}; "
+            "read it again and decide, nothing was changed"
+        )
+
+
+def merge_fields(current: Memory, record: Record, fields: Collection[str] | None) -> Memory:
+    """A memory as it is stored, with some fields of a record."""
+    changed = CHANGEABLE if fields is None else fields
+    return current._replace(**{name: getattr(record.memory, name) for name in changed})
+
+
+def stale_vectors(count: int) -> list[str]:
+    """The problem that this many memories have vectors of another text, as a sentence of `Store.check`."""
+    return [f"{count} memories have a vector of another text; run: retentive doctor --repair"] if count else []
+
+
+def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[ScanPage]:
     """Yield everything in a store, page by page."""
     cursor: str | None = None
     while True:
         page = store.scan(cursor=cursor, limit=limit)
-        yield page.records
+        yield page
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from retentive.errors import Conflict, NotFound
@@ -24,15 +24,27 @@ from retentive.models import (
     Profile,
     Project,
     Query,
+    Repair,
     Scope,
     Session,
     Stats,
 )
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, check_same_request, is_within, next_cursor
-from retentive.stores.in_memory_search import Entry, InMemorySearch, make_entry, rounded
+from retentive.stores.base import (
+    IdempotencyKey,
+    Record,
+    ScanPage,
+    check_same_request,
+    check_version,
+    is_within,
+    merge_fields,
+    stale_vectors,
+)
+from retentive.stores.damage import Undamaged
+from retentive.stores.in_memory_search import Containers, Entry, InMemorySearch, make_entry, rounded
+from retentive.stores.paging import cursor_of, page_length, parse_cursor
 
 
-class InMemoryStore:
+class InMemoryStore(Undamaged):
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
 
     BM25 takes the mean length of a profile's memories, or `mean_length` to score as a store does that uses a fixed one.
@@ -42,7 +54,7 @@ class InMemoryStore:
         self._lock = threading.RLock()
         self._mean_length = mean_length
         self._entries: dict[str, Entry] = {}  # by memory id, in the order of writing
-        self._containers = _Containers()
+        self._containers = Containers()
         self._values: dict[str, str] = {}
         self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
         self._judgements: dict[_JudgementKey, Judgement] = {}
@@ -52,8 +64,13 @@ class InMemoryStore:
         """Do nothing: there are no files and no connections."""
 
     def check(self) -> list[str]:
-        """Return no problems: there is one copy of everything, so no two can differ."""
-        return []
+        """Check the vectors; there is one copy of everything else, so no two can differ."""
+        with self._lock:
+            return stale_vectors(sum(entry.is_stale for entry in self._entries.values()))
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return Repair(memories=len(self._entries))
 
     # Memories
 
@@ -106,7 +123,8 @@ class InMemoryStore:
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
@@ -118,8 +136,13 @@ class InMemoryStore:
             if self._ids_of_request(idempotency_key) is not None:
                 return entry.memory
             containers = self._containers.copy()
-            memory = _normalized(containers.register(record.memory))
-            vectors = entry.vectors if keep_vectors else rounded(record.vectors, model)
+            check_version(entry.memory, if_version)
+            merged = merge_fields(entry.memory, record, fields)
+            memory = _normalized(containers.register(merged))
+            vectors = entry.vectors
+            if memory.indexed_text != entry.memory.indexed_text:
+                bound = memory.indexed_text == record.memory.indexed_text
+                vectors = rounded(record.vectors, model) if bound else {}
             self._record_request(idempotency_key, [id])
             self._containers = containers
             self._entries[id] = make_entry(memory, vectors)
@@ -194,7 +217,8 @@ class InMemoryStore:
 
     def open_search(self, query: Query) -> InMemorySearch:
         with self._lock:
-            in_scope = list(self._in_scope(query.scope))
+            matches = self._containers.search_matcher(query.scope)
+            in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
             return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
 
     # Catalogue
@@ -284,21 +308,33 @@ class InMemoryStore:
     def _unembedded(self, model: Model) -> list[Memory]:
         return [entry.memory for entry in self._entries.values() if model.fingerprint not in entry.vectors]
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
         with self._lock:
-            checked = {id: rounded(rows, model) for id, rows in vectors.items()}
-            for id in [memory.id for memory in self._unembedded(model) if memory.id in checked]:
-                entry = self._entries[id]
-                self._entries[id] = replace(entry, vectors={**entry.vectors, **checked[id]})
-                self._set_first_model([self._entries[id]], model)
+            new = {one.memory.id: (one.memory.indexed_text, rounded(one.vectors, model)) for one in records}
+            attached = 0
+            for memory in self._unembedded(model):
+                text, vectors = new.get(memory.id, ("", {}))
+                if vectors and text == memory.indexed_text:
+                    entry = self._entries[memory.id]
+                    self._entries[memory.id] = replace(entry, vectors={**entry.vectors, **vectors})
+                    self._set_first_model([self._entries[memory.id]], model)
+                    attached += 1
+            return attached
 
-    def switch_model(self, model: Model) -> bool:
+    def remove_stale_vectors(self) -> int:
         with self._lock:
-            if self._unembedded(model):
+            stale = [entry.memory for entry in self._entries.values() if entry.is_stale]
+            self._entries |= {memory.id: make_entry(memory, {}) for memory in stale}
+            return len(stale)
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        with self._lock:
+            if any(memory.id not in without for memory in self._unembedded(model)):
                 return False
             self._model = model
             for id, entry in self._entries.items():
-                self._entries[id] = replace(entry, vectors={model.fingerprint: entry.vectors[model.fingerprint]})
+                rows = {name: rows for name, rows in entry.vectors.items() if name == model.fingerprint}
+                self._entries[id] = replace(entry, vectors=rows)
             return True
 
     # Relevance judgements
@@ -330,17 +366,21 @@ class InMemoryStore:
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         with self._lock:
             ids = sorted(id for id in self._entries if cursor is None or id > cursor)[: limit + 1]
-            page = [self._entries[id] for id in ids[:limit]]
-            records = [Record(entry.memory, entry.parts(self._model)) for entry in page]
-            return ScanPage(records, next_cursor(ids, limit))
+            entries = [self._entries[id] for id in ids]
+            count = page_length((len(entry.memory.text) for entry in entries), limit)
+            records = [Record(entry.memory, entry.parts(self._model)) for entry in entries[:count]]
+            return ScanPage(records, ids[count - 1] if count < len(ids) else None)
 
     # `list` is the last method: behind it a type checker takes `list[...]` for this method.
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start = parse_cursor(cursor)
         with self._lock:
-            ids = sorted((entry.memory.id for entry in self._in_scope(scope)), reverse=True)
-            ids = [id for id in ids if cursor is None or id < cursor][: limit + 1]
-            return Page(tuple(self.get(ids[:limit])), next_cursor(ids, limit))
+            found = ((cursor_of(entry.memory), entry.memory) for entry in self._in_scope(scope))
+            newest = sorted((one for one in found if one[0] < start), key=lambda one: one[0], reverse=True)
+            count = page_length((len(memory.text) for _, memory in newest), limit)
+            following = str(newest[count - 1][0]) if count < len(newest) else None
+            return Page(tuple(memory for _, memory in newest[:count]), following)
 
 
 def _normalized(memory: Memory) -> Memory:
@@ -351,45 +391,6 @@ def _normalized(memory: Memory) -> Memory:
         accessed=memory.accessed and memory.accessed.astimezone(UTC),
         metadata=json.loads(json.dumps(dict(memory.metadata))),
     )
-
-
-@dataclass(slots=True)
-class _Containers:
-    """The profiles, projects and sessions that exist, and the project of each session."""
-
-    profiles: set[str] = field(default_factory=set)
-    projects: set[tuple[str, str]] = field(default_factory=set)
-    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
-
-    def copy(self) -> _Containers:
-        """Return a copy, which is dropped if a write fails."""
-        return _Containers(set(self.profiles), set(self.projects), dict(self.sessions))
-
-    def register(self, memory: Memory) -> Memory:
-        """Add the names of a memory, and return the memory with the project of its session."""
-        self.profiles.add(memory.profile)
-        if memory.project is not None:
-            self.projects.add((memory.profile, memory.project))
-        if memory.session is None:
-            return memory._replace(position=None)
-        project = self.sessions.setdefault((memory.profile, memory.session), memory.project)
-        if memory.project not in (None, project):
-            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
-        return memory._replace(project=project)
-
-    def matcher(self, scope: Scope) -> Callable[[Memory], bool]:
-        """Return a function that tells whether a memory is in a scope.
-
-        A session of a project stands for all memories of that project, unless the scope has `only_sessions`.
-        """
-        if scope.sessions is None:
-            return lambda memory: is_within(memory, scope)
-        known = {name: self.sessions.get((scope.profile, name)) for name in scope.sessions}
-        projects = set() if scope.only_sessions else set(known.values()) - {None}
-        without_sessions = replace(scope, sessions=None)
-        return lambda memory: (
-            is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
-        )
 
 
 _JudgementKey = tuple[str, str | None, str, str]

@@ -1,18 +1,18 @@
-"""The search of the store in memory: every memory of a snapshot is compared with the query."""
+"""The entries, names and search of the store in memory: every memory of a snapshot is compared with the query."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
-from retentive.errors import Invalid
-from retentive.models import Candidate, Memory, Model, Query
-from retentive.stores.base import Retrieved, Scores, Vector
+from retentive.errors import Conflict, Invalid
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query, Scope
+from retentive.stores.base import Retrieved, Scores, Vector, is_within
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.text.analysis import index_terms, query_terms
 from retentive.text.bm25 import BM25, rare_terms
@@ -20,20 +20,26 @@ from retentive.text.bm25 import BM25, rare_terms
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A memory with its terms, and its vectors by the fingerprint of their model."""
+    """A memory with its terms, its vectors by the fingerprint of their model, and the hash of their text."""
 
     memory: Memory
     terms: tuple[str, ...]
     vectors: Mapping[str, Vector]
+    text_hash: str | None
 
     def parts(self, model: Model | None) -> Vector | None:
         """Return the vectors of a model, one row for each part of the memory; None if there are none."""
         return None if model is None else self.vectors.get(model.fingerprint)
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether its vectors were made of another text."""
+        return bool(self.vectors) and self.text_hash not in (None, self.memory.text_hash)
+
 
 def make_entry(memory: Memory, vectors: Mapping[str, Vector]) -> Entry:
     """Return an entry with the terms of the memory's text."""
-    return Entry(memory, tuple(index_terms(memory.indexed_text)), vectors)
+    return Entry(memory, tuple(index_terms(memory.indexed_text)), vectors, memory.text_hash)
 
 
 def rounded(vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
@@ -45,6 +51,63 @@ def rounded(vectors: Vector | None, model: Model | None) -> dict[str, Vector]:
             f"every vector of {model} has {model.dimension} components, and one of these has not; nothing was stored"
         )
     return {model.fingerprint: vectors.astype(np.float16).astype(np.float32)}
+
+
+@dataclass(slots=True)
+class Containers:
+    """The profiles, projects and sessions that exist, and the project of each session."""
+
+    profiles: set[str] = field(default_factory=set)
+    projects: set[tuple[str, str]] = field(default_factory=set)
+    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
+
+    def copy(self) -> Containers:
+        """Return a copy, which is dropped if a write fails."""
+        return Containers(set(self.profiles), set(self.projects), dict(self.sessions))
+
+    def register(self, memory: Memory) -> Memory:
+        """Add the names of a memory, and return the memory with the project of its session."""
+        self.profiles.add(memory.profile)
+        if memory.project is not None:
+            self.projects.add((memory.profile, memory.project))
+        if memory.session is None:
+            return memory._replace(position=None)
+        project = self.sessions.setdefault((memory.profile, memory.session), memory.project)
+        if memory.project not in (None, project):
+            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
+        return memory._replace(project=project)
+
+    def matcher(self, scope: Scope) -> Callable[[Memory], bool]:
+        """Return a function that tells whether a memory is in a scope.
+
+        A session of a project stands for all memories of that project, unless the scope has `only_sessions`.
+        """
+        if scope.sessions is None:
+            return lambda memory: is_within(memory, scope)
+        known = {name: self.sessions.get((scope.profile, name)) for name in scope.sessions}
+        projects = set() if scope.only_sessions else set(known.values()) - {None}
+        without_sessions = replace(scope, sessions=None)
+        return lambda memory: (
+            is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
+        )
+
+    def search_matcher(self, scope: Scope) -> Callable[[Memory], bool]:
+        """Return a function that tells whether a search of a scope finds a memory.
+
+        In a project it finds the identity memories of the profile without a project, too.
+        """
+        inside = self.matcher(scope)
+        names = (scope.project,) if scope.sessions is None else self._projects_of(scope)
+        if not any((scope.profile, name) in self.projects for name in names if name is not None):
+            return inside
+        shared = Scope(scope.profile, kinds=("identity",))
+        wanted = scope.kinds is None or "identity" in scope.kinds
+        return lambda memory: inside(memory) or (wanted and memory.project is None and is_within(memory, shared))
+
+    def _projects_of(self, scope: Scope) -> set[str | None]:
+        """Return the projects that the sessions of a scope stand for."""
+        found = {self.sessions.get((scope.profile, name)) for name in scope.sessions or ()}
+        return set() if scope.only_sessions else found & {scope.project} if scope.project is not None else found
 
 
 @dataclass(eq=False)
@@ -60,16 +123,17 @@ class InMemorySearch:
     in_scope: Sequence[Entry]
     model: Model | None
     mean_length: float | None = None
+    damaged: Sequence[Damage] = ()
     _vector: Vector | None = None
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         terms = set(self._query_terms(self.query.tuning.common_words))
-        matching = (entry for entry in self._searched if not terms.isdisjoint(entry.terms))
+        matching = (entry for entry in self._candidates(kind) if not terms.isdisjoint(entry.terms))
         return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         self._vector = vector
-        scores = self._semantic_scores(self._searched)
+        scores = self._semantic_scores(self._candidates(kind))
         return _best([Candidate(self.entries[id].memory, score) for id, score in scores.items()], limit, depth)
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -92,6 +156,13 @@ class InMemorySearch:
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        profile = self.query.scope.profile
+        own = (one for one in self.entries.values() if one.memory.profile == profile)
+        counts = Counter(term for one in own for term in set(one.terms))
+        found = sorted((-count, term) for term, count in counts.items() if term.startswith(prefix))
+        return [term for _, term in found[:limit]]
+
     def close(self) -> None:
         """Do nothing: there is no connection."""
 
@@ -101,14 +172,15 @@ class InMemorySearch:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @cached_property
-    def _searched(self) -> list[Entry]:
-        """The memories of the scope that match the filter, without those that the caller excludes."""
+    def _candidates(self, kind: Kind | None) -> list[Entry]:
+        """Return what is in the scope, matches the filter and is not excluded, or what of it is of one kind."""
         excluded, wanted = set(self.query.exclude), self.query.filter
         return [
             entry
             for entry in self.in_scope
-            if entry.memory.id not in excluded and wanted.unmet_by(entry.memory) is None
+            if entry.memory.id not in excluded
+            and wanted.unmet_by(entry.memory) is None
+            and kind in (None, entry.memory.kind)
         ]
 
     def _existing(self, ids: Sequence[str]) -> list[Entry]:

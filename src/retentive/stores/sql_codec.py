@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retentive.models import KINDS, Kind, Memory
+from retentive.models import KINDS, NOT_ITS_TEXT, UNREADABLE, Damage, Kind, Memory, hash_text
 
 SCOPE_TOKENS = 4
 """The tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
 
 KIND_NUMBERS: dict[Kind, int] = {kind: number for number, kind in enumerate(KINDS, 1)}
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FLOAT_IS_EXACT = 4_000_000_000_000_000
 """Up to here, the year 2096, a float of seconds rounds to the right microsecond, and takes half the time."""
@@ -23,7 +23,7 @@ _FLOAT_IS_EXACT = 4_000_000_000_000_000
 
 def to_micros(time: datetime | None) -> int | None:
     """A time as microseconds since 1970."""
-    return None if time is None else (time - _EPOCH) // _MICROSECOND
+    return None if time is None else (time - EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int | None) -> datetime | None:
@@ -32,16 +32,31 @@ def from_micros(micros: int | None) -> datetime | None:
         return None
     if 0 <= micros < _FLOAT_IS_EXACT:
         return datetime.fromtimestamp(micros / 1e6, UTC)
-    return _EPOCH + timedelta(microseconds=micros)
+    return EPOCH + timedelta(microseconds=micros)
 
 
 def to_memory(row: Sequence[Any]) -> Memory:
     """A memory from its row, in which names have replaced ids."""
     return Memory(
-        row[1], row[2], from_micros(row[3]) or _EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
+        row[1], row[2], from_micros(row[3]) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
         row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
         row[15], bool(row[16]), row[17],
     )  # fmt: skip
+
+
+def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[int, Memory]:
+    """The memories of rows, by key. Those that are damaged are left out and added to `damaged`."""
+    found = {}
+    for row in rows:
+        try:
+            memory = to_memory(row)
+            if row[18] is None or row[18] == hash_text(memory.text, memory.speaker):
+                found[row[0]] = memory
+            else:
+                damaged.append(Damage(memory.id, NOT_ITS_TEXT))
+        except (ValueError, TypeError, IndexError, OverflowError, AttributeError):  # a field of another type or range
+            damaged.append(Damage(str(row[1]), UNREADABLE))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,10 @@
 """Turn text into index terms and query terms, the same for every store.
 
-Case and diacritics are folded and English words stemmed. An identifier (`ERR_CONN_42`, `v2.13.0`, `auth-service/login`)
-is one term as typed, beside its pieces. Runs of CJK give single characters and pairs, an emoji is a term of its own.
-A term contains no white space and no quote, so it can be handed to any full-text engine as one token.
+Case and diacritics are folded and English words stemmed. Words of a text in another language have a second term, their
+stem in that language, beside the English one: both sides of a match need not be detected. An identifier
+(`ERR_CONN_42`, `v2.13.0`, `auth-service/login`) is one term as typed, beside its pieces. Runs of CJK give single
+characters and pairs, an emoji is a term of its own. A term contains no white space and no quote, so it can be handed to
+any full-text engine as one token.
 """
 
 from __future__ import annotations
@@ -14,9 +16,14 @@ from functools import lru_cache
 
 import Stemmer
 
+from retentive.text.language import detect
+
 MAX_TERM = 100
 MAX_QUERY_TERMS = 64
 MAX_QUERY_LENGTH = 20_000
+
+LAST = chr(0x10FFFF)
+"""Sorts after every character of a term."""
 
 _JOINERS = r"\-_./:@#+"
 _CJK = (
@@ -30,6 +37,8 @@ _CHUNK = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
     rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
 )
+_ALPHANUMERIC = re.compile(r"[^\W_]+")
+_WORD = re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[\u0300-\u036f\u0900-\u097f\u0b80-\u0bff\u064b-\u0652]+[^\W\d_]*)*")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
 _ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
@@ -48,10 +57,10 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class _Stems(dict[str, str]):
-    """The English stems of words, computed at first use. The stemmer itself is not thread-safe."""
+    """The stems of words in one language, computed at first use. The stemmer itself is not thread-safe."""
 
-    def __init__(self) -> None:
-        self._stemmer = Stemmer.Stemmer("english", 0)
+    def __init__(self, language: str) -> None:
+        self._stemmer = Stemmer.Stemmer(language, 0)
         self._lock = threading.Lock()
 
     def __missing__(self, word: str) -> str:
@@ -63,20 +72,23 @@ class _Stems(dict[str, str]):
         return stem
 
 
-_stems = _Stems()
+_stems = _Stems("english")
+_other_stems: dict[str, _Stems] = {}
 
 
 def index_terms(text: str) -> list[str]:
     """Return every term of a text in order, as a store indexes it."""
     terms: list[str] = []
     if text.isascii():
-        for chunk in _ASCII_CHUNK.findall(text.lower()):
+        chunks = _ASCII_CHUNK.findall(text.lower())
+        for chunk in chunks:
             if chunk.isalpha():
                 terms.append(_stems[chunk[:MAX_TERM]])
             else:
                 _add_chunk(chunk, terms)
-        return terms
-    for match in _CHUNK.finditer(_folded(text)):
+        return terms + _language_terms(text, chunks)
+    folded = _folded(text)
+    for match in _CHUNK.finditer(folded):
         if match.lastgroup == "cjk":
             run = match[0]
             terms.extend(run)
@@ -85,7 +97,7 @@ def index_terms(text: str) -> list[str]:
             terms.append(match[0])
         else:
             _add_chunk(match[0], terms)
-    return terms
+    return terms + _language_terms(text, folded.split())
 
 
 @lru_cache(maxsize=512)
@@ -107,7 +119,31 @@ def query_terms(text: str) -> tuple[str, ...]:
             found.update((term, informative or found.get(term, False)) for term in terms)
         if len(found) >= 8 * MAX_QUERY_TERMS:
             break
-    return tuple(term for term, informative in found.items() if informative) or tuple(found)
+    telling = [term for term, informative in found.items() if informative] or list(found)
+    return tuple(dict.fromkeys(telling + _language_terms(text, folded.split())))
+
+
+def _language_terms(text: str, words: list[str]) -> list[str]:
+    """The stems of the words in the text's language, where they differ from the English ones."""
+    language = detect(text, words, english=STOP_WORDS)
+    if language is None:
+        return []
+    stems = _other_stems.get(language)
+    if stems is None:
+        stems = _other_stems.setdefault(language, _Stems(language))
+    found = []
+    # Stemmers know letters with their diacritics, so words are folded after they are stemmed.
+    for word in _WORD.findall(unicodedata.normalize("NFC", text).lower()):
+        stem = _folded(stems[word[:MAX_TERM]])
+        if stem != _stems[_folded(word)[:MAX_TERM]]:
+            found.append(stem)
+    return found
+
+
+def folded_words(text: str) -> list[str]:
+    """Return the words of a text with case and diacritics folded, not stemmed."""
+    words: list[str] = _ALPHANUMERIC.findall(text.lower() if text.isascii() else _folded(text))
+    return words
 
 
 def _folded(text: str) -> str:

@@ -160,7 +160,7 @@ def test_a_stretch_that_was_written_and_not_yet_noted_is_skipped(open_one, monke
     source, target = open_one("source"), open_one("target")
     fill(source)
     broken_off(source, target, after=50, monkeypatch=monkeypatch)
-    stretch = source.scan(cursor=listed_by_scan(source)[49], limit=10)
+    stretch = source.scan(cursor=source.scan(limit=50).next_cursor, limit=10)
     target.add(stretch.records, model=MODEL)
 
     done, verified = copied(source, target)

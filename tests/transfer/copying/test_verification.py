@@ -34,7 +34,7 @@ def compared(one: Store, other: Store, **options: bool | int) -> dict[str, bool 
 
 def changed(store: Store, **fields: object) -> None:
     old = store.scan(limit=ALL).records[5].memory
-    store.update(Record(old._replace(**fields)), model=None, keep_vectors=True)
+    store.update(Record(old._replace(**fields)), model=None)
 
 
 CHANGES: dict[str, tuple[Callable[[Store], object], set[str]]] = {

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from retentive.transfer.formats.base import (
     Format,
     ImportEntry,
@@ -31,6 +33,14 @@ def write_json(path: Path, value: Any) -> Path:
 def write_lines(path: Path, lines: Iterable[Any]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+def write_database(path: Path, script: str) -> Path:
+    """A SQLite file."""
+    connection = apsw.Connection(str(path))
+    connection.execute(script)
+    connection.close()
     return path
 
 

@@ -15,6 +15,7 @@ from tests.transfer.formats.samples import (
     claude_conversation,
     claude_message,
     code_line,
+    write_database,
     write_json,
     write_lines,
     write_zip,
@@ -44,6 +45,10 @@ def sample(name: str, folder: Path) -> list[Path]:
         return [write_json(folder / "a.json", [memini]), write_json(folder / "b.json", {"memories": [memini]})]
     if name == "beir":
         return [write_set(folder / "set")]
+    if name == "sqlite":
+        return [
+            write_database(folder / "a.db", "CREATE TABLE episodes (content TEXT); INSERT INTO episodes VALUES ('x')")
+        ]
     (folder / "memory").mkdir()
     (folder / "memory" / ("2026-05-08.md" if name == "openclaw" else "note.md")).write_text("Ana called.")
     return [folder] if name == "openclaw" else [folder / "memory", folder / "memory" / "note.md"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from retentive.stores import open_store
 from retentive.transfer.formats import find_format
 from retentive.transfer.formats.jsonl import header_line
-from retentive.transfer.importing.importer import ImportTarget, import_file
+from retentive.transfer.importing.importer import ImportTarget, file_source, import_source
 from retentive.transfer.importing.log import list_runs, undo_import
 from tests.stores.build import MODEL, NOW
 from tests.transfer.formats.samples import (
@@ -99,8 +99,13 @@ def test_a_spoiled_file_is_imported_as_far_as_it_makes_sense_and_taken_back(name
         path.write_bytes(content)
         place = Path(folder) if name == "beir" else path
         done, again = (
-            import_file(
-                store, None, find_format(name), place, target=ImportTarget("p"), clock=lambda: NOW, report=told.append
+            import_source(
+                store,
+                None,
+                file_source(find_format(name), place),
+                target=ImportTarget("p"),
+                clock=lambda: NOW,
+                report=told.append,
             )
             for _ in range(2)
         )

@@ -16,7 +16,7 @@ from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning
 from retentive.transfer.importing import importer
 from retentive.transfer.importing import log as import_log
 from retentive.transfer.importing.ids import imported_id
-from retentive.transfer.importing.importer import ImportTarget, import_file
+from retentive.transfer.importing.importer import ImportInterrupted, ImportTarget, file_source, import_source
 from tests.compass import Compass
 from tests.conftest import NOW
 from tests.evaluation.build import write_set
@@ -50,7 +50,9 @@ def item(number: int, **fields: object) -> ImportItem:
 
 def take(store, *entries: ImportEntry, embedder=None, path: Path = Path("given"), **options):
     target = options.pop("target", ImportTarget("default"))
-    return import_file(store, embedder, Given(*entries), path, target=target, clock=lambda: NOW, **options)
+    return import_source(
+        store, embedder, file_source(Given(*entries), path), target=target, clock=lambda: NOW, **options
+    )
 
 
 def listed(engine: Engine, **scope) -> list[str]:
@@ -188,12 +190,13 @@ def test_an_interrupted_import_continues_in_the_same_run(store, monkeypatch):
             raise KeyboardInterrupt
 
     take(store, item(0), path=Path("before"))
-    with pytest.raises(KeyboardInterrupt):
-        import_file(
-            store, None, Stops(*map(item, range(5))), Path("given"), target=ImportTarget("default"), clock=lambda: NOW
-        )
+    stops = file_source(Stops(*map(item, range(5))), Path("given"))
+    with pytest.raises(ImportInterrupted) as stopped:
+        import_source(store, None, stops, target=ImportTarget("default"), clock=lambda: NOW)
     assert store.stats().memories == 4
     (broken_off,) = [run for run in import_log.list_runs(store) if not run.ended]
+    assert broken_off.added == 3
+    assert (stopped.value.result.run, stopped.value.result.added) == (broken_off.id, 3)
 
     done = take(store, *map(item, range(8)))
 

@@ -551,3 +551,48 @@ def test_passages_that_the_model_must_read_whole_are_cut_for_it(open_engine, mod
     assert len(found) > 1
     assert all(len(model.split(memory.text)) == 1 for memory in found)
     assert engine.recall("日本語").degraded is None
+
+
+@pytest.mark.parametrize("imported", [".", "sub", "sub/b.md", ".."])
+def test_what_was_imported_before_is_not_stored_again(engine, tmp_path, imported):
+    folder = tmp_path / "above" / "notes"
+    write(folder, "a.md", "# One\n\nThe key is under the pot.\n\n# Two\n\nThe key is under the pot.")
+    write(folder, "sub/b.md", "---\ndate: 2026-05-08\n---\nAna called.")
+    engine.import_from((folder / imported).resolve(), project="notes")
+    before = {memory.id for memory in engine.list().memories}
+
+    sync(engine, folder)
+
+    assert sorted(memories(engine)) == ["a.md#L1-L3", "a.md#L5-L7", "sub/b.md#L4-L4"]
+    assert before <= set(ids(engine).values())
+    assert told(sync(engine, folder)) == []
+    write(folder, "sub/b.md", "Ana did not call.")
+    sync(engine, folder)
+    assert len(memories(engine)) == 3
+
+
+def test_imported_memories_move_to_the_project_of_the_watched_folder(engine, tmp_path):
+    folder = tmp_path / "workspace"
+    write(folder, "MEMORY.md", "The boat is called Freya.")
+    write(folder, "memory/2026-05-08.md", "Ana called about the boat.")
+    assert engine.import_from(folder).format == "openclaw"
+
+    sync(engine, folder, project="boat")
+
+    assert {memory.project for memory in memories(engine).values()} == {"boat"}
+    assert len(memories(engine)) == 2
+
+
+@pytest.mark.parametrize("path", [".", "sub", "a.md", ".."])
+def test_a_watched_folder_is_not_imported_too(engine, tmp_path, path):
+    folder = tmp_path / "above" / "notes"
+    write(folder, "a.md")
+    write(folder, "sub/b.md")
+    sync(engine, folder)
+
+    with pytest.raises(Conflict, match="is watched"):
+        engine.import_from((folder / path).resolve())
+
+    other = write(tmp_path / "elsewhere", "c.md", "Other words.")
+    assert engine.import_from(other.parent).added == 1
+    assert engine.import_from(folder, profile="ben").added == 2

@@ -1,7 +1,8 @@
 """Embedders turn text into vectors. They are opened by name, with a cache of vectors in memory.
 
-`open_embedder` opens one by name: `bge-small` (the default, local and offline), `local:DIRECTORY` (any ONNX model with
-its tokenizer), `fastembed:NAME`, an `http://` or `https://` address of an OpenAI-compatible service, or `none`.
+`open_embedder` opens one by name: `bge-small` (the default, local and offline), `multilingual` (an extra, local and
+offline too), `local:DIRECTORY` (any ONNX model with its tokenizer), `fastembed:NAME`, an `http://` or `https://`
+address of an OpenAI-compatible service, or `none`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from retentive.inference.embedders.base import (
     CountsTokens,
     Embedder,
     Matrix,
+    ReportsOutage,
     WrapsEmbedder,
     length_check,
     tokenizer_of,
@@ -36,9 +38,11 @@ __all__ = [
     "Embedder",
     "EmbedderWrapper",
     "Matrix",
+    "ReportsOutage",
     "WrapsEmbedder",
     "length_check",
     "open_embedder",
+    "outage_of",
     "tokenizer_of",
 ]
 
@@ -56,10 +60,25 @@ def open_embedder(settings: EmbedderSettings) -> Embedder | None:
     return None if embedder is None else CachedEmbedder(embedder)
 
 
+def outage_of(embedder: Embedder | None) -> str | None:
+    """Return why the service of an embedder could not be reached last; None if it answers, or if there is none."""
+    while embedder is not None:
+        if isinstance(embedder, ReportsOutage):
+            return embedder.outage
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
+
+
 def _open_bge_small(_: str, _settings: EmbedderSettings) -> Embedder:
     from retentive.inference.embedders.onnx import open_bge_small
 
     return open_bge_small()
+
+
+def _open_multilingual(_: str, _settings: EmbedderSettings) -> Embedder:
+    from retentive.inference.embedders.multilingual import open_multilingual
+
+    return open_multilingual()
 
 
 def _open_local(directory: str, settings: EmbedderSettings) -> Embedder:
@@ -85,12 +104,13 @@ def _open_remote(url: str, settings: EmbedderSettings) -> Embedder:
 
 _LOADERS: dict[str, Callable[[str, EmbedderSettings], Embedder | None]] = {
     "bge-small": _open_bge_small,
+    "multilingual": _open_multilingual,
     "local": _open_local,
     "fastembed": _open_fastembed,
     "remote": _open_remote,
     "none": lambda _argument, _settings: None,
 }
-_NAMES = ("bge-small", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")
+_NAMES = ("bge-small", "multilingual", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")
 
 
 class EmbedderWrapper:

@@ -17,7 +17,8 @@ class Embedder(Protocol):
     """Turns texts into unit vectors of one model.
 
     `embed` returns one row of length 1 for each text, in order, and the same row for the same text whatever else is in
-    the call. It raises `Unavailable` when the model cannot be reached now. `split` cuts a text that is too long for the
+    the call. It raises `Unavailable` when the model cannot be reached now, and `Refused` when it does not accept one of
+    the texts; the caller then sends fewer at once. `split` cuts a text that is too long for the
     model into parts that are not, at natural boundaries, without loss; a text that fits is its own only part.
 
     An embedder that computes on this machine's cores can have an attribute `in_process = True`: the engine then limits
@@ -67,6 +68,16 @@ class WrapsEmbedder(Protocol):
     @property
     def inner(self) -> Embedder:
         """The wrapped embedder."""
+        ...
+
+
+@runtime_checkable
+class ReportsOutage(Protocol):
+    """Optional ability of an embedder that depends on a service."""
+
+    @property
+    def outage(self) -> str | None:
+        """Why the last call failed; None if the service has answered since."""
         ...
 
 

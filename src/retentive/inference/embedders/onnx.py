@@ -39,7 +39,13 @@ class OnnxEmbedder:
     in_process = True
 
     def __init__(
-        self, directory: str | Path, *, name: str | None = None, pooling: str = "cls", workers: int = 0
+        self,
+        directory: str | Path,
+        *,
+        name: str | None = None,
+        pooling: str = "cls",
+        workers: int = 0,
+        fingerprint: str | None = None,
     ) -> None:
         self._directory = Path(directory)
         for file in ("model.onnx", "tokenizer.json"):
@@ -49,6 +55,7 @@ class OnnxEmbedder:
             raise Invalid(f"there is no pooling '{pooling}'; use cls or mean")
         self._name = name or self._directory.name
         self._pooling = pooling
+        self._fingerprint = fingerprint
         self._workers = workers or os.cpu_count() or 1
         self._idle: list[Any] = []
         # More sessions than cores would be slower and take ten times the memory.
@@ -62,8 +69,8 @@ class OnnxEmbedder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the model's weights."""
-        return fingerprint(self._directory / "model.onnx")
+        """The SHA-256 of the model's weights, or the fingerprint that was given."""
+        return self._fingerprint or fingerprint(self._directory / "model.onnx")
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         if len(texts) <= 2:
@@ -80,8 +87,11 @@ class OnnxEmbedder:
 
     def reads_whole(self, text: str) -> bool:
         """Whether the model can read the text at once."""
-        # A token has at least one character, so most texts need not be tokenised.
-        return len(text) <= self._max_tokens - 2 or len(self._tokenizer.encode(text).ids) <= self._max_tokens
+        # A token has at least one character, so most texts need not be tokenised. Very long ones are not either: to
+        # the tokenizer, a word of any length may be one token, and its time grows with the length.
+        if len(text) <= self._max_tokens - 2:
+            return True
+        return len(text) <= self._max_characters and len(self._tokenizer.encode(text).ids) <= self._max_tokens
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the text has; an unknown word counts one token for every three of its bytes.
@@ -109,7 +119,8 @@ class OnnxEmbedder:
         self._idle.clear()
 
     def _run(self, text: str) -> npt.NDArray[np.float32]:
-        ids = np.array([self._tokenizer.encode(text).ids[: self._max_tokens]], np.int64)
+        encoded = self._tokenizer.encode(text[: self._max_characters])
+        ids = np.array([encoded.ids[: self._max_tokens]], np.int64)
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         with self._free:
             # A session for each caller: on a shared one they would wait for the lock of its memory arena.
@@ -135,6 +146,10 @@ class OnnxEmbedder:
         config = self._directory / "config.json"
         known = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
         return int(known.get("max_position_embeddings", 512))
+
+    @cached_property
+    def _max_characters(self) -> int:
+        return 16 * self._max_tokens
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

@@ -1,23 +1,27 @@
 """Embeddings from a service with OpenAI's `/v1/embeddings` API: OpenAI, Ollama, vLLM, TEI, LM Studio.
 
-Every failure raises `Unavailable`, so that a recall can continue without vectors. Transient failures (no connection,
-time-out, 429, 5xx) are retried with exponential, jittered back-off; others are not.
+Every failure raises `Unavailable`, so that a recall can continue without vectors; a text that the service does not
+accept raises `Refused`. Transient failures (no connection, time-out, 429, 5xx) are retried with exponential, jittered
+back-off; after the last one, calls fail at once for some seconds. What a service writes in an error may contain the
+text it was sent, so an error has its status and length, never its contents.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from retentive.errors import Invalid, MissingExtra, Unavailable
+from retentive.errors import Invalid, MissingExtra, Refused, Unavailable
 from retentive.inference.embedders.base import Matrix
+from retentive.inference.embedders.circuit import OPEN_SECONDS, CircuitBreaker
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -26,6 +30,12 @@ if TYPE_CHECKING:
 
 _MAX_WAIT = 5.0
 _LOCAL = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+_PROBE = "dimension"
+"""A text that every model accepts: from its vector the dimension is learnt."""
+
+_REFUSALS = (400, 413, 415, 422)
+"""What services answer if they do not accept a text: too long, empty for their tokenizer, filtered."""
+
 _ADVICE = {
     400: "Check the model's name, or lower max_chars if the text is too long for it.",
     401: "Check the API key.",
@@ -40,9 +50,10 @@ _ADVICE = {
 class _Transient(Unavailable):
     """A failure that is worth a retry, after the wait that the service named, if it did."""
 
-    def __init__(self, message: str, *, wait: float | None = None) -> None:
+    def __init__(self, message: str, *, wait: float | None = None, timed_out: bool = False) -> None:
         super().__init__(message)
         self.wait = wait
+        self.timed_out = timed_out
 
 
 class RemoteEmbedder:
@@ -66,13 +77,13 @@ class RemoteEmbedder:
         max_chars: int = 6000,
         deadline: float = 60,
         wait_initial: float = 0.2,
+        open_seconds: float = OPEN_SECONDS,
     ) -> None:
         try:
             import httpx2
-            import stamina  # noqa: F401 - report that it is missing now, not at the first failure
         except ImportError as error:
             raise MissingExtra("The remote embedder", "remote") from error
-        _require(above_zero=False, retries=retries, wait_initial=wait_initial)
+        _require(above_zero=False, retries=retries, wait_initial=wait_initial, open_seconds=open_seconds)
         _require(timeout=timeout, deadline=deadline, batch=batch, max_chars=max_chars, dimension=dimension)
         self._url, self._address = _endpoint(url)
         self._name, self._dimension = model, dimension
@@ -80,6 +91,7 @@ class RemoteEmbedder:
         self._retries, self._wait_initial = retries, wait_initial
         self._batch, self._max_chars = batch, max_chars
         self._secret, self._lock = _sendable(api_key), threading.Lock()
+        self._circuit = CircuitBreaker(seconds=open_seconds)
         headers = {"Authorization": f"Bearer {self._secret}"} if self._secret else {}
         # A proxy from the environment cannot reach services on this machine.
         self._client = httpx2.Client(headers=headers, follow_redirects=False, mounts=dict.fromkeys(_LOCAL))
@@ -93,7 +105,7 @@ class RemoteEmbedder:
 
         The dimension is learnt from one request, unless it was given.
         """
-        dimension = self._dimension or self.embed(["dimension"]).shape[1]
+        dimension = self._dimension or self.embed([_PROBE]).shape[1]
         fingerprint = hashlib.sha256(f"remote\0{self._name}\0{dimension}".encode()).hexdigest()
         return Model(name=self._name, revision="", dimension=dimension, fingerprint=fingerprint)
 
@@ -113,26 +125,49 @@ class RemoteEmbedder:
         """Close the connections."""
         self._client.close()
 
-    def _request(self, texts: Sequence[str], until: float) -> bytes:
-        import stamina
+    @property
+    def outage(self) -> str | None:
+        """Why the last call failed; None if the service has answered since."""
+        return self._circuit.failure
 
-        tries, wait = 0, 0.0
-        attempts = stamina.retry_context(
-            on=lambda error: _retry_after(error, usual=wait, left=until - time.monotonic()),
-            attempts=self._retries + 1,
-            timeout=None,  # the deadline is for all batches together and checked here
-            wait_initial=self._wait_initial,
-            wait_max=_MAX_WAIT,
-            wait_jitter=self._wait_initial,
-        )
-        try:
-            for attempt in attempts:
-                tries, wait = attempt.num, attempt.next_wait + self._wait_initial
-                with attempt:
-                    return self._post(texts, until)
-        except _Transient as error:
-            raise Unavailable(f"{error} Tried {tries} time{'s' if tries > 1 else ''}.") from error
+    def _request(self, texts: Sequence[str], until: float) -> bytes:
+        with self._circuit.call() as is_probe:
+            last = 1 if is_probe else self._retries + 1
+            for number in range(1, last + 1):
+                try:
+                    body = self._post(texts, until)
+                except _Transient as error:
+                    wait = self._wait(number, error)
+                    final = number == last or time.monotonic() + wait >= until
+                    if final or error.timed_out:  # other calls do not wait for a service that hangs
+                        self._circuit.trip(str(error))
+                    if not final:
+                        time.sleep(wait)
+                        continue
+                    raise Unavailable(f"{error} Tried {number} time{'s' if number > 1 else ''}.") from error
+                except Refused as error:
+                    if len(texts) == 1 and not self._accepts_others(texts[0], until):
+                        raise Unavailable(str(error)) from error
+                    raise
+                return body
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _accepts_others(self, refused: str, until: float) -> bool:
+        """Whether the service accepts any text; if not, it is not about the one that it refused."""
+        if refused == _PROBE:
+            return False
+        try:
+            self._post([_PROBE], until)
+        except Refused:
+            return False
+        return True
+
+    def _wait(self, number: int, error: _Transient) -> float:
+        """Seconds before the next attempt: as long as the service named, or exponential with jitter."""
+        if error.wait is not None:
+            return error.wait
+        jitter = random.uniform(0, self._wait_initial)  # noqa: S311 - it spreads retries and hides nothing
+        return min(self._wait_initial * float(1 << (number - 1)) + jitter, _MAX_WAIT)
 
     def _post(self, texts: Sequence[str], until: float) -> bytes:
         import httpx2
@@ -151,39 +186,46 @@ class RemoteEmbedder:
                 body = _read(response, until=now + timeout)
         except httpx2.TimeoutException as error:
             what = f"{self._service} did not answer within {timeout:.3g} s."
-            raise _Transient(f"{what} Check that it is not overloaded, or raise timeout.") from error
-        except (httpx2.NetworkError, httpx2.RemoteProtocolError, httpx2.ProxyError) as error:
+            raise _Transient(f"{what} Check that it is not overloaded, or raise timeout.", timed_out=True) from error
+        except httpx2.NetworkError as error:
             what = f"{self._service} could not be reached: {self._clean(str(error) or type(error).__name__)}."
             raise _Transient(f"{what} Check that it runs there.") from error
+        except (httpx2.RemoteProtocolError, httpx2.ProxyError) as error:
+            # The messages of these contain what was received.
+            what = f"{self._service} could not be reached: {type(error).__name__}."
+            raise _Transient(f"{what} Check that it runs there.") from None
         except httpx2.RequestError as error:
-            self._fail(f"could not be requested: {self._clean(str(error))}", "Check the address.")
+            self._fail(f"could not be requested: {type(error).__name__}", "Check the address.")
         self._check_status(response, body)
         return body
 
     def _check_status(self, response: httpx2.Response, body: bytes) -> None:
         status = response.status_code
+        if status < 500 and status != 429:
+            self._circuit.reset()
         if 200 <= status < 300:
             return
         if 300 <= status < 400:
-            target = self._clean(response.headers.get("Location", "an unknown address"))
-            self._fail(f"answered {status}, a redirect to {target}", "Use that address.")
-        answer = f"answered {status}: {self._clean(_message(body)) or 'no reason given'}"
+            self._fail(f"answered {status}, a redirect", "Use the address to which it redirects.")
+        answer = f"{self._service} answered {status} with {len(body):,} bytes"
+        if status in _REFUSALS:
+            raise Refused(f"{answer}. {_ADVICE.get(status, 'Check the model and what texts it accepts.')}")
         if status != 429 and status < 500:
-            self._fail(answer, _ADVICE.get(status, "Check the address and the model's name."))
+            raise Unavailable(f"{answer}. {_ADVICE.get(status, 'Check the address and the name of the model.')}")
         wait = _seconds(response.headers.get("Retry-After"))
         retry = "" if wait is None else f" (retry after {wait:g} s)"
-        advice = _ADVICE.get(status, "See the service's log, or try again later.")
-        raise _Transient(f"{self._service} {answer}{retry}. {advice}", wait=wait)
+        advice = _ADVICE.get(status, "See the log of the service, or try again later.")
+        raise _Transient(f"{answer}{retry}. {advice}", wait=wait)
 
     def _vectors(self, body: bytes, count: int) -> Matrix:
         """Check a response and return its vectors in the order of the request, normalised."""
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError):
-            self._reject(f"it is not JSON: {self._clean(_message(body)) or 'it is empty'}")
+            self._reject(f"it is not JSON ({len(body):,} bytes)")
         items = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            self._reject(f"it has no list 'data' of objects: {self._clean(_message(body))}")
+            self._reject(f"it has no list 'data' of objects ({len(body):,} bytes)")
         if len(items) != count:
             self._reject(f"it has {len(items)} embeddings for {count} texts")
         by_index = {item.get("index"): item for item in items if type(item.get("index")) is int}
@@ -227,7 +269,7 @@ class RemoteEmbedder:
         return f"The embedding service at {self._address} (model {self._name!r})"
 
     def _clean(self, text: str) -> str:
-        """A message of the service on one line, without the API key, cut to 200 characters."""
+        """A message of the operating system on one line, without the API key, cut to 200 characters."""
         if self._secret:
             text = text.replace(self._secret, "***")
         words = "".join(char if char.isprintable() else " " for char in text).split()
@@ -240,15 +282,6 @@ def _require(*, above_zero: bool = True, **options: float | None) -> None:
             raise Invalid(
                 f"The remote embedder's {name} must {'be above' if above_zero else 'not be below'} 0, not {value}."
             )
-
-
-def _retry_after(error: Exception, *, usual: float, left: float) -> bool | float:
-    """Whether to retry: not beyond the deadline, and after the wait that the service named, if it did."""
-    if not isinstance(error, _Transient):
-        return False
-    if error.wait is None:
-        return usual < left
-    return error.wait if error.wait < left else False
 
 
 def _endpoint(url: str) -> tuple[str, str]:
@@ -288,17 +321,6 @@ def _read(response: httpx2.Response, *, until: float) -> bytes:
         if time.monotonic() > until:
             raise httpx2.ReadTimeout("The response took too long.", request=response.request)
     return b"".join(chunks)
-
-
-def _message(body: bytes) -> str:
-    """Return the message in the body of an error, in any of the shapes that services use, or else the body."""
-    try:
-        found: Any = json.loads(body)
-    except (ValueError, RecursionError):
-        return body[:2000].decode("utf-8", "replace")
-    while isinstance(found, dict) and (inner := found.get("error") or found.get("message") or found.get("detail")):
-        found = inner
-    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
 def _seconds(value: str | None) -> float | None:

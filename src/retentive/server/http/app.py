@@ -14,6 +14,7 @@ from starlette.routing import Route
 import retentive
 from retentive.chat.proxy import Chat
 from retentive.engine import Engine
+from retentive.server.http.auth import WorkInProgress
 from retentive.server.http.mcp_mount import HEADERS, McpMount
 from retentive.server.http.openapi import COMMON_PROBLEMS, TAGS, add_docs_page, add_problem_schema
 from retentive.server.http.playground_page import add_playground
@@ -55,6 +56,7 @@ def create_app(engine: Engine, settings: Settings | None = None) -> FastAPI:
     app.state.starting = None  # the reason why it is not ready yet
     app.state.telemetry = telemetry = Telemetry(engine)
     telemetry.start()  # here, because an app that is mounted in another one never runs its lifespan
+    app.state.work = WorkInProgress(settings.server.max_requests_per_token)
     app.state.chat = Chat(settings.llm)
     app.state.mcp = McpMount(engine, settings.server)
     app.state.tune_job = TuneJob()
@@ -78,7 +80,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
             allow_methods=["*"],
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
         )
-    app.add_middleware(RequestGuard, settings=server)
+    app.add_middleware(RequestGuard, settings=server, work=app.state.work)
     app.add_middleware(TracingMiddleware)
     logger = request_logger(server.log)
     app.add_middleware(RequestLogMiddleware, app.state.telemetry.add_request, *([logger] if logger else []))

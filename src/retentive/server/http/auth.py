@@ -6,6 +6,7 @@ profile; on other addresses, or if the settings require it, every request needs 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,6 +15,7 @@ from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from retentive.engine import Engine
 from retentive.pipeline.access_tokens import ACCESSES, Access, looks_like_token
@@ -65,6 +67,41 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
     return Caller(f"token {token.id}", token.profile, token.access)
 
 
+_COUNTED = "retentive.counted"
+
+
+class WorkInProgress:
+    """How many requests of each token are in progress, so that one caller cannot take the threads of all others.
+
+    It is used on the event loop only. `RequestGuard` calls `leave` when a response is complete.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._running: Counter[str] = Counter()
+
+    def enter(self, request: Request, caller: str) -> None:
+        """Count a request, once; 429 if the caller has too many in progress."""
+        if _COUNTED in request.scope:
+            return
+        if self._running[caller] >= self._limit:
+            raise HTTPException(
+                429,
+                f"this token has {self._limit} requests in progress, which is the limit; wait for one to finish",
+                {"Retry-After": "1"},
+            )
+        self._running[caller] += 1
+        request.scope[_COUNTED] = caller
+
+    def leave(self, scope: Scope) -> None:
+        """Count a request as finished."""
+        caller = scope.pop(_COUNTED, None)
+        if caller is not None:
+            self._running[caller] -= 1
+            if not self._running[caller]:
+                del self._running[caller]
+
+
 # These dependencies are `async` because only the search for a token blocks: as plain functions, each would cost every
 # request a change of threads.
 
@@ -82,6 +119,9 @@ async def current_caller(request: Request, credentials: Credentials = None) -> C
     else:
         caller = identify(engine, settings, None)
     request.state.caller = caller.name  # for the log
+    if caller is not OWNER:
+        work: WorkInProgress = request.app.state.work
+        work.enter(request, caller.name)
     return caller
 
 

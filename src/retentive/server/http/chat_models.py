@@ -20,10 +20,10 @@ class _ContextOptions(CamelModel):
     project: Name | None = Field(None, description="Recall from this project.")
     everywhere: bool = Field(False, description="Recall from the whole profile, not only from the session or project.")
     budget: Annotated[int, Field(ge=0, le=200_000), INTEGER] | None = Field(
-        None, description="Token budget for memories. Default: the setting llm.context_tokens."
+        None, description="Token budget for memories. Default: the live setting contextTokens."
     )
     recent: Annotated[int, Field(ge=0, le=1000), INTEGER] | None = Field(
-        None, description="Number of the session's latest episodes. Default: the setting llm.recent."
+        None, description="Number of the session's latest episodes. Default: the live setting recentTurns."
     )
     tuning: TuningChoice | None = Field(None, description="Tuning of this recall: parameters, or the name of a preset.")
 

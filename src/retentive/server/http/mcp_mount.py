@@ -7,17 +7,20 @@ service restarts. A caller with read access gets a server without the tools that
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from json import JSONDecodeError
 
 from mcp.server import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from retentive.engine import Engine
 from retentive.server.http.auth import Caller, bearer, check_access, current_caller, decode_header, open_view
+from retentive.server.http.request_parsing import may_have_surrogates, parse_json
 from retentive.server.mcp import ToolScope, build_server
 from retentive.settings import ServerSettings
 from retentive.tenancy import ProfileView
@@ -55,7 +58,11 @@ class McpMount:
         caller = await current_caller(request, await bearer(request))
         check_access(caller, "read")
         scope[_TOOL_SCOPE] = self._tool_scope(request, caller)
-        await self._managers[caller.has("write")].handle_request(scope, receive, send)
+        body = await request.body()
+        if may_have_surrogates(body):
+            with suppress(JSONDecodeError):  # the SDK reports it
+                await run_in_threadpool(parse_json, body)
+        await self._managers[caller.has("write")].handle_request(scope, _replayed(body, receive), send)
 
     def _tool_scope(self, request: Request, caller: Caller) -> ToolScope:
         """Return the scope of a request: the caller's profile, or the project in the X-Project header."""
@@ -75,3 +82,15 @@ class McpMount:
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         )
         return server.session_manager
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a function that receives a body that was read already, and then what follows it."""
+    pending = [body]
+
+    async def receive_again() -> Message:
+        if pending:
+            return {"type": "http.request", "body": pending.pop(), "more_body": False}
+        return await receive()
+
+    return receive_again

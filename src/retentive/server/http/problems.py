@@ -18,8 +18,18 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from retentive.chat.llm_client import LlmError
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, RetentiveError, Unavailable
-from retentive.server.http.request_log import route_template
+from retentive.errors import (
+    Conflict,
+    Damaged,
+    Invalid,
+    MissingExtra,
+    NotFound,
+    RetentiveError,
+    Unavailable,
+    VersionConflict,
+    describe_error,
+)
+from retentive.server.http.request_log import METHODS, route_template
 from retentive.server.http.request_parsing import Handler, StrictRoute
 
 log = logging.getLogger(__name__)
@@ -27,7 +37,9 @@ log = logging.getLogger(__name__)
 STATUS: dict[type[RetentiveError], int] = {
     Invalid: 422,
     NotFound: 404,
+    VersionConflict: 412,  # a kind of Conflict, so before it
     Conflict: 409,
+    Damaged: 500,
     Unavailable: 503,
     MissingExtra: 501,
 }
@@ -42,6 +54,8 @@ CODES = {
     413: "too_large",
     415: "not_json",
     421: "unknown_host",
+    422: "invalid",
+    429: "too_many_requests",
 }
 """The stable code of each HTTP error."""
 
@@ -175,7 +189,8 @@ def _matches(route: BaseRoute, scope: Scope) -> bool:
 
 def _on_unexpected_error(request: Request, error: Exception) -> JSONResponse:
     id = getattr(request.state, "request_id", None)
-    log.error("%s %s failed, request %s", request.method, route_template(request.scope), id, exc_info=error)
+    method = request.method if request.method in METHODS else "other"
+    log.error("%s %s failed, request %s: %s", method, route_template(request.scope), id, describe_error(error))
     return problem(500, UNEXPECTED, code="error", headers={"X-Request-Id": id} if id else None)
 
 

@@ -21,8 +21,9 @@ _FIELDS: dict[type[Any], tuple[tuple[str, str], ...]] = {}
 
 
 def json_response(value: Any, *, status: int = 200) -> JSONResponse:
-    """Return a response with a value as JSON."""
-    return JSONResponse(to_json(value), status)
+    """Return a response with a value as JSON; a single memory has its version as ETag."""
+    headers = {"ETag": f'"{value.version}"'} if isinstance(value, Memory) else None
+    return JSONResponse(to_json(value), status, headers)
 
 
 def to_json(value: Any) -> Any:

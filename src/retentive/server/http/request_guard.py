@@ -1,4 +1,4 @@
-"""Reject requests with a foreign Host or Origin, or with too large a body.
+"""Reject requests with a foreign Host or Origin, with too large a body, or with text that is not Unicode.
 
 A web page can make a browser send requests to 127.0.0.1, and with a host name that resolves to it even read the
 responses. So the Host header must be one of ours, and the Origin must be the service itself or an allowed one.
@@ -6,22 +6,27 @@ responses. So the Host header must be one of ours, and the Origin must be the se
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+import re
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from retentive.server.http.auth import LOOPBACK
+from retentive.server.http.auth import LOOPBACK, WorkInProgress
 from retentive.server.http.problems import problem
+from retentive.server.http.request_parsing import NO_CHARACTER
 from retentive.settings import ServerSettings
+
+_LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 class RequestGuard:
-    """Rejects requests with a foreign Host or Origin, or with too large a body."""
+    """Rejects requests with a foreign Host or Origin, too large a body, or half of a surrogate pair in their head."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, work: WorkInProgress) -> None:
         self._app = app
+        self._work = work
         self._hosts = {*LOOPBACK, settings.host, *settings.hosts}
         self._origins = set(settings.origins)
         self._max_body = settings.max_body
@@ -42,8 +47,14 @@ class RequestGuard:
             refusal = problem(403, detail, code="not_allowed")
         elif not length.isdecimal() or int(length) > self._max_body:
             refusal = problem(413, too_large(self._max_body), code="too_large")
+        elif (place := _lone_surrogate(scope)) is not None:
+            detail = f"{place}: {NO_CHARACTER}"
+            refusal = problem(422, detail, code="invalid", errors=[{"field": place, "message": detail}])
         else:
-            await self._app(scope, _limited(receive, self._max_body), send)
+            try:
+                await self._app(scope, _limited(receive, self._max_body), send)
+            finally:
+                self._work.leave(scope)
             return
         await refusal(scope, receive, send)
 
@@ -61,6 +72,19 @@ class BodyTooLarge(HTTPException):
 def too_large(limit: int) -> str:
     """Return the message for a body over the limit."""
     return f"a request has at most {limit:,} bytes; send several requests"
+
+
+def _lone_surrogate(scope: Scope) -> str | None:
+    """Return where in the head of a request half of a surrogate pair is; UTF-8 has none, so its bytes are unambiguous.
+
+    Servers and parsers would replace it silently, and a name would become another one.
+    """
+    if _LONE_SURROGATE.search(unquote_to_bytes(scope.get("raw_path") or b"")):
+        return "path"
+    if _LONE_SURROGATE.search(unquote_to_bytes(scope["query_string"])):
+        return "query"
+    named = (name for name, value in scope["headers"] if _LONE_SURROGATE.search(value))
+    return next((name.decode("latin-1") for name in named), None)
 
 
 def _limited(receive: Receive, limit: int) -> Receive:

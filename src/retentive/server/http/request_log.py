@@ -19,6 +19,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.typing import EventDict, Processor
 
+from retentive.server.logs import without_messages
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 
@@ -123,6 +125,7 @@ def request_logger(format: LogFormat, *, to: TextIO | None = None) -> Callable[[
 def log_warnings(format: LogFormat) -> None:
     """Write the warnings of the whole process to stderr, in the format of the request log."""
     handler = logging.StreamHandler()
+    handler.addFilter(without_messages)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*_timestamps(), structlog.stdlib.add_logger_name],

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import parse_qsl, urlencode
@@ -34,8 +35,10 @@ from retentive.models import Kind
 from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.remember import MAX_NAME, MAX_TEXT, to_time
 from retentive.ranking import Tuning, preset
+from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import Hybrid
+
+NO_CHARACTER = "half of a surrogate pair is no character"
 
 LARGE_BODY = 100_000
 """A body of more bytes is parsed on a worker thread, so that it does not block other requests."""
@@ -57,7 +60,11 @@ class StrictRoute(APIRoute):
         async def handle_strictly(request: Request) -> Response:
             if request.url.query:
                 _check_parameters(request, spellings)
-            return await handle(_JsonRequest(request.scope, request.receive))
+            try:
+                return await handle(_JsonRequest(request.scope, request.receive))
+            except NotUnicode as error:
+                item = {"type": "value_error", "loc": ("body", *error.path), "msg": NO_CHARACTER}
+                raise RequestValidationError([item]) from None
 
         return handle_strictly
 
@@ -73,18 +80,60 @@ class _JsonRequest(Request):
 
     async def json(self) -> Any:
         body = await self.body()
-        return await run_in_threadpool(_parse, body) if len(body) > LARGE_BODY else _parse(body)
+        return await run_in_threadpool(parse_json, body) if len(body) > LARGE_BODY else parse_json(body)
 
 
-def _parse(body: bytes) -> Any:
+class NotUnicode(HTTPException):
+    """A body with half of a surrogate pair. FastAPI passes an HTTPException on while it reads a body."""
+
+    def __init__(self, path: tuple[str | int, ...]) -> None:
+        super().__init__(422, f"{'.'.join(map(str, path)) or 'body'}: {NO_CHARACTER}")
+        self.path = path
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse standard JSON; `JSONDecodeError` if it is none, `NotUnicode` if it has half of a surrogate pair."""
     try:
-        return json.loads(body, parse_constant=_reject_constant)
+        parsed = json.loads(body, parse_constant=_reject_constant)
+        if may_have_surrogates(body) and (path := _lone_surrogate(parsed)) is not None:
+            raise NotUnicode(path)
+        return parsed
     except json.JSONDecodeError:
         raise
     except RecursionError:
         raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
     except ValueError as error:  # invalid UTF-8, or a number with thousands of digits
         raise json.JSONDecodeError(f"it cannot be read ({type(error).__name__})", "", 0) from None
+
+
+_MAY_BE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\x00")  # a zero byte: UTF-16 or UTF-32
+
+
+def may_have_surrogates(body: bytes) -> bool:
+    """Whether the body contains bytes that can stand for half of a surrogate pair; few bodies do."""
+    return _MAY_BE_SURROGATE.search(body) is not None
+
+
+def _lone_surrogate(value: Any) -> tuple[str | int, ...] | None:
+    """Return the path to the first text that contains half of a surrogate pair; None if there is none."""
+    if isinstance(value, str):
+        return None if value.isascii() or _is_unicode(value) else ()
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        if isinstance(key, str) and _lone_surrogate(key) is not None:
+            return ()
+        path = _lone_surrogate(item)
+        if path is not None:
+            return (key, *path)
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _reject_constant(constant: str) -> NoReturn:
@@ -111,6 +160,7 @@ def _check_parameters(request: Request, spellings: dict[str, str]) -> None:
 # Field types: names, texts, ids, times
 
 EXAMPLE_ID = "01984c3e-5a60-7c1f-9d3b-2f7a41c08e55"
+EXAMPLE_CURSOR = f"1753800000000000_{EXAMPLE_ID}"
 OTHER_ID = "01984c3e-5a61-7302-8a44-90b1d7e6f3aa"
 
 
@@ -160,8 +210,10 @@ def _to_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _to_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+def _to_names(value: Any) -> Any:
+    """A name or names as a list. A number, as other systems identify sessions, is the name of that number."""
+    values = value if isinstance(value, list) else [value]
+    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in values]
 
 
 # For the schema only; NOT_BLANK checks it with a better message.
@@ -186,12 +238,14 @@ MetadataValue = Annotated[
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
-_FILTER_SCHEMA = {"type": "string", "maxLength": MAX_NAME}
+_FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[
     list[NameFilter],
     Field(max_length=1000),
-    BeforeValidator(_to_list),
-    WithJsonSchema({"anyOf": [_FILTER_SCHEMA, {"type": "array", "maxItems": 1000, "items": _FILTER_SCHEMA}]}),
+    BeforeValidator(_to_names),
+    WithJsonSchema(
+        {"anyOf": [*_FILTER_SCHEMAS, {"type": "array", "maxItems": 1000, "items": {"anyOf": _FILTER_SCHEMAS}}]}
+    ),
 ]
 Kinds = Annotated[list[Kind], Field(max_length=3)]
 
@@ -206,6 +260,22 @@ IdempotencyHeader = Annotated[
 ]
 
 
+def _version(header: str | None) -> str | None:
+    """Return the version in an If-Match header; None for any. A proxy may have made the ETag weak."""
+    return None if header is None or header.strip() == "*" else header.strip().removeprefix("W/").strip('"')
+
+
+IfMatchHeader = Annotated[
+    str | None,
+    Header(
+        alias="If-Match",
+        max_length=255,
+        description="The ETag of the memory that was read, or *. If it has changed since, the status is 412.",
+    ),
+    AfterValidator(_version),
+]
+
+
 # Tuning: some parameters, the block of older configurations, or the name of a preset
 
 
@@ -213,36 +283,6 @@ def _optional(field: FieldInfo) -> Any:
     limits = [*field.metadata, *([INTEGER] if field.annotation is int else [])]
     kind: Any = Annotated[(field.annotation, *limits)] if limits else field.annotation
     return (kind | None, Field(None, description=field.description))
-
-
-if TYPE_CHECKING:
-
-    class Parameters(CamelModel):
-        """Some tuning parameters."""
-else:
-    Parameters = create_model(
-        "Parameters",
-        __base__=CamelModel,
-        __doc__="Some tuning parameters. Those that are missing or null keep their current value.",
-        **{name: _optional(field) for name, field in Tuning.model_fields.items()},
-    )
-
-
-class SettingsPatch(Parameters):
-    """Tuning parameters to save in the store; null resets a parameter to its default."""
-
-    hybrid: Hybrid | None = Field(
-        None,
-        description="Sets fusion, semanticWeight, keywordWeight and rrfK together; null resets them. Parameters given "
-        "beside it take precedence.",
-    )
-
-    def changes(self) -> dict[str, Any]:
-        """Return the parameters to save, by their Python names; None resets one."""
-        parameters: dict[str, Any] = {}
-        if "hybrid" in self.model_fields_set:
-            parameters = self.hybrid.parameters() if self.hybrid else dict.fromkeys(Hybrid().parameters())
-        return parameters | {name: getattr(self, name) for name in self.model_fields_set if name != "hybrid"}
 
 
 def _check_preset(name: str) -> str:
@@ -254,6 +294,45 @@ def _check_preset(name: str) -> str:
 
 
 PresetName = Annotated[str, AfterValidator(_check_preset), WithJsonSchema({"type": "string", "enum": list(PRESETS)})]
+
+
+class _WholeTuning(CamelModel):
+    preset: PresetName | None = Field(
+        None, description="Sets every parameter as in this preset. Parameters given beside it take precedence."
+    )
+    hybrid: Hybrid | None = Field(
+        None,
+        description="The block of other systems' configurations: sets every parameter, as the preset weighted (or "
+        "classic-rrf, or semantic-only) does. Parameters given beside it take precedence.",
+    )
+
+
+if TYPE_CHECKING:
+
+    class Parameters(_WholeTuning):
+        """Some tuning parameters."""
+else:
+    Parameters = create_model(
+        "Parameters",
+        __base__=_WholeTuning,
+        __doc__="Some tuning parameters. Those that are missing or null keep their current value.",
+        **{name: _optional(field) for name, field in Tuning.model_fields.items()},
+    )
+
+
+class SettingsPatch(Parameters):
+    """Tuning parameters to save in the store; null resets a parameter, and null for a preset or block resets all."""
+
+    def changes(self) -> dict[str, Any]:
+        """Return the parameters to save, by their Python names; None resets one."""
+        return _plain(self, self.model_fields_set)
+
+
+def _plain(parameters: Parameters, names: Iterable[str]) -> dict[str, Any]:
+    given = {name: getattr(parameters, name) for name in names}
+    return {
+        name: value.model_dump(by_alias=True) if isinstance(value, Hybrid) else value for name, value in given.items()
+    }
 
 
 def _tuning_form(value: Any) -> str | None:
@@ -275,4 +354,6 @@ TuningChoice = Annotated[
 
 def tuning_override(choice: Parameters | str | None) -> dict[str, Any] | str | None:
     """Return a choice as the engine accepts it."""
-    return choice.model_dump(exclude_none=True) if isinstance(choice, Parameters) else choice
+    if not isinstance(choice, Parameters):
+        return choice
+    return {name: value for name, value in _plain(choice, choice.model_fields_set).items() if value is not None}

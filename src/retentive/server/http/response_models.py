@@ -72,11 +72,19 @@ class MemoryList(_Response):
     memories: list[Memory]
 
 
+class Damage(_Response):
+    """A memory that is stored but cannot be returned."""
+
+    id: str
+    reason: str
+
+
 class Page(_Response):
     """One page of memories, newest first."""
 
     memories: list[Memory]
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
+    damaged: list[Damage] = Field(description="Memories of this page that are damaged and cannot be returned.")
 
 
 class Forgotten(_Response):
@@ -199,7 +207,7 @@ class Stats(_Response):
 
 
 class Status(_Response):
-    """Status of the service. Counts over all profiles are null for callers with a token."""
+    """Status of the service. Callers with a token get the counts of their profile."""
 
     version: str
     uptime_seconds: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter as Counts
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,6 +33,9 @@ COUNT_SECONDS = 10.0
 
 RECENT_RECALLS = 500
 """The statistics cover this many recalls."""
+
+RECENT_PROFILES = 200
+"""The statistics of this many profiles are held."""
 
 
 class Telemetry:
@@ -155,23 +158,39 @@ class Latency(Serializable):
     stages: Mapping[str, Times]
 
 
-class RecentStats:
+class RecallStats:
     """Counts since the start, and the durations of the last recalls."""
+
+    def __init__(self) -> None:
+        self.recalls = 0
+        self.degraded: Counts[str] = Counts()
+        self.durations: deque[tuple[float, Mapping[str, float]]] = deque(maxlen=RECENT_RECALLS)
+
+    def add(self, recall: Recall) -> None:
+        """Count a recall."""
+        self.recalls += 1
+        self.durations.append((recall.elapsed_ms, recall.stages))
+        self.degraded.update(kind for kind in (recall.degraded or "").split(", ") if kind)
+
+
+class RecentStats:
+    """The statistics of all recalls, and of those of each profile; of the profiles that were used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started = time.monotonic()
-        self._durations: deque[tuple[float, Mapping[str, float]]] = deque(maxlen=RECENT_RECALLS)
-        self._recalls = 0
-        self._degraded: Counts[str] = Counts()
+        self._all = RecallStats()
+        self._by_profile: OrderedDict[str, RecallStats] = OrderedDict()
         self._errors = 0
 
     def add_recall(self, recall: Recall) -> None:
         """Count a recall."""
         with self._lock:
-            self._recalls += 1
-            self._durations.append((recall.elapsed_ms, recall.stages))
-            self._degraded.update(kind for kind in (recall.degraded or "").split(", ") if kind)
+            self._all.add(recall)
+            self._by_profile.setdefault(recall.profile, RecallStats()).add(recall)
+            self._by_profile.move_to_end(recall.profile)
+            if len(self._by_profile) > RECENT_PROFILES:
+                self._by_profile.popitem(last=False)
 
     def add_request(self, record: RequestRecord) -> None:
         """Count a request if the service failed."""
@@ -184,15 +203,17 @@ class RecentStats:
         """Seconds since the start."""
         return time.monotonic() - self._started
 
-    def counts(self) -> dict[str, int | dict[str, int]]:
-        """Return the number of recalls, of degraded recalls by kind, and of errors."""
+    def counts(self, profile: str | None = None) -> dict[str, int | dict[str, int] | None]:
+        """Return the number of recalls, of degraded recalls by kind, and of errors (not by profile)."""
         with self._lock:
-            return {"recalls": self._recalls, "degraded_recalls": dict(self._degraded), "errors": self._errors}
+            stats = self._of(profile)
+            errors = self._errors if profile is None else None
+            return {"recalls": stats.recalls, "degraded_recalls": dict(stats.degraded), "errors": errors}
 
-    def latency(self) -> Latency:
+    def latency(self, profile: str | None = None) -> Latency:
         """Return the durations of the last recalls."""
         with self._lock:
-            durations = list(self._durations)
+            durations = list(self._of(profile).durations)
         stages: dict[str, list[float]] = {}
         for _, by_stage in durations:
             for stage, ms in by_stage.items():
@@ -203,6 +224,9 @@ class RecentStats:
             _percentiles(total) if total else None,
             {name: _percentiles(ms) for name, ms in stages.items()},
         )
+
+    def _of(self, profile: str | None) -> RecallStats:
+        return self._all if profile is None else self._by_profile.get(profile) or RecallStats()
 
 
 def _percentiles(milliseconds: Sequence[float]) -> Times:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from anyio import to_thread
 
-from retentive.errors import Conflict, RetentiveError
+from retentive.errors import Conflict, RetentiveError, describe_error
 from retentive.evaluation.evaluation_set import EvaluationSet
 from retentive.evaluation.metrics import load_library
 from retentive.evaluation.own_judgements import own_evaluation_set, own_queries
@@ -74,8 +74,8 @@ class _TuneRun:
             self.progress = replace(self.progress, state="stopped")
         except RetentiveError as error:
             self.progress = replace(self.progress, state="failed", detail=str(error))
-        except Exception:
-            log.exception("tuning failed")
+        except Exception as error:
+            log.error("tuning failed: %s", describe_error(error))  # noqa: TRY400
             self.progress = replace(self.progress, state="failed", detail=UNEXPECTED)
 
     def _interruptible(self, judged: EvaluationSet) -> EvaluationSet:

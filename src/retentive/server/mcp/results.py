@@ -63,6 +63,7 @@ class MemoryResult(BaseModel):
     source: str | None = Field(None, description="Where it comes from, if known.")
     metadata: dict[str, Any] = Field(default_factory=dict, description="Other data stored with it.")
     access_count: int = Field(description="How many recalls returned it.")
+    version: str = Field(description="Its version, for if_version of memory_update; every change gives another one.")
 
 
 class ForgetResult(BaseModel):
@@ -138,6 +139,7 @@ def memory_result(memory: Memory) -> MemoryResult:
         source=memory.source,
         metadata=dict(memory.metadata),
         access_count=memory.access_count,
+        version=memory.version,
     )
 
 

@@ -15,7 +15,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
 import retentive
-from retentive.errors import NotFound, RetentiveError
+from retentive.errors import NotFound, RetentiveError, describe_error
 from retentive.server.mcp.results import NOTICE, escaped_json, hit_out, memory_out, memory_result
 from retentive.server.mcp.tool_scope import ToolScope
 from retentive.server.mcp.tools import TOOL_SCOPE, WRITE_TOOLS, make_tools
@@ -155,7 +155,7 @@ def _add_prompt(server: MCPServer[Any]) -> None:
         except RetentiveError as error:
             raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
         except Exception as error:
-            log.exception("the prompt failed")
+            log.error("the prompt failed: %s", describe_error(error))  # noqa: TRY400
             raise MCPError(code=INTERNAL_ERROR, message=UNEXPECTED) from error
 
 

@@ -6,6 +6,7 @@ reserves the original output for the client, and standard output is redirected t
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -15,12 +16,16 @@ from typing import Any, TextIO
 
 import anyio
 
+from retentive.server.logs import without_messages
 from retentive.server.mcp.server import build_server
 from retentive.server.mcp.tool_scope import ToolScope
 
 
 def serve_stdio(tool_scope: ToolScope, output: TextIO, *, read_only: bool = False) -> None:
     """Serve one client, which reads from `output`, until it disconnects."""
+    handler = logging.StreamHandler()
+    handler.addFilter(without_messages)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     previous = sys.stdout
     server = build_server(lambda _: tool_scope, read_only=read_only, lifespan=_redirected_stdout)
 

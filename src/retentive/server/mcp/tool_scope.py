@@ -50,9 +50,9 @@ class ToolScope:
         """Return a memory."""
         return self.view.get(id, within=self.within)
 
-    def update(self, id: str, changes: Any) -> Memory:
+    def update(self, id: str, changes: Any, *, if_version: str | None = None) -> Memory:
         """Change some fields of a memory and return it."""
-        return self.view.update(id, within=self.within, **changes)
+        return self.view.update(id, if_version=if_version, within=self.within, **changes)
 
     def forget(self, ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         """Delete memories; return the ids that existed and those that did not. `NotFound` if none existed."""

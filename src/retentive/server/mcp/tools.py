@@ -37,7 +37,7 @@ NOTHING_FOUND = "No memory matches. Try other words once, then say that you do n
 
 Id = Annotated[str, Field(description="The memory's id, from memory_recall or memory_remember.")]
 QueryText = Annotated[str, Field(description="What you want to know, as a full question or in any words.")]
-Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of memories.")]
+Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of memories, from 1 to 50.")]
 Kinds = Annotated[
     list[Kind] | None,
     Field(description="Only these kinds: episodic (events), semantic (facts), identity (who somebody is)."),
@@ -156,6 +156,9 @@ async def memory_update(
         float | None, Field(ge=0, le=1, description="The new importance from 0 to 1; leave it out to keep it.")
     ] = None,
     speaker: Annotated[str, Field(description="The new speaker; leave it out to keep it.")] = "",
+    if_version: Annotated[
+        str, Field(description="The version from memory_get: change nothing if it has another one by now.")
+    ] = "",
 ) -> Annotated[CallToolResult, MemoryResult]:
     """Correct a memory that is wrong or out of date, instead of storing a second one.
 
@@ -168,7 +171,7 @@ async def memory_update(
         changes = {name: value for name, value in given.items() if value not in ("", None)}
         if not changes:
             raise ToolError("there is nothing to change: pass at least one of text, kind, importance and speaker")
-        return memory_result(scope.update(id, changes))
+        return memory_result(scope.update(id, changes, if_version=if_version.strip() or None))
 
     return await _run(work)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 
-from retentive.models import Memory, Model, Page, Query, Scope
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, next_cursor
+from retentive.models import Damage, Memory, Model, Page, Query, Repair, Scope, SetAside
+from retentive.stores.base import IdempotencyKey, Record, ScanPage, check_version, merge_fields
+from retentive.stores.damage import damage_sentences
+from retentive.stores.paging import parse_cursor
 from retentive.stores.postgres import memories as table
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
@@ -16,24 +19,25 @@ from retentive.stores.postgres.maintenance import Maintenance, find_problems
 from retentive.stores.postgres.memories import VectorTables
 from retentive.stores.postgres.migrations import migrate
 from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.repair import find_damage, repair
 from retentive.stores.postgres.search import PostgresSearch
 from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
-from retentive.stores.sql_codec import to_micros
+from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
 from retentive.text.analysis import index_terms
 
 
 class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables):
     """A store in one schema of a database. See `retentive.stores.base.Store` for the contract of each method."""
 
-    def __init__(self, address: str, *, busy_seconds: float = 60) -> None:
+    def __init__(self, address: str, *, busy_seconds: float = 60, create: bool = True) -> None:
         self._connections = Connections(parse_address(address), wait_seconds=busy_seconds)
         self._preselector = Bm25Preselector(enabled=self._connections.address.bm25)
         self._maintenance = Maintenance(self._connections, self._preselector)
         self._connections.after_write = self._maintenance.after_write
         self._model: Model | None = None
         try:
-            migrate(self._connections)
+            migrate(self._connections, create=create)
         except BaseException:
             self._connections.close()
             raise
@@ -47,7 +51,12 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         return self._maintenance.run()
 
     def check(self) -> list[str]:
-        return self._connections.read(find_problems, primary=True)
+        def work(connection: Connection) -> list[str]:
+            damaged = find_damage(connection)
+            texts = damage_sentences(damaged, unreadable_remedy="correct these rows in the database")
+            return [*texts, *find_problems(connection)]
+
+        return self._connections.read(work, primary=True)
 
     def open_search(self, query: Query) -> PostgresSearch:
         return PostgresSearch(
@@ -80,8 +89,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             placed = place(connection, memories)
             entries = list(zip(placed, terms, strict=True))
             keys = table.insert(connection, memories, positions(connection, memories, placed), entries)
-            rows = [record.vectors for record in records]
-            table.add_vectors(connection, zip(keys, placed, rows, strict=True), model)
+            table.add_vectors(connection, zip(keys, placed, records, strict=True), model)
             record_request(connection, idempotency_key, [memory.id for memory in memories])
             return table.by_keys(connection, keys), keys
 
@@ -97,21 +105,34 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        memory = record.memory
+        expected = record.memory
         table.check_vectors([record.vectors], model)
-        terms = index_terms(memory.indexed_text)
+        terms = index_terms(expected.indexed_text)
 
         def work(connection: Connection) -> Memory:
-            key, before = table.lock(connection, memory.id, within=within)
-            if find_request(connection, idempotency_key) is None:
+            key, current, before = table.lock(connection, expected.id, within=within)
+            if find_request(connection, idempotency_key) is not None:
+                return current
+            check_version(current, if_version)
+            memory = merge_fields(current, record, fields)
+            # Another field of it may have been changed meanwhile.
+            as_expected = memory.indexed_text == expected.indexed_text
+            ids = replace(before[0], kind=KIND_NUMBERS[memory.kind])
+            if memory._replace(project=current.project, session=current.session, profile=current.profile) != memory:
                 [ids] = place(connection, [memory])
-                table.replace(connection, key, memory, before, (ids, terms))
-                table.replace_vectors(connection, key, ids, record.vectors, model, keep=keep_vectors)
-                record_request(connection, idempotency_key, [memory.id])
+            after = (ids, terms if as_expected else index_terms(memory.indexed_text))
+            table.replace(connection, key, memory, before, after)
+            if memory.indexed_text == current.indexed_text:
+                table.move_vectors(connection, key, ids)
+            else:
+                table.remove_vectors(connection, [key])
+                table.add_vectors(connection, [(key, ids, record)] if as_expected else [], model)
+            record_request(connection, idempotency_key, [memory.id])
             return table.by_keys(connection, [key])[0]
 
         return self._connections.write(work)
@@ -142,21 +163,40 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             self._connections.write(lambda connection: table.touch(connection, ids, micros), durable=False)
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
-        def work(connection: Connection) -> list[Record]:
-            found = table.scan(connection, cursor=cursor, limit=limit + 1)
-            by_key = table.vectors_of(connection, list(found))
-            return [Record(memory, by_key.get(key)) for key, memory in found.items()]
+        def work(connection: Connection) -> ScanPage:
+            keys, following = table.scan_page(connection, cursor=cursor, limit=limit)
+            damaged: list[Damage] = []
+            memories = table.with_keys(connection, keys, damaged)
+            vectors = table.vectors_of(connection, keys)
+            return ScanPage([Record(one, vectors.get(key)) for key, one in memories.items()], following, damaged)
 
-        records = self._connections.read(work)
-        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
+        return self._connections.read(work)
+
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
+        def work(connection: Connection) -> list[Damage]:
+            found: list[Damage] = []
+            table.with_keys(connection, list(table.keys_within(connection, ids, within).values()), found)
+            return found
+
+        return self._connections.read(work)
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        return self._connections.write(repair)
+
+    def set_aside(self) -> list[SetAside]:
+        return []  # the server stores no text that cannot be read
 
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
-        def work(connection: Connection) -> tuple[Memory, ...]:
+        start = parse_cursor(cursor)
+
+        def work(connection: Connection) -> Page:
             resolved = read_search_stats(execute_on(connection), scope).scope
             if resolved is None:
-                return ()
-            return tuple(table.list_newest(connection, resolved, cursor=cursor, limit=limit + 1))
+                return Page(())
+            keys, following = table.list_page(connection, resolved, cursor=start, limit=limit)
+            damaged = list[Damage]()
+            memories = table.with_keys(connection, keys, damaged)
+            return Page(tuple(memories.values()), following, tuple(damaged))
 
-        memories = self._connections.read(work)
-        return Page(memories[:limit], next_cursor([memory.id for memory in memories], limit))
+        return self._connections.read(work)

@@ -32,7 +32,7 @@ _REPLICA_WAIT = 1.0
 """Seconds to wait for a connection to the replica, before the primary server is used instead."""
 
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_RECORD_TOKEN = "INSERT INTO writes (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING true"  # noqa: S105
+_RECORD_TOKEN = "INSERT INTO writes (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING true"  # noqa: S105 - not a password
 
 
 class Connections:

@@ -11,6 +11,8 @@ from time import monotonic
 from psycopg import sql
 
 from retentive.errors import RetentiveError
+from retentive.models import hash_text
+from retentive.stores.base import stale_vectors
 from retentive.stores.postgres.bm25_extension import INDEX, Bm25Preselector
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
@@ -173,7 +175,7 @@ def find_problems(connection: Connection) -> list[str]:
         problems += [f"the index {name} is not complete; REINDEX it, or wait for a large write" for name in invalid]
         if not _counts_agree(connection):
             problems.append("the counts of terms and memories differ from the memories")
-        return problems
+        return [*problems, *stale_vectors(len(stale_keys(connection)))]
     finally:
         connection.execute("ROLLBACK")
 
@@ -192,3 +194,14 @@ def _counts_agree(connection: Connection) -> bool:
     return {(profile, name): memories for profile, name, memories, _ in stored} == expected and {
         (profile, name): length for profile, name, _, length in stored if length
     } == lengths
+
+
+def stale_keys(connection: Connection) -> list[int]:
+    """Return the keys of memories with a vector that was made of another text. It runs in a transaction."""
+    stale: dict[int, None] = {}
+    with connection.cursor("text_hashes", binary=True) as cursor:
+        cursor.itersize = 1000
+        for key, text_hash, text, speaker in cursor.execute(_SQL("text_hashes")):
+            if hash_text(text, speaker) != text_hash.hex():
+                stale[key] = None
+    return list(stale)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import Memory, Model, Scope
-from retentive.stores.base import Vector, is_within
+from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text
+from retentive.stores.base import Record, Vector, is_within
+from retentive.stores.damage import damaged_error
+from retentive.stores.paging import ListCursor, page_length
 from retentive.stores.postgres.connections import Connections
-from retentive.stores.postgres.maintenance import Maintenance
+from retentive.stores.postgres.maintenance import Maintenance, stale_keys
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memory, to_micros
+from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, to_memories, to_micros
 
 MAX_DIMENSION = 4_000
 """The largest vector that fits into a page of PostgreSQL and into the HNSW index."""
@@ -26,50 +28,72 @@ COLUMNS = """
     m.key, m.id, m.text, m.created, (SELECT name FROM profiles WHERE id = m.profile),
     (SELECT name FROM projects WHERE id = m.project), (SELECT name FROM sessions WHERE id = m.session),
     m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
-    m.evergreen, m.content_hash
+    m.evergreen, m.content_hash, m.text_hash
 """
 """The columns that `to_memory` takes, of the table memories AS m."""
 
 _SQL = Statements("memories")
 _BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
-_SCAN, _UNEMBEDDED = _SQL("scan", columns=COLUMNS), _SQL("unembedded", columns=COLUMNS)
+_UNEMBEDDED = _SQL("unembedded", columns=COLUMNS)
 
 _MEMORY_TYPES = (
     "int8", "text", "int4", "int4", "int4", "int8", "int4", "text", "float8", "text", "text", "int8", "int8",
-    "int8", "int8", "bool", "text", "text", "text", "int4",
+    "int8", "int8", "bool", "text", "text", "text", "text", "int4",
 )  # fmt: skip
-_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec")
+_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec", "bytea")
 
 
 # Reading
 
 
 def by_keys(connection: Connection, keys: Sequence[int]) -> list[Memory]:
-    """Return the memories with these keys that exist, in the order of the keys."""
-    found = {row[0]: to_memory(row) for row in connection.execute(_BY_KEYS, (list(keys),), binary=True)}
-    return [found[key] for key in keys if key in found]
+    """Return the memories with these keys that exist, in the order of the keys. Damaged ones are left out."""
+    return list(with_keys(connection, keys, []).values())
+
+
+def with_keys(connection: Connection, keys: Sequence[int], damaged: list[Damage]) -> dict[int, Memory]:
+    """Return the memories with these keys that exist, by key. Damaged ones are left out and added to `damaged`."""
+    found = to_memories(connection.execute(_BY_KEYS, (list(keys),), binary=True), damaged)
+    return {key: found[key] for key in keys if key in found}
 
 
 def by_ids(connection: Connection, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
-    """Return the memories with these ids that exist in a scope, in the order of the ids."""
+    """Return the memories with these ids that exist in a scope, in the order of the ids. Damaged ones are left out."""
     if not ids:
         return []
-    rows = connection.execute(_BY_IDS, (list(dict.fromkeys(ids)),), binary=True)
-    found = {row[1]: to_memory(row) for row in rows}
+    # The scope first: a memory outside it takes as long as one that does not exist.
+    wanted = list(dict.fromkeys(ids) if within is None else keys_within(connection, ids, within))
+    memories = to_memories(connection.execute(_BY_IDS, (wanted,), binary=True), []) if wanted else {}
+    found = {memory.id: memory for memory in memories.values()}
     return [found[id] for id in ids if id in found and is_within(found[id], within)]
 
 
-def list_newest(connection: Connection, scope: ResolvedScope, *, cursor: str | None, limit: int) -> list[Memory]:
-    """Return memories of a scope by id, newest first, from the one after the cursor on."""
-    condition = scope.condition if cursor is None else f"{scope.condition} AND id < %(cursor)s"
-    statement = _SQL("list", columns=COLUMNS, condition=condition)
-    rows = connection.execute(statement, {**scope.parameters, "cursor": cursor, "limit": limit}, binary=True)
-    return [to_memory(row) for row in rows]
+def keys_within(connection: Connection, ids: Sequence[str], within: Scope | None) -> dict[str, int]:
+    """Return the keys of the memories with these ids that exist in a scope. Their texts are not read."""
+    rows = connection.execute(_SQL("scopes"), (list(ids),), binary=True)
+    return {
+        id: key
+        for key, id, profile, project, session, kind in rows
+        if is_within(Memory(id, "", EPOCH, profile, project, session, kind=KINDS[kind - 1]), within)
+    }
 
 
-def scan(connection: Connection, *, cursor: str | None, limit: int) -> dict[int, Memory]:
-    """Return memories of every profile by key, in the order of their ids, from the one after the cursor on."""
-    return {row[0]: to_memory(row) for row in connection.execute(_SCAN, (cursor or "", limit), binary=True)}
+def list_page(
+    connection: Connection, scope: ResolvedScope, *, cursor: ListCursor, limit: int
+) -> tuple[list[int], str | None]:
+    """Return the keys of one page of the memories of a scope after the cursor, newest first, and the next cursor."""
+    parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
+    rows = connection.execute(_SQL("list", condition=scope.condition), parameters, binary=True).fetchall()
+    count = page_length((row[1] for row in rows), limit)
+    following = str(ListCursor(*rows[count - 1][2:])) if count < len(rows) else None
+    return [row[0] for row in rows[:count]], following
+
+
+def scan_page(connection: Connection, *, cursor: str | None, limit: int) -> tuple[list[int], str | None]:
+    """Return the keys of one page of all memories after the cursor, by id, and the next cursor."""
+    rows = connection.execute(_SQL("scan"), (cursor or "", limit + 1), binary=True).fetchall()
+    count = page_length((size for _, size, _ in rows), limit)
+    return [key for key, _, _ in rows[:count]], rows[count - 1][2] if count < len(rows) else None
 
 
 def vectors_of(connection: Connection, keys: Sequence[int]) -> dict[int, Vector]:
@@ -102,18 +126,23 @@ def insert(
         copy.set_types(_MEMORY_TYPES)
         for key, memory, position, (ids, terms) in zip(keys, memories, positions, entries, strict=True):
             scope = (ids.profile, ids.project or None, ids.session or None, position, ids.kind)
-            copy.write_row((key, memory.id, *scope, *_own_values(memory), " ".join(terms), len(terms) + SCOPE_TOKENS))
+            index = (" ".join(terms), len(terms) + SCOPE_TOKENS)
+            copy.write_row((key, memory.id, *scope, *_own_values(memory), *index))
     record_changes(connection, added=entries)
     return keys
 
 
-def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, ScopedTerms]:
-    """Lock a memory and return its key, scope and terms. `NotFound` if the scope has no such memory."""
+def lock(connection: Connection, id: str, *, within: Scope | None) -> tuple[int, Memory, ScopedTerms]:
+    """Lock a memory and return it with its key, scope and terms. `NotFound` if the scope has no such memory."""
     row = connection.execute(_SQL("lock"), (id,), binary=True).fetchone()
-    if row is None or (within is not None and not by_ids(connection, [id], within=within)):
+    if row is None or not keys_within(connection, [id], within):
         raise NotFound(f"there is no memory {id}")
     key, *scope, terms = row
-    return key, (ScopeIds(*scope), terms.split())
+    damaged: list[Damage] = []
+    found = with_keys(connection, [key], damaged)
+    if damaged:
+        raise damaged_error(damaged[0])
+    return key, found[key], (ScopeIds(*scope), terms.split())
 
 
 def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerms, after: ScopedTerms) -> None:
@@ -129,7 +158,7 @@ def remove(connection: Connection, ids: Sequence[str], *, within: Scope | None) 
     """Delete the memories with these ids that exist in a scope; return their ids in the order given."""
     rows = connection.execute(_SQL("lock_all"), (list(ids),), binary=True).fetchall()
     if within is not None:
-        allowed = {memory.id for memory in by_ids(connection, [row[1] for row in rows], within=within)}
+        allowed = keys_within(connection, [row[1] for row in rows], within)
         rows = [row for row in rows if row[1] in allowed]
     deleted = set(_delete(connection, [row[0] for row in rows]))
     return [id for id in dict.fromkeys(ids) if id in deleted]
@@ -157,12 +186,12 @@ def touch(connection: Connection, ids: Sequence[str], micros: int) -> None:
 
 
 def _own_values(memory: Memory) -> tuple[Any, ...]:
-    """Return the values of the columns from `speaker` to `text`."""
+    """Return the values of the columns from `speaker` to `text_hash`."""
     metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
     return (
         memory.speaker, float(memory.importance), metadata, memory.source, to_micros(memory.created),
         to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, bool(memory.evergreen),
-        memory.content_hash, memory.text,
+        memory.content_hash, memory.text, memory.text_hash,
     )  # fmt: skip
 
 
@@ -178,31 +207,28 @@ def check_vectors(vectors: Iterable[Vector | None], model: Model | None) -> None
             raise Invalid(f"every vector of {model} has {model.dimension} numbers, one of these has not")
 
 
-def add_vectors(
-    connection: Connection, entries: Iterable[tuple[int, ScopeIds, Vector | None]], model: Model | None
-) -> None:
-    """Store the vectors of memories, given the key and the scope of each."""
-    embedded = [(key, ids, rows) for key, ids, rows in entries if rows is not None]
+def add_vectors(connection: Connection, entries: Iterable[tuple[int, ScopeIds, Record]], model: Model | None) -> None:
+    """Store the vectors of memories, given the key and the scope of each; those without vectors are left out."""
+    embedded = [(key, ids, one.memory.text_hash, one.vectors) for key, ids, one in entries if one.vectors is not None]
     if not embedded or model is None:
         return
     number = _register(connection, model)
     with connection.cursor() as cursor, cursor.copy(_SQL("copy_vectors")) as copy:
         copy.set_types(_VECTOR_TYPES)
-        for key, ids, rows in embedded:
+        for key, ids, text_hash, rows in embedded:
             scope = (ids.profile, ids.project or None, ids.session or None, ids.kind)
             for part, row in enumerate(np.asarray(rows, np.float32)):
-                copy.write_row((number, key, part, *scope, row))
+                copy.write_row((number, key, part, *scope, row, bytes.fromhex(text_hash)))
 
 
-def replace_vectors(
-    connection: Connection, key: int, ids: ScopeIds, rows: Vector | None, model: Model | None, *, keep: bool
-) -> None:
-    """Replace the vectors of a memory, or only set their scope."""
-    if keep:
-        connection.execute(_SQL("move_vectors"), (ids.profile, ids.project, ids.session, ids.kind, key))
-    else:
-        connection.execute("DELETE FROM vectors WHERE memory = %s", (key,))
-        add_vectors(connection, [(key, ids, rows)], model)
+def move_vectors(connection: Connection, key: int, ids: ScopeIds) -> None:
+    """Set the scope of the vectors of a memory."""
+    connection.execute(_SQL("move_vectors"), (ids.profile, ids.project, ids.session, ids.kind, key))
+
+
+def remove_vectors(connection: Connection, keys: Sequence[int]) -> None:
+    """Delete the vectors of memories, of every model."""
+    connection.execute("DELETE FROM vectors WHERE memory = ANY (%s)", (list(keys),))
 
 
 class VectorTables:
@@ -220,35 +246,51 @@ class VectorTables:
 
     def unembedded(self, model: Model, *, limit: int) -> list[Memory]:
         rows = self._connections.fetch(_UNEMBEDDED, (model.fingerprint, limit), primary=True)
-        return [to_memory(row) for row in rows]
+        return list(to_memories(rows, []).values())
 
     def count_unembedded(self, model: Model) -> int:
         [(count,)] = self._connections.fetch(_SQL("count_unembedded"), (model.fingerprint,), primary=True)
         return int(count)
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
-        check_vectors(vectors.values(), model)
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
+        check_vectors([record.vectors for record in records], model)
+        given = {record.memory.id: record for record in records}
 
-        def work(connection: Connection) -> None:
-            rows = connection.execute(_SQL("lock_all"), (list(vectors),), binary=True).fetchall()
+        def work(connection: Connection) -> int:
+            rows = connection.execute(_SQL("lock_texts"), (list(given),), binary=True).fetchall()
             statement = "SELECT DISTINCT memory FROM vectors WHERE memory = ANY (%s) AND model = %s"
-            # Another process may have attached vectors of this model meanwhile.
+            # Another process may have attached vectors of this model meanwhile, or changed the text.
             parameters = ([row[0] for row in rows], _model_id(connection, model))
             attached = {key for (key,) in connection.execute(statement, parameters, binary=True)}
-            new = [(key, ScopeIds(*scope), vectors[id]) for key, id, *scope in rows if key not in attached]
+            new = [
+                (key, ScopeIds(*scope), given[id])
+                for key, id, *scope, text, speaker in rows
+                if key not in attached and hash_text(text, speaker) == given[id].memory.text_hash
+            ]
             add_vectors(connection, new, model)
+            return len(new)
 
-        if vectors:
-            self._connections.write(work)
+        return self._connections.write(work) if records else 0
 
-    def switch_model(self, model: Model) -> bool:
-        if self._connections.fetch(_SQL("has_unembedded"), (model.fingerprint,), primary=True):
+    def remove_stale_vectors(self) -> int:
+        def work(connection: Connection) -> int:
+            found = stale_keys(connection)
+            connection.execute("SELECT 1 FROM memories WHERE key = ANY (%s) ORDER BY key FOR UPDATE", (found,))
+            stale = stale_keys(connection) if found else []
+            remove_vectors(connection, stale)
+            return len(stale)
+
+        return self._connections.write(work)
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        parameters = (model.fingerprint, list(without))
+        if self._connections.fetch(_SQL("has_unembedded"), parameters, primary=True):
             return False
         self._maintenance.run()  # creates the HNSW index of the new model before it is searched
 
         def work(connection: Connection) -> bool:
             connection.execute("SELECT 1 FROM state FOR UPDATE")
-            if connection.execute(_SQL("has_unembedded"), (model.fingerprint,)).fetchone():
+            if connection.execute(_SQL("has_unembedded"), parameters).fetchone():
                 return False
             number = _register(connection, model)
             connection.execute("UPDATE state SET active_model = %s", (number,))

@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import errors, sql
 
 from retentive.errors import Invalid
+from retentive.stores.base import no_store
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import read_script
@@ -15,7 +16,7 @@ from retentive.stores.postgres.sql import read_script
 SCHEMA, EARLIER_SCHEMA = "retentive", "recollect"
 """The schema of an address that names none. A store created before the project was renamed has the earlier one."""
 
-MIGRATIONS = ("001_memories.sql", "002_profile_counts.sql")
+MIGRATIONS = ("001_memories.sql", "002_text_hash.sql", "003_damage.sql", "004_profile_counts.sql")
 MIN_PGVECTOR = (0, 8)
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('retentive.migrations', 0))"
@@ -26,16 +27,19 @@ _HAS_EARLIER_SCHEMA = """
 """
 
 
-def migrate(connections: Connections) -> None:
-    """Choose the schema and apply the migrations that it lacks.
+def migrate(connections: Connections, *, create: bool = True) -> None:
+    """Choose the schema and apply the migrations that it lacks; unless `create`, only to a store that exists.
 
     `Invalid` if the schema belongs to another program or to a newer version; it is not changed then.
     """
     with connections.plain() as connection:
         schema = connections.address.schema or _default_schema(connection)
         connections.use_schema(schema)
-        if _version(connection, schema) == len(MIGRATIONS):
+        version = _version(connection, schema)
+        if version == len(MIGRATIONS):
             return
+        if version == 0 and not create:
+            raise no_store(f"{connections.address.shown} (schema '{schema}')")
         with connection.transaction():
             connection.execute(_LOCK)
             _ensure_pgvector(connection)

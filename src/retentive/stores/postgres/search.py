@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import psycopg
 from psycopg import errors
 
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
@@ -24,7 +25,8 @@ from retentive.stores.postgres.search_stats import (
     read_search_stats,
 )
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import SCOPE_TOKENS, to_memory
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories
+from retentive.text.analysis import LAST
 from retentive.text.bm25 import K1, B
 
 ORDERING_TERMS = 12
@@ -61,6 +63,7 @@ class PostgresSearch:
         self._maintenance = maintenance
         self._stats: SearchStats | None = None
         self._vector: Vector | None = None
+        self.damaged: list[Damage] = []
         self._memories: dict[int, Memory] = {}
         self._keyword: dict[str, float] = {}
         self._semantic: dict[str, float] = {}
@@ -82,27 +85,28 @@ class PostgresSearch:
         active = self._prepare().active
         return active.model if active else None
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         stats = self._prepare()
         retrieving = stats.retrieving_terms(self._query.tuning.common_words)
         if stats.scope is None or not retrieving or limit <= 0:
             return Retrieved()
-        rows = self._keyword_rows(stats, retrieving, limit)
+        rows = self._keyword_rows(stats, retrieving, limit, kind)
         scored = [(self._bm25(terms), cosine, row) for cosine, terms, *row in rows]
         scored.sort(key=lambda one: (-one[0], one[2][0]))
-        candidates = [Candidate(self._keep(row, score, cosine), score) for score, cosine, row in scored[:limit]]
+        kept = [(self._keep(row, score, cosine), score) for score, cosine, row in scored[:limit]]
+        candidates = [Candidate(memory, score) for memory, score in kept if memory is not None]
         return Retrieved(candidates, [candidate.score for candidate in candidates])
 
-    def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int) -> Rows:
+    def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int, kind: Kind | None) -> Rows:
         """Read the memories to score. The BM25 extension selects them where it applies; if it fails, we do."""
-        plain = self._keyword_statement(stats, retrieving, limit)
+        plain = self._keyword_statement(stats, retrieving, limit, kind)
         # The extension selects before a filter applies, which could leave nothing.
         extension = None if self._query.filter else self._preselector.applicable(stats)
         if extension is None or extension.index is None:
             if extension is not None:
                 self._maintenance.schedule()
             return self._reader.execute(*plain)
-        result = self._reader.try_execute(*self._keyword_statement(stats, retrieving, limit, extension))
+        result = self._reader.try_execute(*self._keyword_statement(stats, retrieving, limit, kind, extension))
         if not isinstance(result, psycopg.Error):
             return result
         if is_lost(result):  # it may have crashed the server, and must not do so again in the next attempt
@@ -113,13 +117,19 @@ class PostgresSearch:
         return rows
 
     def _keyword_statement(
-        self, stats: SearchStats, retrieving: Sequence[str], limit: int, extension: Bm25Extension | None = None
+        self,
+        stats: SearchStats,
+        retrieving: Sequence[str],
+        limit: int,
+        kind: Kind | None,
+        extension: Bm25Extension | None = None,
     ) -> tuple[bytes, dict[str, Any]]:
         """Read about twice as many memories as wanted, those with the best approximate scores."""
-        any_term, scope_query = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
+        of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
+        any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
         cosine, parameters = self._cosine()
         parameters |= {
-            "searched": f"({any_term}) & {scope_query}" if scope_query else any_term,
+            "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
             "per_memory": K1 * (1 - B),
             "per_term": K1 * B / max(stats.mean_length, 1e-9),
             "exclude": list(self._query.exclude),
@@ -144,7 +154,7 @@ class PostgresSearch:
             selected = _SQL.text("select_by_extension", schema=schema, most=most, by_terms=selected, **parts)
         return _SQL("keyword", selected=selected, cosine=cosine, columns=COLUMNS), parameters
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         stats = self._prepare()
         active = self._comparable_model(stats, vector)
         self._vector, self._semantic = (vector if active else None), {}
@@ -156,16 +166,11 @@ class PostgresSearch:
         if stats.scope.memories > maintenance.EXACT_SEARCH_LIMIT and not active.indexed:
             self._maintenance.schedule()
         exclude, depth = list(self._query.exclude), max(limit, depth)
+        scope = stats.scope if kind is None else replace(stats.scope, kinds=[KIND_NUMBERS[kind]])
         filtered, values = filter_condition(self._query.filter)
-        near = nearest_part(active, stats.scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered)
+        near = nearest_part(active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered)
         cosine_part, parameters = self._cosine()
-        parameters |= {
-            **values,
-            **stats.scope.parameters,
-            "exclude": exclude,
-            "known": list(self._memories),
-            "limit": limit,
-        }
+        parameters |= {**values, **scope.parameters, "exclude": exclude, "known": list(self._memories), "limit": limit}
         found: list[tuple[float, int]] = []
         for key, rank, cosine, terms, *row in self._reader.execute(
             _SQL("nearest", near=near, cosine=cosine_part, columns=COLUMNS), parameters
@@ -177,7 +182,7 @@ class PostgresSearch:
             elif key in self._memories and cosine is not None:
                 self._semantic[self._memories[key].id] = cosine
         found.sort(key=lambda one: (-one[0], one[1]))
-        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit]]
+        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
         return Retrieved(candidates, [score for score, _ in found[:depth]])
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
@@ -211,6 +216,10 @@ class PostgresSearch:
             return {}
         return dict(self._reader.execute(_SQL("vectors"), {"ids": list(ids), "model": active.id}))
 
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        parameters = {"profile": self._query.scope.profile, "prefix": prefix, "end": prefix + LAST, "limit": limit}
+        return [term for (term,) in self._reader.execute(_SQL("terms_with_prefix"), parameters)]
+
     def _prepare(self) -> SearchStats:
         """Return the statistics, read by the first call."""
         if self._stats is None:
@@ -238,9 +247,11 @@ class PostgresSearch:
     def _bm25(self, terms: str) -> float:
         return self._prepare().scorer.score_text(terms, extra_length=SCOPE_TOKENS)
 
-    def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory:
-        """Keep a memory with its scores."""
-        memory = to_memory(row)
+    def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory | None:
+        """Keep a memory with its scores; None if it is damaged."""
+        memory = to_memories([row], self.damaged).get(row[0])
+        if memory is None:
+            return None
         self._memories[row[0]] = memory
         self._keyword[memory.id] = keyword
         if cosine is not None:
@@ -265,7 +276,7 @@ def nearest_part(
     excluded = "ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s))"
     exclusion = f"AND memory <> ALL ({excluded})" if excluding else ""
     if filtered:
-        exclusion += f" AND memory IN (SELECT key FROM memories WHERE {scope.condition}{filtered})"  # noqa: S608
+        exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608
     parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
     if filtered or scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
         return _SQL.text("nearest_exact", **parts)

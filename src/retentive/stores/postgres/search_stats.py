@@ -21,6 +21,8 @@ from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, to_
 from retentive.text.analysis import MAX_QUERY_TERMS, query_terms
 from retentive.text.bm25 import BM25, rare_terms, searching_terms
 
+IDENTITY = KIND_NUMBERS["identity"]
+
 MAX_COUNTED = 2_000
 """The frequency of a term in a scope is counted if it cannot be higher than this, and estimated otherwise."""
 
@@ -37,7 +39,10 @@ _COPY = b"COPY count_changes (profile, name, memories, length) FROM STDIN (FORMA
 
 @dataclass(frozen=True, slots=True)
 class ResolvedScope:
-    """A scope as ids; None means any. `memories` is how many it has, `query` the scope as a part of a tsquery."""
+    """A scope as ids; None means any. `memories` is how many it has, `query` the scope as a part of a tsquery.
+
+    `shared` has the keys of memories that a search of the scope finds beside its own.
+    """
 
     profile: int
     projects: Sequence[int] | None
@@ -45,6 +50,7 @@ class ResolvedScope:
     kinds: Sequence[int] | None
     memories: int
     query: str | None
+    shared: Sequence[int] = ()
 
     @property
     def condition(self) -> str:
@@ -60,6 +66,8 @@ class ResolvedScope:
             condition = f"({in_sessions} OR ({in_projects}))"
         else:
             condition = in_projects if self.projects else in_sessions
+        if self.shared:
+            condition = f"({condition} OR memory = ANY (%(shared)s::bigint[]))"
         return condition if self.kinds is None else f"{condition} AND kind = ANY (%(kinds)s)"
 
     @property
@@ -70,6 +78,7 @@ class ResolvedScope:
             "projects": list(self.projects or ()),
             "sessions": list(self.sessions or ()),
             "kinds": self.kinds,
+            "shared": list(self.shared),
         }
 
 
@@ -133,8 +142,8 @@ class SearchStats:
         return searching_terms(self.frequencies, self.frequencies, memories=self.memories, common=max_share)
 
 
-def read_search_stats(execute: Execute, scope: Scope, text: str = "") -> SearchStats:
-    """Return the statistics for a search of a scope for a text."""
+def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -> SearchStats:
+    """Return the statistics for a search of a scope for a text; without a text, the scope as it is to list."""
     kinds = None if scope.kinds is None else [KIND_NUMBERS[kind] for kind in scope.kinds]
     parameters = {
         "profile": scope.profile,
@@ -143,17 +152,18 @@ def read_search_stats(execute: Execute, scope: Scope, text: str = "") -> SearchS
         "only_sessions": scope.only_sessions,
         "kinds": kinds,
         "any_kinds": list(KIND_NUMBERS.values()) if kinds is None else kinds,
-        "terms": list(query_terms(text)),
+        "shared_kind": IDENTITY if text is not None and IDENTITY in (kinds or [IDENTITY]) else None,
+        "terms": list(query_terms(text or "")),
         "max_terms": MAX_QUERY_TERMS,
         "max_counted": MAX_COUNTED,
     }
     [row] = execute(_SEARCH_STATS, parameters)
-    profile, projects, sessions, scope_memories, scope_query, memories, length = row[:7]
-    model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[7:14]
-    extension, extension_index, terms, in_profile, in_scope = row[14:]
+    profile, projects, sessions, shared, scope_memories, scope_query, memories, length = row[:8]
+    model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[8:15]
+    extension, extension_index, terms, in_profile, in_scope = row[15:]
     resolved = active = None
     if profile is not None and kinds != [] and (projects is None or projects or sessions):
-        resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query)
+        resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query, shared)
     if model_id is not None:
         model = Model(name, revision, dimension, fingerprint)
         active = ActiveModel(model_id, model, indexed, vectors_per_memory)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query
-from retentive.stores.base import Vector
+from retentive.models import Memory, Model, Query, Repair, hash_text
+from retentive.stores.base import Record
+from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
-from retentive.stores.qdrant.integrity import find_problems
+from retentive.stores.qdrant.integrity import find_problems, remove_stale_vectors, repair
 from retentive.stores.qdrant.memories import QdrantMemories
-from retentive.stores.qdrant.model_collections import ModelCollections
+from retentive.stores.qdrant.model_collections import ModelCollection, ModelCollections
 from retentive.stores.qdrant.notes import QdrantNotes
-from retentive.stores.qdrant.points import memory_of, points_of, to_rows
+from retentive.stores.qdrant.points import Rows, memory_of, points_of, to_rows
 from retentive.stores.qdrant.search import QdrantSearch
 from retentive.stores.qdrant.sessions import NameRegistry
 
@@ -27,7 +29,7 @@ ATTACH_BATCH = 100
 """How many memories get their vectors in one request."""
 
 
-def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
+def open_qdrant(address: str, busy_seconds: float, *, create: bool = True) -> QdrantStore:
     """Open the store at an address."""
     parsed = parse_address(address, os.environ)
     return QdrantStore(
@@ -36,10 +38,11 @@ def open_qdrant(address: str, busy_seconds: float) -> QdrantStore:
         settings=parsed.settings,
         busy_seconds=busy_seconds,
         place=parsed.url,
+        create=create,
     )
 
 
-class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
+class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     """See `retentive.stores.base.Store` for what each method does.
 
     `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
@@ -53,10 +56,13 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         settings: CollectionSettings | None = None,
         busy_seconds: float = 60,
         place: str = "this client",
+        create: bool = True,
     ) -> None:
         self._lock = threading.RLock()
         try:
             self._connection = Connection(client, prefix=prefix, settings=settings or CollectionSettings(), place=place)
+            if not create:
+                self._connection.check_exists()
             self._collections = ModelCollections(self._connection, wait_seconds=busy_seconds)
         except BaseException:
             client.close()
@@ -69,6 +75,10 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
     def check(self) -> list[str]:
         with self._lock:
             return find_problems(self._connection, self._names, self._collections.read())
+
+    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+        with self._lock:
+            return repair(self._connection, self._collections.read())
 
     def close(self) -> None:
         self._connection.close()
@@ -95,30 +105,49 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes):
         collection = state.of(model)
         return (state.active.name, None) if collection is None else (collection.name, matching(parts=0))
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
         connection = self._connection
-        rows = {id: to_rows(some, model) or [] for id, some in vectors.items()}
-        points = points_of(rows)
+        given = {one.memory.id: (one.memory.text_hash, to_rows(one.vectors, model) or []) for one in records}
+        points = points_of(given)
         with self._lock:
             if not connection.retrieve(connection.memories, points.values(), fields=False):
-                return
+                return 0
             collection = self._collections.ensure(model)
-            found = connection.retrieve(collection.name, points.values(), fields=["parts"])
-            # Others were deleted meanwhile, or embedded by another process.
-            waiting = [id for id, point in points.items() if point in found and payload_of(found[point])["parts"] == 0]
+            found = connection.retrieve(
+                collection.name, points.values(), fields=["parts", "written", "text", "speaker"]
+            )
+            payloads = {id: payload_of(found[point]) for id, point in points.items() if point in found}
+            # Others were deleted or changed meanwhile, or embedded by another process.
+            waiting = [
+                id
+                for id, payload in payloads.items()
+                if payload["parts"] == 0 and hash_text(payload["text"], payload.get("speaker")) == given[id][0]
+            ]
             for at in range(0, len(waiting), ATTACH_BATCH):
                 operations: list[Any] = []
                 for id in waiting[at : at + ATTACH_BATCH]:
-                    vector: Any = {collection.vector: rows[id]}
-                    update = q.UpdateVectors(points=[q.PointVectors(id=points[id], vector=vector)])
-                    count = q.SetPayload(payload={"parts": len(rows[id])}, points=[points[id]])
-                    # The count is written last: without it the memory is embedded again.
-                    operations += [
-                        q.UpdateVectorsOperation(update_vectors=update),
-                        q.SetPayloadOperation(set_payload=count),
-                    ]
+                    operations += _attaching(collection, points[id], payloads[id]["written"], *given[id])
                 connection.update(collection.name, operations)
+            return len(waiting)
 
-    def switch_model(self, model: Model) -> bool:
+    def remove_stale_vectors(self) -> int:
+        removed: set[str] = set()
         with self._lock:
-            return self._collections.switch(model)
+            for collection in self._collections.read().all:
+                removed |= remove_stale_vectors(self._connection, collection)
+        return len(removed)
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        with self._lock:
+            return self._collections.switch(model, without=list(points_of(without).values()))
+
+
+def _attaching(collection: ModelCollection, point: str, written: int, text_hash: str, rows: Rows) -> list[Any]:
+    """Return the operations that give a point its vectors, unless it is written after it was read."""
+    vector: Any = {collection.vector: rows}
+    unchanged = matching(written=written)
+    this = q.Filter(must=[q.HasIdCondition(has_id=[point]), unchanged])
+    update = q.UpdateVectors(points=[q.PointVectors(id=point, vector=vector)], update_filter=unchanged)
+    # The count is written last: without it the memory is embedded again.
+    count = q.SetPayload(payload={"parts": len(rows), "text_hash": text_hash}, filter=this)
+    return [q.UpdateVectorsOperation(update_vectors=update), q.SetPayloadOperation(set_payload=count)]

@@ -21,6 +21,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid, Unavailable
+from retentive.stores.base import no_store
 from retentive.stores.qdrant.address import API_KEY, Address, CollectionSettings
 
 P = ParamSpec("P")
@@ -101,6 +102,15 @@ class Connection:
         former = f"{FORMER_PREFIX}_notes" in names and f"{DEFAULT_PREFIX}_notes" not in names
         return FORMER_PREFIX if former else DEFAULT_PREFIX
 
+    def exists(self) -> bool:
+        """Whether the store was created."""
+        return self.call(self.client.collection_exists, self.notes)
+
+    def check_exists(self) -> None:
+        """Raise `NotFound` if the store was not created."""
+        if not self.exists():
+            raise no_store(self._place)
+
     def close(self) -> None:
         """Close the client."""
         self.client.close()
@@ -159,10 +169,11 @@ class Connection:
         limit: int | None = None,
         fields: list[str] | bool = True,
         vectors: Any = False,
+        page: int = PAGE,
     ) -> Iterator[q.Record]:
-        """Yield points in the order of their ids."""
+        """Yield points in the order of their ids, read in pages."""
         while limit is None or limit > 0:
-            size = PAGE if limit is None else min(PAGE, limit)
+            size = page if limit is None else min(page, limit)
             found, following = self.call(
                 self.client.scroll,
                 collection,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from qdrant_client import models as q
 
-from retentive.stores.qdrant.connection import Connection, payload_of
-from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection
-from retentive.stores.qdrant.points import memory_of, point_of
+from retentive.models import Repair
+from retentive.ranking.duplicates import content_hash
+from retentive.stores.base import stale_vectors
+from retentive.stores.qdrant.connection import Connection, matching, payload_of
+from retentive.stores.qdrant.listing import FEW
+from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection, without_dense_vector
+from retentive.stores.qdrant.points import NewPoint, has_stale_vectors, memory_of, point_of
 from retentive.stores.qdrant.sessions import NameRegistry, SessionName
 from retentive.stores.qdrant.sparse import WORDS, weights
 
@@ -40,6 +44,7 @@ def _check_collection(
         "memories have another number of vectors than recorded": 0,
         "memories are in another project than their session": 0,
     }
+    stale = 0
     for record in connection.scroll(collection.name, vectors=True):
         memory = memory_of(payload_of(record))
         vectors: Any = record.vector or {}
@@ -52,7 +57,37 @@ def _check_collection(
         )
         for sentence, right in zip(wrong, checked, strict=True):
             wrong[sentence] += not right
-    return [f"{count} {sentence}" for sentence, count in wrong.items() if count]
+        stale += has_stale_vectors(payload_of(record))
+    return [*(f"{count} {sentence}" for sentence, count in wrong.items() if count), *stale_vectors(stale)]
+
+
+def remove_stale_vectors(connection: Connection, collection: ModelCollection) -> set[str]:
+    """Delete vectors that were made of another text, unless they are written meanwhile; return the points."""
+    found = connection.scroll(collection.name, vectors=[WORDS])
+    stale = [record for record in found if has_stale_vectors(payload_of(record))]
+    for record in stale:
+        points = q.PointsList(
+            points=[without_dense_vector(record)],
+            update_mode=q.UpdateMode.UPDATE_ONLY,
+            update_filter=matching(written=payload_of(record)["written"]),
+        )
+        connection.update(collection.name, [q.UpsertOperation(upsert=points)])
+    return {str(record.id) for record in stale}
+
+
+def repair(connection: Connection, state: CollectionState) -> Repair:
+    """Index texts that were changed as they are now; they lose their vectors and wait to be embedded."""
+    changed: dict[str, None] = {}
+    for collection in state.all:
+        for record in connection.scroll(collection.name, vectors=[WORDS], page=FEW):
+            payload, vectors = payload_of(record), cast("Any", record.vector or {})
+            memory = memory_of(payload)
+            if not _same_terms(vectors.get(WORDS), weights(memory.indexed_text)):
+                changed[memory.id] = None
+                memory = memory._replace(content_hash=content_hash(memory.text))
+                point = NewPoint.of(memory, payload["born"], connection.clock.take(), None, None)
+                connection.upsert(collection.name, [point.encode(collection)])
+    return Repair(connection.count(connection.memories), tuple(changed))
 
 
 def _same_terms(stored: q.SparseVector | None, expected: q.SparseVector | None) -> bool:

@@ -89,7 +89,7 @@ def create_memories(connection: Connection, name: str, *, vector: str | None = N
 
 def create_notes(connection: Connection) -> None:
     """Create the collection of notes unless it exists."""
-    if not connection.call(connection.client.collection_exists, connection.notes):
+    if not connection.exists():
         _create(connection, connection.notes, {"vectors_config": {}}, NOTE_INDEXES)
 
 

@@ -7,21 +7,31 @@ nothing half written visible, or something that a later write completes.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from qdrant_client import models as q
 
-from retentive.errors import Conflict, Invalid, NotFound, RetentiveError
+from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable
 from retentive.models import Memory, Model, Page, Scope
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, is_within, next_cursor
+from retentive.stores.base import (
+    IdempotencyKey,
+    Record,
+    ScanPage,
+    check_version,
+    is_within,
+    merge_fields,
+)
+from retentive.stores.paging import cursor_of, parse_cursor
 from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
+from retentive.stores.qdrant.listing import FEW, newest, until_full
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
 from retentive.stores.qdrant.points import (
     NewPoint,
+    Rows,
     following_point,
     memory_of,
     new_point_of,
@@ -36,6 +46,26 @@ MAX_POINTS = 500
 
 MAX_BYTES = 8_000_000
 """How large a request that writes memories becomes, roughly; the server accepts 32 MB."""
+
+
+UPDATE_ATTEMPTS = 100
+"""How often an update is tried while other processes change the same memory."""
+
+
+class ConcurrentUpdate(Unavailable):
+    """Another process has changed the memory since it was read; try again."""
+
+
+class GivenUpdate(NamedTuple):
+    """The arguments of an update, and the rows of the record's vectors."""
+
+    record: Record
+    rows: Rows | None
+    model: Model | None
+    fields: Collection[str] | None
+    if_version: str | None
+    within: Scope | None
+    idempotency_key: IdempotencyKey | None
 
 
 class QdrantMemories(StoreParts):
@@ -72,6 +102,7 @@ class QdrantMemories(StoreParts):
             stamp = self._connection.clock.take(len(records))
             points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
             projects = self._insert(points, given, placement)
+        self._collections.change_count(len(records))
         return [_moved(point.memory, projects) for point in points]
 
     def _with_positions(self, memories: Sequence[Memory]) -> builtins.list[Memory]:
@@ -139,48 +170,85 @@ class QdrantMemories(StoreParts):
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        memory = record.memory
-        rows = None if keep_vectors else to_rows(record.vectors, model)
+        given = GivenUpdate(record, to_rows(record.vectors, model), model, fields, if_version, within, idempotency_key)
         with self._lock:
-            point = point_of(memory.id)
-            found = self._connection.retrieve(self._connection.memories, [point] if point else [])
-            payload = payload_of(found[point]) if point in found else None
-            if payload is None or not is_within(memory_of(payload), within):
-                raise NotFound(f"there is no memory {memory.id}")
-            notes = self._names.load([memory], notes=request_notes(idempotency_key), fresh=True)
-            earlier = find_earlier(self._connection, idempotency_key, notes)
-            if earlier is not None and earlier.done:
-                return memory_of(payload)
-            placement = self._names.place([memory])
-            with record_request(
-                self._connection, idempotency_key, [memory.id], earlier, operations=placement.operations
-            ):
-                if model is not None and rows is not None:
-                    self._collections.prepare(model)
-                written = self._connection.clock.take()
-                new = NewPoint.of(placement.memories[0], payload["born"], written, rows, model)
-                found_notes = self._collections.for_each_collection(
-                    lambda collection: self._overwrite(collection, new, keep_vectors=keep_vectors),
-                    then_read=placement.session_notes,
-                )
-                projects = self._names.check_sessions([], placement, found_notes)
+            for _ in range(UPDATE_ATTEMPTS):
+                try:
+                    return self._update(given)
+                except ConcurrentUpdate:
+                    continue  # another process has changed it, and so was successful
+        raise ConcurrentUpdate(f"other processes keep changing memory {record.memory.id}; try again")
+
+    def _update(self, given: GivenUpdate) -> Memory:
+        """Replace a point if nobody has changed it since it was read. `ConcurrentUpdate` if somebody has."""
+        id, key = given.record.memory.id, given.idempotency_key
+        payload, current = self._current(id, given.within)
+        memory = merge_fields(current, given.record, given.fields)
+        if memory.session is not None and memory.project == current.project:
+            memory = memory._replace(project=None)  # its session's, which may just have been moved
+        notes = self._names.load([memory], notes=request_notes(key), fresh=True)
+        earlier = find_earlier(self._connection, key, notes)
+        if earlier is not None and earlier.done:
+            return current
+        check_version(current, given.if_version)
+        placement = self._names.place([memory])
+        rows = given.rows if memory.indexed_text == given.record.memory.indexed_text else None
+        same_text = memory.indexed_text == current.indexed_text
+        with record_request(self._connection, key, [id], earlier, operations=placement.operations):
+            if given.model is not None and rows is not None and not same_text:
+                self._collections.prepare(given.model)
+            written = self._connection.clock.take()
+            new = NewPoint.of(placement.memories[0], payload["born"], written, None if same_text else rows, given.model)
+            found_notes = self._collections.for_each_collection(
+                lambda collection: self._overwrite(collection, new, replaces=payload["written"], same_text=same_text),
+                then_read=placement.session_notes,
+            )
+            stored = self._connection.retrieve(self._connection.memories, [new.id], fields=["written"])
+            if new.id not in stored or payload_of(stored[new.id])["written"] != written:
+                raise ConcurrentUpdate
+            projects = self._names.check_sessions([], placement, found_notes)
         return _moved(new.memory, projects)
 
-    def _overwrite(self, collection: ModelCollection, new: NewPoint, *, keep_vectors: bool) -> None:
-        """Replace a point in one write, so that new terms are never visible beside old vectors."""
+    def _current(self, id: str, within: Scope | None) -> tuple[dict[str, Any], Memory]:
+        """Return the payload of a memory and the memory. `NotFound` if the scope has no such memory."""
+        point = point_of(id)
+        found = self._connection.retrieve(self._connection.memories, [point] if point else [])
+        if point in found:
+            payload = payload_of(found[point])
+            memory = memory_of(payload)
+            if is_within(memory, within):
+                return payload, memory
+        raise NotFound(f"there is no memory {id}")
+
+    def _overwrite(self, collection: ModelCollection, new: NewPoint, *, replaces: int, same_text: bool) -> None:
+        """Replace a point in one write, so that new terms are never visible beside old vectors.
+
+        It is left as it is if its last write is not `replaces`. The collection that is searched gets no point that it
+        does not have, which would bring back a deleted memory; one that is being filled does.
+        """
         point = new.encode(collection)
-        if keep_vectors and collection.vector is not None:
-            old = self._connection.retrieve(collection.name, [new.id], fields=False, vectors=[collection.vector])
+        if same_text and collection.vector is not None:
+            old = self._connection.retrieve(
+                collection.name, [new.id], fields=["text_hash"], vectors=[collection.vector]
+            )
             stored: Any = (old[new.id].vector if new.id in old else None) or {}
             if collection.vector in stored:
                 vectors: Any = point.vector
                 vectors[collection.vector] = stored[collection.vector]
-                point.payload = {**(point.payload or {}), "parts": len(stored[collection.vector])}
-        self._connection.upsert(collection.name, [point])
+                kept = {"parts": len(stored[collection.vector]), **payload_of(old[new.id])}
+                point.payload = {**(point.payload or {}), **kept}
+        active = collection == self._collections.known.active
+        points = q.PointsList(
+            points=[point],
+            update_mode=q.UpdateMode.UPDATE_ONLY if active else q.UpdateMode.UPSERT,
+            update_filter=matching(written=replaces),
+        )
+        self._connection.update(collection.name, [q.UpsertOperation(upsert=points)])
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         used = at.astimezone(UTC)
@@ -240,36 +308,31 @@ class QdrantMemories(StoreParts):
         remove_judgements(self._connection, ids)
         points = list(points_of(ids).values())
         self._collections.for_each_collection(lambda collection: self._connection.delete(collection.name, points))
+        self._collections.change_count(-len(ids))
 
     # Reading
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> builtins.list[Memory]:
         points = points_of(ids)
+        if within is not None:
+            # The profile first: a memory outside the scope takes as long as one that does not exist.
+            placed = self._connection.retrieve(self._connection.memories, points.values(), fields=["profile"])
+            own = {point for point, record in placed.items() if payload_of(record)["profile"] == within.profile}
+            points = {id: point for id, point in points.items() if point in own}
         found = self._connection.retrieve(self._connection.memories, points.values())
         memories = [memory_of(payload_of(found[points[id]])) for id in ids if points.get(id) in found]
         return [memory for memory in memories if is_within(memory, within)]
 
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start = parse_cursor(cursor)
         where = self._names.scope_filter(scope)
         if where is None:
             return Page(())
-        memories = [memory_of(payload_of(record)) for record in self._page(where, cursor, limit)]
-        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+        memories, more = until_full(newest(self._connection, where, start, limit + 1), limit)
+        return Page(tuple(memories), str(cursor_of(memories[-1])) if more else None)
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
         vector = self._collections.read().active.vector
-        records = []
-        for point in self._page(None, cursor, limit, vectors=[vector] if vector else False):
-            vectors: Any = point.vector or {}
-            stored = vectors.get(vector)
-            rows = np.asarray(stored, np.float32) if stored else None
-            records.append(Record(memory_of(payload_of(point)), rows))
-        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
-
-    def _page(
-        self, where: q.Filter | None, cursor: str | None, limit: int, *, vectors: Any = False
-    ) -> Iterator[q.Record]:
-        """Yield the points after a cursor, which is a memory's id, and the one after the page."""
         start = None
         if cursor is not None:
             point = point_of(cursor)
@@ -277,8 +340,24 @@ class QdrantMemories(StoreParts):
                 raise Invalid("cursor: not a cursor of this store")
             start = following_point(point)
             if start is None:
-                return iter(())
-        return self._connection.scroll(self._connection.memories, where, start=start, limit=limit + 1, vectors=vectors)
+                return ScanPage(())
+        rows: dict[str, Any] = {}
+
+        def memories() -> Iterator[Memory]:
+            wanted = [vector] if vector else False
+            for point in self._connection.scroll(
+                self._connection.memories, start=start, limit=limit + 1, vectors=wanted, page=FEW
+            ):
+                memory = memory_of(payload_of(point))
+                stored: Any = point.vector or {}
+                rows[memory.id] = stored.get(vector)
+                yield memory
+
+        found, more = until_full(memories(), limit)
+        records = [
+            Record(memory, np.asarray(rows[memory.id], np.float32) if rows[memory.id] else None) for memory in found
+        ]
+        return ScanPage(records, found[-1].id if more else None)
 
 
 def _moved(memory: Memory, projects: Mapping[SessionName, str | None]) -> Memory:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import Any
@@ -24,7 +24,7 @@ from retentive.stores.qdrant.layout import check_server_version, create_memories
 from retentive.stores.qdrant.sparse import WORDS
 
 MAX_AGE = 30.0
-"""Seconds for which reads use the last known state."""
+"""Seconds for which reads use the last known state and count."""
 
 COPY_BATCH = 256
 """How many memories are copied into a new collection in one request."""
@@ -91,6 +91,7 @@ class ModelCollections:
         self._connection = connection
         self._wait_seconds = wait_seconds
         self._known = self._open()
+        self._count = (time.monotonic(), connection.count(connection.memories))
 
     def _open(self) -> tuple[float, CollectionState]:
         """Create what does not exist yet; other processes may do the same at the same time."""
@@ -153,6 +154,17 @@ class ModelCollections:
         if not self._connection.write_notes([NoteWrite(_STATE, payload, state.stamp)]):
             raise ConcurrentChange
         return self.read()
+
+    def memory_count(self) -> int:
+        """Return how many memories there are, counted at most `MAX_AGE` seconds ago."""
+        if time.monotonic() - self._count[0] >= MAX_AGE:
+            self._count = (time.monotonic(), self._connection.count(self._connection.memories))
+        return self._count[1]
+
+    def change_count(self, change: int) -> None:
+        """Adjust the last count after a write of this process."""
+        at, count = self._count
+        self._count = (at, max(count + change, 0))
 
     # Writes
 
@@ -219,8 +231,11 @@ class ModelCollections:
             self._delete(collection)
             raise
 
-    def switch(self, model: Model) -> bool:
-        """Search the vectors of this model and delete all other collections; False if a memory still lacks one."""
+    def switch(self, model: Model, *, without: Sequence[str] = ()) -> bool:
+        """Search the vectors of this model and delete all other collections; False if a memory still lacks one.
+
+        The memories at the points `without` may lack one.
+        """
         connection = self._connection
         state = self.read()
         collection = state.of(model)
@@ -231,7 +246,10 @@ class ModelCollections:
             state = self.read()
         if collection != state.active:
             self._reconcile(state.active, collection)
-        if connection.count(collection.name, matching(parts=0)):
+        missing = matching(parts=0)
+        if without:
+            missing.must_not = [q.HasIdCondition(has_id=list(without))]
+        if connection.count(collection.name, missing):
             return False
         wait_until_indexed(connection, collection.name, self._wait_seconds)
         self._activate(state, collection, delete=tuple(one for one in state.all if one != collection))
@@ -270,7 +288,7 @@ class ModelCollections:
         """Copy all memories to a new collection, without vectors; a memory that is already there is left as it is."""
         batch: list[q.PointStruct] = []
         for record in self._connection.scroll(old.name, vectors=[WORDS]):
-            batch.append(_without_dense_vector(record))
+            batch.append(without_dense_vector(record))
             if len(batch) == COPY_BATCH:
                 self._connection.upsert(new.name, batch, mode=q.UpdateMode.INSERT_ONLY)
                 batch = []
@@ -287,11 +305,12 @@ class ModelCollections:
         stale = [id for id, written in source.items() if copy.get(id) != written]
         for at in range(0, len(stale), PAGE):
             records = connection.retrieve(old.name, stale[at : at + PAGE], vectors=[WORDS])
-            connection.upsert(new.name, [_without_dense_vector(record) for record in records.values()])
+            connection.upsert(new.name, [without_dense_vector(record) for record in records.values()])
         if stale:
             _log.info("%d memories were copied again to %s", len(stale), new.name)
 
 
-def _without_dense_vector(record: q.Record) -> q.PointStruct:
+def without_dense_vector(record: q.Record) -> q.PointStruct:
+    """Return a point that was read with its terms, as one that waits to be embedded."""
     vector: Any = record.vector or {}
     return q.PointStruct(id=record.id, vector=dict(vector), payload={**payload_of(record), "parts": 0})

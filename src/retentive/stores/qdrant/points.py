@@ -17,7 +17,7 @@ import numpy as np
 from qdrant_client import models as q
 
 from retentive.errors import Invalid
-from retentive.models import Memory, Model, Scalar
+from retentive.models import Memory, Model, Scalar, hash_text
 from retentive.stores.base import Vector
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.sparse import WORDS, weights
@@ -109,6 +109,12 @@ def metadata_text(key: str, value: Scalar) -> str:
     return start if number else start + json.dumps(value, ensure_ascii=False)  # 1 and 1.0 are equal
 
 
+def has_stale_vectors(payload: Mapping[str, Any]) -> bool:
+    """Whether the vectors of a point were made of another text; those without a hash are taken to be right."""
+    text_hash = payload.get("text_hash")
+    return payload["parts"] > 0 and text_hash not in (None, hash_text(payload["text"], payload.get("speaker")))
+
+
 # Points to write
 
 
@@ -128,7 +134,7 @@ def to_rows(vectors: Vector | None, model: Model | None) -> Rows | None:
 class NewPoint(NamedTuple):
     """A memory to write, with its sparse vector, its dense rows and their model.
 
-    `born` orders memories by their first write, `written` identifies the last write.
+    `born` orders memories by their first write, `written` identifies the last write. The rows are those of its text.
     """
 
     memory: Memory
@@ -164,4 +170,6 @@ class NewPoint(NamedTuple):
         if rows is not None and collection.vector is not None:
             vectors[collection.vector] = rows
         payload = _payload(self.memory, born=self.born, written=self.written, parts=len(rows or ()))
+        if rows is not None:
+            payload["text_hash"] = self.memory.text_hash
         return q.PointStruct(id=self.id, vector=vectors, payload=payload)

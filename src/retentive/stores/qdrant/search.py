@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +13,7 @@ from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import ALL, Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
@@ -19,10 +21,13 @@ from retentive.stores.qdrant.points import id_of_point, memory_of, metadata_text
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
 from retentive.stores.sql_codec import to_micros
-from retentive.text.analysis import query_terms
+from retentive.text.analysis import index_terms, query_terms
 
 SPARE = 16
 """How many more results than the limit are requested, so that ties at the end are resolved by the order of writing."""
+
+MAX_READ = 20_000
+"""How many memories are read at most to find the terms with a prefix."""
 
 REACH = 3
 """How many positions away a neighbour usually is at most; more only if several memories in a row were deleted."""
@@ -45,6 +50,7 @@ class QdrantSearch:
         self._collections = collections
         self._names = names
         self._query = query
+        self.damaged: Sequence[Damage] = ()
         self._vector: Vector | None = None
         self._keyword_used = query.tuning.keyword_weight > 0
         self._memories: dict[str, Memory] = {}
@@ -63,7 +69,7 @@ class QdrantSearch:
     @cached_property
     def _scope(self) -> q.Filter | None:
         """The scope as a filter; None if it matches nothing."""
-        return self._names.scope_filter(self._query.scope)
+        return self._names.scope_filter(self._query.scope, searching=True)
 
     @cached_property
     def _weights(self) -> QueryWeights | None:
@@ -76,12 +82,12 @@ class QdrantSearch:
 
     # Retrievers
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         self._keyword_used = True
         scope, weights = self._scope, self._weights
         if scope is None or limit < 1 or weights is None or not weights.retrieving.indices:
             return Retrieved()
-        where = self._searched(scope)
+        where, limit = self._condition(scope, kind), self._at_most(limit)
         if len(weights.retrieving.indices) == len(weights.scoring.indices):
             request = _nearest_query(weights.scoring, WORDS, limit, where=where, payload=True)
         else:  # terms that do not retrieve score what the others have found
@@ -91,13 +97,13 @@ class QdrantSearch:
         self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:limit]])
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         self._vector, self._semantic_scores = vector, {}
         name = self._vector_name
         if self._scope is None or name is None or limit < 1:
             return Retrieved()
-        numbers, scope, params = [vector.tolist()], self._searched(self._scope), _ann_params(self._connection)
-        size = max(limit, depth)
+        numbers, scope, params = [vector.tolist()], self._condition(self._scope, kind), _ann_params(self._connection)
+        size = self._at_most(max(limit, depth))
         nearest = _nearest_query(numbers, name, size, where=scope, params=params, payload=True)
         requests = {"nearest": nearest}
         if self._keyword_used and self._weights is not None:
@@ -114,8 +120,8 @@ class QdrantSearch:
         self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
 
-    def _searched(self, scope: q.Filter) -> q.Filter:
-        """The scope with the filter, without the memories that the caller excludes."""
+    def _condition(self, scope: q.Filter, kind: Kind | None) -> q.Filter:
+        """Return the scope with the filter and without what the caller excludes, or what of it is of one kind."""
         must: list[q.Condition] = [scope]
         wanted = self._query.filter
         if wanted.since or wanted.until:
@@ -123,9 +129,12 @@ class QdrantSearch:
             must.append(q.FieldCondition(key="when", range=bounds))
         if wanted.metadata:
             must.append(q.HasIdCondition(has_id=self._with_metadata(q.Filter(must=must))))
+        if kind is not None:
+            must.append(any_of("kind", [kind]))
         excluded = list(points_of(self._query.exclude).values())
-        without: list[q.Condition] = [q.HasIdCondition(has_id=excluded)] if excluded else []
-        return q.Filter(must=must, must_not=without) if len(must) > 1 or without else scope
+        if not excluded and len(must) == 1:
+            return scope
+        return q.Filter(must=must, must_not=[q.HasIdCondition(has_id=excluded)] if excluded else None)
 
     def _with_metadata(self, where: q.Filter) -> list[Any]:
         """Return the points with the metadata of the filter. The server finds its text, which occurs in few others."""
@@ -137,6 +146,10 @@ class QdrantSearch:
                 record.id for record in records if not self._query.filter.unmet_by(memory_of(payload_of(record)))
             ]
         return self._points_with_metadata
+
+    def _at_most(self, limit: int) -> int:
+        """Return a limit that the server can allocate: for a large one, not more than the number of memories."""
+        return limit if limit < ALL else self._collections.memory_count() + 1000  # some may be new
 
     def _candidates(self, answer: QueryResponse) -> list[Candidate]:
         """Decode the points of a response, best first; equal scores in the order of writing."""
@@ -192,6 +205,15 @@ class QdrantSearch:
             if vectors.get(name):
                 rows[id_of_point(point.id)] = np.asarray(vectors[name][0], np.float32)
         return rows
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        """Read the terms of memories in the scope: the server has hashes of terms, which have no prefixes."""
+        if self._scope is None:
+            return []
+        records = self._connection.scroll(self._connection.memories, self._scope)
+        texts = (memory_of(payload_of(record)).indexed_text for record in islice(records, MAX_READ))
+        counts = Counter(term for text in texts for term in set(index_terms(text)) if term.startswith(prefix))
+        return [term for term, _ in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:limit]]
 
     def close(self) -> None:
         """Do nothing: a search holds no connection of its own."""

@@ -21,6 +21,9 @@ from retentive.stores.qdrant.points import encodable
 MAX_KNOWN = 50_000
 """How many names a process keeps in memory."""
 
+SHARED = q.Filter(must=[any_of("kind", ["identity"]), q.IsEmptyCondition(is_empty=q.PayloadField(key="project"))])
+"""Identity memories that belong to no project."""
+
 Payload = Mapping[str, Any]
 SessionName = tuple[str, str]
 """The profile and the name of a session."""
@@ -184,23 +187,36 @@ class NameRegistry:
         for record in self._connection.scroll(self._connection.notes, where):
             yield record.payload
 
-    def scope_filter(self, scope: Scope) -> q.Filter | None:
-        """Return the filter of a scope; None if it matches nothing. Named sessions are read, because they may move."""
+    def scope_filter(self, scope: Scope, *, searching: bool = False) -> q.Filter | None:
+        """Return the filter of a scope; None if it matches nothing. Named sessions are read, because they may move.
+
+        A search of a project also finds the identity memories of the profile that belong to no project.
+        """
         if not encodable(scope.profile, scope.project) or scope.kinds == () or scope.sessions == ():
             return None
         must: list[q.Condition] = [q.FieldCondition(key="profile", match=q.MatchValue(value=scope.profile))]
         if scope.kinds is not None:
             must.append(any_of("kind", scope.kinds))
         if scope.sessions is not None:
-            sessions = self._sessions_filter(scope)
+            sessions = self._sessions_filter(scope, searching=searching)
             if sessions is None:
                 return None
             must.append(sessions)
         elif scope.project is not None:
-            must.append(q.FieldCondition(key="project", match=q.MatchValue(value=scope.project)))
+            of_project = q.FieldCondition(key="project", match=q.MatchValue(value=scope.project))
+            shared = searching and self._exists("project", scope.profile, scope.project)
+            must.append(q.Filter(should=[of_project, SHARED]) if shared else of_project)
         return q.Filter(must=must)
 
-    def _sessions_filter(self, scope: Scope) -> q.Filter | None:
+    def _exists(self, *names: str) -> bool:
+        """Whether a name exists. Names are never deleted, so those that were found are kept in memory."""
+        id = note_id(*names)
+        if id not in self._known:
+            found = self._connection.retrieve(self._connection.notes, [id])
+            self._known |= {id: payload_of(record) for id, record in found.items()}
+        return id in self._known
+
+    def _sessions_filter(self, scope: Scope, *, searching: bool) -> q.Filter | None:
         """Return a filter for named sessions, each with the rest of its project; None if none of them exists."""
         names = [name for name in scope.sessions or () if encodable(name)]
         notes = {note_id("session", scope.profile, name): name for name in names}
@@ -214,8 +230,12 @@ class NameRegistry:
                 sessions[notes[id]] = None
             else:
                 projects[project] = None
-        conditions = [any_of(key, values) for key, values in (("project", projects), ("session", sessions)) if values]
-        return q.Filter(should=list(conditions)) if conditions else None
+        conditions: list[q.Condition] = [
+            any_of(key, values) for key, values in (("project", projects), ("session", sessions)) if values
+        ]
+        if projects and searching:
+            conditions.append(SHARED)
+        return q.Filter(should=conditions) if conditions else None
 
 
 def _names_of(memory: Memory) -> Iterator[tuple[str, ...]]:

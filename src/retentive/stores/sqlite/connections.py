@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import errno
+import logging
+import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Literal
+from urllib.parse import quote
 
 import apsw
 
-from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
+from retentive.errors import Conflict, Damaged, Invalid, RetentiveError, Unavailable
+from retentive.stores.sqlite.checkpoints import LOG_PAGES, Checkpoints
+from retentive.stores.sqlite.write_queue import WriteQueue
+
+log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 60
 """How long a writer waits for other processes that hold the write lock."""
 
 _CLOSED = "the store is closed; open it again"
 _LOCKED = "another process held the lock on {} for too long; nothing was changed, try again"
-
+_MOVED = (
+    "{} was deleted, moved or replaced while it was open, so {}. "
+    "Move the original file back, or close the store and open it again to use the file that is there now"
+)
 
 APPLICATION_ID = 0x52434C54
 """Identifies our files in their header. The value predates the name Retentive and must not change."""
 
-MIGRATIONS = ("001_memories.sql", "002_judgements.sql", "003_requests.sql", "004_no_view.sql", "005_profile_counts.sql")
+MIGRATIONS = (
+    "001_memories.sql",
+    "002_judgements.sql",
+    "003_requests.sql",
+    "004_no_view.sql",
+    "005_text_hash.sql",
+    "006_damage.sql",
+    "007_profile_counts.sql",
+)
 
 
 class Connections:
@@ -32,24 +51,41 @@ class Connections:
 
     def __init__(self, path: str, *, wait_seconds: float = WAIT_SECONDS) -> None:
         self.path = path
-        self._wait_ms = int(wait_seconds * 1000)
-        self._writing = threading.Lock()
+        self._wait_seconds = wait_seconds
+        self._queue = WriteQueue(path)
+        self._checkpoints = Checkpoints(path)
+        self._log_pages = 0
+        self._files: list[tuple[int, int]] = []
+        self._has_log = False
+        self._failing = False
         self._idle: list[apsw.Connection] = []
         self._guard = threading.Lock()
         self._closed = False
+        self.read_only = _is_read_only(path)
         with self.errors():
             Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._connect()
+            if self.read_only:
+                return
             # Deleted content is overwritten with zeros, not only unlinked.
             self._writer.execute("PRAGMA secure_delete = ON").fetchall()
+            self._writer.set_wal_hook(self._after_commit)
 
-    def use_wal(self) -> None:
-        """Switch the file to WAL mode, in which readers do not wait for a writer. The file must be known as ours."""
-        with self._writing, self.errors():
-            deadline = monotonic() + self._wait_ms / 1000
+    def use_wal(self, *, new: bool) -> None:
+        """Switch the file to WAL mode, in which readers do not wait for a writer. The file must be known as ours.
+
+        A new file returns free pages to the file system; another one begins to when it is compacted.
+        """
+        if self.read_only:
+            return
+        with self.errors():
+            deadline = monotonic() + self._wait_seconds
+            if new:
+                self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
             while True:
                 try:
                     self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
+                    self._has_log = True
                     return
                 except apsw.BusyError:
                     # The busy timeout does not apply here: two processes that create a file at once would fail.
@@ -58,8 +94,8 @@ class Connections:
                 sleep(0.005)
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(self.path)
-        connection.set_busy_timeout(self._wait_ms)
+        connection = _open_read_only(self.path) if self.read_only else apsw.Connection(self.path)
+        connection.set_busy_timeout(int(self._wait_seconds * 1000))
         connection.execute("PRAGMA cache_size = -65536; PRAGMA mmap_size = 1073741824; PRAGMA temp_store = MEMORY")
         return connection
 
@@ -67,20 +103,48 @@ class Connections:
     def write(self, *, durable: bool = True) -> Iterator[apsw.Connection]:
         """A write transaction: committed when the block ends, rolled back if it raises.
 
-        A transaction that is not durable survives a killed process, but perhaps not a power cut.
+        A transaction that is not durable survives a killed process, but perhaps not a power cut. What comes after the
+        commit is maintenance: its failure is logged, and the write has succeeded.
         """
-        with self._reserved(), self.errors():
+        with self.errors(), self._transaction("FULL" if durable else "NORMAL"):
+            yield self._writer
+        if self._log_pages >= LOG_PAGES:
+            self._checkpoint(truncate=False)
+
+    @contextmanager
+    def _transaction(self, synchronous: Literal["FULL", "NORMAL"]) -> Iterator[None]:
+        started = monotonic()
+        with self._queue.turn(self._wait_seconds):
             if self._closed:
                 raise Unavailable(_CLOSED)
-            self._writer.execute("PRAGMA synchronous = FULL" if durable else "PRAGMA synchronous = NORMAL")
-            self._writer.execute("BEGIN IMMEDIATE")
+            if self.read_only:
+                raise Unavailable(
+                    f"{self.path} can only be read here; nothing was changed, copy it to where it can be written"
+                )
+            self._writer.execute(f"PRAGMA synchronous = {synchronous}")
+            with self._queue.first_of_all_processes(started + self._wait_seconds):
+                self._writer.set_busy_timeout(max(int((started + self._wait_seconds - monotonic()) * 1000), 1))
+                self._writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._writer
+                self._check_files("nothing was changed")
+                yield
                 self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+            self._check_files("this change may be lost")
+
+    def _check_files(self, consequence: str) -> None:
+        """Raise `Unavailable` if the paths of the store and of its log are no longer those of the open files."""
+        try:
+            found = [(file.st_dev, file.st_ino) for file in (Path(self.path).stat(), Path(self.path + "-wal").stat())]
+        except FileNotFoundError:
+            found = []
+        if not self._files:
+            self._files = found
+        if not found or found != self._files:
+            raise Unavailable(_MOVED.format(self.path, consequence))
 
     def truncate_log(self) -> None:
         """Checkpoint and truncate the write-ahead log, so that forgotten text does not remain in it.
@@ -88,26 +152,26 @@ class Connections:
         An active reader prevents that; then nobody waits, and the log is truncated after a later write or when the
         last process closes the file.
         """
-        with self._reserved(), self.errors():
-            if self._closed:
-                raise Unavailable(_CLOSED)
-            self._writer.set_busy_timeout(0)
-            with suppress(apsw.BusyError):
-                self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._checkpoint(truncate=True)
 
-    @contextmanager
-    def _reserved(self) -> Iterator[None]:
-        """Reserve the writer for this thread. Waiting for threads and for processes shares one timeout."""
-        started = monotonic()
-        if not self._writing.acquire(timeout=self._wait_ms / 1000):
-            raise Unavailable(_LOCKED.format(self.path))
+    def _checkpoint(self, *, truncate: bool) -> None:
+        """Run a checkpoint; the write before it has succeeded, so that a failure is logged and nothing else."""
         try:
-            if not self._closed:
-                waited = int((monotonic() - started) * 1000)
-                self._writer.set_busy_timeout(max(self._wait_ms - waited, 1))
-            yield
-        finally:
-            self._writing.release()
+            self._checkpoints.run(truncate=truncate)
+            self._failing = False
+        except (apsw.Error, OSError) as error:
+            if not self._failing:
+                self._failing = True
+                log.warning(
+                    "%s: the change was stored, but its log could not be moved into the file (%s); "
+                    "the next write tries it again",
+                    self.path,
+                    error,
+                )
+
+    def _after_commit(self, _connection: apsw.Connection, _database: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
@@ -135,17 +199,30 @@ class Connections:
             if not self._closed:
                 self._idle.append(connection)
                 return
-        connection.close()
+        self._close(connection)
 
     def close(self) -> None:
         """Close everything; a connection in use is closed when it comes back."""
-        with self._writing, self._guard:
+        with self._queue.turn(None), self._guard:
             if self._closed:
                 return
             self._closed = True
+            try:
+                if self._has_log:
+                    self._checkpoints.open()
+            except (apsw.Error, OSError) as error:
+                log.warning("%s was closed, but its log could not be moved into the file (%s)", self.path, error)
             for connection in (*self._idle, self._writer):
-                connection.close()
+                self._close(connection)
             self._idle.clear()
+            self._checkpoints.close()
+            self._queue.close()
+
+    def _close(self, connection: apsw.Connection) -> None:
+        """Close a connection without a checkpoint: only `Checkpoints` clears the pages that it writes."""
+        if self._has_log:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.close()
 
     def size(self) -> int:
         """The bytes on disk, including the write-ahead log."""
@@ -158,7 +235,7 @@ class Connections:
             yield
         except RetentiveError:
             raise
-        except (apsw.Error, OSError) as error:
+        except (apsw.Error, OSError, UnicodeDecodeError) as error:
             raise _to_our_error(error, self.path, full=self._is_full(error)) from error
 
     def _is_full(self, error: Exception) -> bool:
@@ -166,6 +243,20 @@ class Connections:
         if isinstance(error, apsw.IOError):
             return not self._closed and self._writer.system_errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         return isinstance(error, apsw.FullError) or getattr(error, "errno", None) == errno.ENOSPC
+
+
+def _is_read_only(path: str) -> bool:
+    """Whether the file exists and cannot be written, or its folder cannot, where SQLite writes its log."""
+    file = Path(path)
+    return file.exists() and not (os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK))
+
+
+def _open_read_only(path: str) -> apsw.Connection:
+    """Open a file on a read-only medium. Without a log, nobody writes to it, and SQLite needs no file beside it."""
+    log = Path(path + "-wal")
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(str(Path(path).resolve()))}?{mode}", flags=flags)
 
 
 def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
@@ -176,9 +267,15 @@ def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | OSError):
         return Unavailable(f"{path} cannot be opened for writing ({error}); check the path and its permissions")
     if isinstance(error, apsw.NotADBError):
-        return Invalid(f"{path} is not a Retentive store; name another file")
-    if isinstance(error, apsw.CorruptError):
-        return Unavailable(f"{path} is damaged ({error}); run 'retentive doctor', and restore a copy if it cannot help")
+        return Invalid(
+            f"{path} is not a Retentive store; name another file, or, if it was one and is damaged, "
+            "save what can be read: retentive recover FILE"
+        )
+    if isinstance(error, apsw.CorruptError | UnicodeDecodeError):
+        return Damaged(
+            f"{path} is damaged ({error}); run: retentive doctor --repair. If that fails, save what can be read into a "
+            "new file: retentive recover FILE"
+        )
     if isinstance(error, apsw.ConstraintError):
         return Conflict(f"the store already holds that ({error})")
     return Unavailable(f"{path}: {error}")
@@ -192,9 +289,14 @@ def migrate(connections: Connections) -> None:
             version = _version(connection, connections.path)
     finally:
         connections.release(connection)
-    connections.use_wal()
+    connections.use_wal(new=version == 0)
     if version == len(MIGRATIONS):
         return
+    if connections.read_only:
+        raise Unavailable(
+            f"{connections.path} was written by an older Retentive and must be upgraded, but it can only be read here; "
+            "copy it to where it can be written"
+        )
     while True:
         with connections.write() as connection:
             version = _version(connection, connections.path)

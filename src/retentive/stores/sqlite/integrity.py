@@ -1,30 +1,87 @@
-"""Check that memories, keyword index and vector index of a SQLite store agree."""
+"""Check that memories, keyword index and vector index of a SQLite store agree, and that every text can be read."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import apsw
 import numpy as np
 
+from retentive.models import NOT_ITS_TEXT, Damage, Memory
+from retentive.ranking.duplicates import content_hash
+from retentive.stores.base import stale_vectors
+from retentive.stores.damage import damage_sentences
 from retentive.stores.sql_codec import SCOPE_TOKENS
-from retentive.stores.sqlite.vector_blocks import record_type, signs
+from retentive.stores.sqlite.listing import scan_page
+from retentive.stores.sqlite.memory_table import by_keys
+from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
+from retentive.text.analysis import index_terms
 
 
 def problems(connection: apsw.Connection) -> list[str]:
     """Return one sentence for each problem."""
-    # FTS5 checks against the index structure it read last, and only a search makes it read the current one: without
-    # this, a second check on a connection would report what was written in between as damage.
-    connection.execute("SELECT rowid FROM words WHERE words MATCH 'x' LIMIT 1").fetchall()
-    found = [f"SQLite: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
-    if not found:
-        connection.execute("BEGIN")  # one snapshot for all checks
-        try:
-            found = [*_words(connection), *_totals(connection), *_vectors(connection), *_blocks(connection)]
-        finally:
-            connection.execute("ROLLBACK")
-    return found
+    pages = page_problems(connection)
+    connection.execute("BEGIN")  # one snapshot for all checks
+    try:
+        texts = damage_sentences(find_damage(connection))
+        if pages:  # the other checks would read damaged pages
+            return [*pages, *texts]
+        return [
+            *texts,
+            *_words(connection),
+            *_totals(connection),
+            *_vectors(connection),
+            *_blocks(connection),
+            *stale_vectors(len(stale_keys(connection))),
+        ]
+    except apsw.CorruptError as error:
+        return [*pages, f"SQLite: {error}"]
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def page_problems(connection: apsw.Connection) -> list[str]:
+    """Return one sentence for each problem that SQLite finds in the pages of the file."""
+    try:
+        # FTS5 checks against the index structure it read last, and only a search makes it read the current one: without
+        # this, a second check on a connection would report what was written in between as damage.
+        connection.execute("SELECT rowid FROM words WHERE words MATCH 'x' LIMIT 1").fetchall()
+        return [f"SQLite: {line}" for (line,) in connection.execute("PRAGMA integrity_check") if line != "ok"]
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        return [f"SQLite: {error}"]
+
+
+def find_damage(connection: apsw.Connection) -> list[Damage]:
+    """Return all memories that are damaged."""
+    damaged: list[Damage] = []
+    for memories in memory_pages(connection, damaged):
+        unhashed: list[Any] = connection.execute(
+            "SELECT key, CAST(terms AS BLOB) FROM memories WHERE text_hash IS NULL AND key BETWEEN ? AND ?",
+            (min(memories, default=0), max(memories, default=-1)),
+        ).fetchall()
+        damaged += [
+            Damage(memories[key].id, NOT_ITS_TEXT)
+            for key, terms in unhashed
+            if key in memories and _differs(memories[key], terms)
+        ]
+    return damaged
+
+
+def memory_pages(connection: apsw.Connection, damaged: list[Damage]) -> Iterator[dict[int, Memory]]:
+    """Yield all memories in pages, by key. Those that are damaged are left out and added to `damaged`."""
+    last: int | None = 0
+    while last is not None:
+        keys, last = scan_page(connection, after=last, limit=500)
+        yield by_keys(connection, keys, damaged)
+
+
+def _differs(memory: Memory, terms: bytes) -> bool:
+    """Whether a memory that was stored without a hash of its text has neither its content hash nor its terms."""
+    if not memory.content_hash or content_hash(memory.text) == memory.content_hash:
+        return False
+    return " ".join(index_terms(memory.indexed_text)).encode() != terms
 
 
 def _words(connection: apsw.Connection) -> list[str]:
@@ -41,8 +98,8 @@ def _words(connection: apsw.Connection) -> list[str]:
 def _totals(connection: apsw.Connection) -> list[str]:
     counted: Counter[tuple[int, str]] = Counter()
     totals: dict[int, tuple[int, int]] = {}
-    for profile, text in connection.execute("SELECT profile, terms FROM memories"):
-        terms = text.split()
+    for profile, text in connection.execute("SELECT profile, CAST(terms AS BLOB) FROM memories"):
+        terms = text.decode(errors="replace").split()
         counted.update((profile, term) for term in set(terms))
         memories, length = totals.get(profile, (0, 0))
         totals[profile] = memories + 1, length + len(terms) + SCOPE_TOKENS

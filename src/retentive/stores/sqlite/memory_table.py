@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import apsw
 
 from retentive.errors import Conflict
-from retentive.models import Filter, Memory, Scope
+from retentive.models import KINDS, UNREADABLE, Damage, Filter, Memory, Scope
 from retentive.stores.base import is_within
-from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, to_memory, to_micros
+from retentive.stores.sql_codec import EPOCH, KIND_NUMBERS, ScopeIds, to_memories, to_micros
 
-INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 _COLUMNS = """
     m.key, m.id, m.text, m.created, p.name, r.name, s.name, m.position, m.kind, m.speaker, m.importance, m.metadata,
-    m.source, m.occurred, m.accessed, m.access_count, m.evergreen, m.content_hash
+    m.source, m.occurred, m.accessed, m.access_count, m.evergreen, m.content_hash, m.text_hash
 """
 _JOINS = """
     JOIN profiles AS p ON p.id = m.profile
@@ -30,29 +30,31 @@ _ROWS = """
     SELECT json_group_array(json_array({columns}))
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON {column} = wanted.value {joins}
 """
-_BY_IDS = _ROWS.format(columns=_COLUMNS, column="m.id", joins=_JOINS)
+_SCOPES_OF_IDS = _ROWS.format(columns="m.key, m.id, p.name, r.name, s.name, m.kind", column="m.id", joins=_JOINS)
 _BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
+
+_TERMS = _ROWS.format(columns="m.key, m.terms", column="m.key", joins="")
 
 # With what a search needs besides: the terms, and the slots of the vectors.
 _SLOTS = "json((SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key))"
 _INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms, {_SLOTS}", column="m.key", joins=_JOINS)
 
-_LIST = """
-    SELECT key FROM memories
-    WHERE profile = :profile
+IN_SCOPE = """
+    profile = :profile
       AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
         OR session IN (SELECT value FROM json_each(:sessions)))
       AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
-      AND (:cursor IS NULL OR id < :cursor)
-    ORDER BY id DESC LIMIT :limit
 """
+"""The condition for the memories of a `ResolvedScope`, with its parameters."""
+
+_KEYS = f"SELECT key FROM memories WHERE {IN_SCOPE} ORDER BY key"  # noqa: S608 - a text of our own
 
 # Metadata is compared by type and value; integers and reals are one type.
 _FILTER = """
     SELECT json_group_array(m.key) FROM memories AS m
     WHERE m.profile = :profile
       AND (:projects IS NULL OR m.project IN (SELECT value FROM json_each(:projects))
-        OR m.session IN (SELECT value FROM json_each(:sessions)))
+        OR m.session IN (SELECT value FROM json_each(:sessions)) OR (m.project IS NULL AND m.kind = :shared))
       AND (:kinds IS NULL OR m.kind IN (SELECT value FROM json_each(:kinds)))
       AND (:since IS NULL OR coalesce(m.occurred, m.created) >= :since)
       AND (:until IS NULL OR coalesce(m.occurred, m.created) < :until)
@@ -77,6 +79,9 @@ _NEIGHBOURS = """
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
     WHERE m.session IS NOT NULL
 """
+
+
+IDENTITY = KIND_NUMBERS["identity"]
 
 
 def is_storable(text: str) -> bool:
@@ -107,12 +112,23 @@ class ResolvedScope:
         """
         parts = []
         if self.containers is not None:
-            parts.append([*_tokens("r", self.containers.projects), *_tokens("s", self.containers.sessions)])
+            shared = [self.shared_filter] if self.shares_identity else []
+            parts.append([*_tokens("r", self.containers.projects), *_tokens("s", self.containers.sessions), *shared])
         elif not single_profile:
             parts.append(_tokens("p", (self.profile,)))
         if self.kinds is not None:
             parts.append(_tokens("k", self.kinds))
         return "".join(f" AND scope : ({' OR '.join(tokens)})" for tokens in parts)
+
+    @property
+    def shares_identity(self) -> bool:
+        """Whether a search also finds the identity memories of the profile without a project: it does in a project."""
+        return bool(self.containers and self.containers.projects) and (self.kinds is None or IDENTITY in self.kinds)
+
+    @property
+    def shared_filter(self) -> str:
+        """The identity memories of the profile without a project as part of an FTS5 query."""
+        return f"(p{self.profile} AND r0 AND k{IDENTITY})"
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -172,15 +188,14 @@ def _id(connection: apsw.Connection, statement: str, *values: str | int) -> int 
 
 
 def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
-    """How many memories are in the scope."""
+    """How many memories a search finds in the scope."""
     count: int = connection.execute(_from_scope("count(*)", scope), scope.parameters).get
+    if scope.shares_identity and scope.containers is not None:
+        shared = scope.shared_filter
+        if scope.containers.sessions:  # of which some have no project
+            shared = f"({shared} NOT ({' OR '.join(_tokens('s', scope.containers.sessions))}))"
+        count += connection.execute("SELECT count(*) FROM words WHERE words MATCH ?", (f"scope : {shared}",)).get
     return count
-
-
-def scope_terms(connection: apsw.Connection, scope: ResolvedScope) -> list[tuple[int, str]]:
-    """The keys and terms of all memories in the scope."""
-    statement = _from_scope("json_group_array(json_array(key, terms))", scope)
-    return [(key, terms) for key, terms in fetch_json(connection, statement, scope.parameters)]
 
 
 def _from_scope(selected: str, scope: ResolvedScope) -> str:
@@ -202,10 +217,11 @@ def _from_scope(selected: str, scope: ResolvedScope) -> str:
 
 
 def filtered_keys(connection: apsw.Connection, scope: ResolvedScope, wanted: Filter) -> list[int]:
-    """The keys of the memories in a scope that match a filter."""
+    """The keys of the memories that a search finds in the scope and that match a filter."""
     bounds = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
-    metadata = json.dumps(dict(wanted.metadata))
-    keys: list[int] = fetch_json(connection, _FILTER, {**scope.parameters, **bounds, "metadata": metadata})
+    shared = IDENTITY if scope.shares_identity else None
+    parameters = {**scope.parameters, **bounds, "shared": shared, "metadata": json.dumps(dict(wanted.metadata))}
+    keys: list[int] = fetch_json(connection, _FILTER, parameters)
     return keys
 
 
@@ -232,12 +248,45 @@ def storable_ids(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(id for id in ids if is_storable(id) and "\0" not in id)
 
 
-def by_keys(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, Memory]:
-    """The memories of these keys that exist."""
+def read_rows(
+    connection: apsw.Connection, statement: str, keys: Sequence[int], damaged: list[Damage]
+) -> list[Sequence[Any]]:
+    """The rows of these keys that exist. Those that SQLite cannot read are left out and added to `damaged`."""
     wanted = array("q", keys)
     if not wanted:
-        return {}
-    return {row[0]: to_memory(row) for row in fetch_json(connection, _BY_KEYS, (apsw.carray(wanted),))}
+        return []
+    try:
+        rows: list[Sequence[Any]] = fetch_json(connection, statement, (apsw.carray(wanted),))
+    except (UnicodeDecodeError, json.JSONDecodeError, apsw.CorruptError):
+        rows = []
+        for key in wanted:
+            try:
+                rows += fetch_json(connection, statement, (apsw.carray(array("q", [key])),))
+            except (UnicodeDecodeError, json.JSONDecodeError, apsw.CorruptError):
+                damaged.append(Damage(id_of(connection, key), UNREADABLE))
+    return rows
+
+
+def id_of(connection: apsw.Connection, key: int) -> str:
+    """The id of a memory that cannot be read, as far as that can be read."""
+    try:
+        id: bytes | None = connection.execute("SELECT CAST(id AS BLOB) FROM memories WHERE key = ?", (key,)).get
+    except apsw.CorruptError:
+        id = None
+    return f"(unknown, key {key})" if id is None else id.decode(errors="replace")
+
+
+def unchecked(connection: apsw.Connection, key: int) -> Memory | None:
+    """A memory whose text may be another one than that of its hash; None if it cannot be read."""
+    rows = read_rows(connection, _BY_KEYS, [key], [])
+    found = to_memories([[*row[:18], None] for row in rows], [])
+    return found.get(key)
+
+
+def by_keys(connection: apsw.Connection, keys: Iterable[int], damaged: list[Damage] | None = None) -> dict[int, Memory]:
+    """The memories of these keys that exist. Those that are damaged are left out and added to `damaged`."""
+    left_out = [] if damaged is None else damaged
+    return to_memories(read_rows(connection, _BY_KEYS, list(keys), left_out), left_out)
 
 
 def by_ids(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, tuple[int, Memory]]:
@@ -245,22 +294,35 @@ def by_ids(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, tuple[i
     wanted = storable_ids(dict.fromkeys(ids))
     if not wanted:
         return {}
-    found = {row[1]: (row[0], to_memory(row)) for row in fetch_json(connection, _BY_IDS, (apsw.carray(wanted),))}
-    return {id: found[id] for id in wanted if id in found}
+    keys = keys_of(connection, wanted)
+    found = by_keys(connection, keys.values())
+    return {id: (keys[id], found[keys[id]]) for id in wanted if id in keys and keys[id] in found}
 
 
 def keys_within(connection: apsw.Connection, ids: Sequence[str], within: Any) -> dict[str, int]:
-    """The keys of these ids that exist in a scope, in the order of the ids."""
-    return {id: key for id, (key, memory) in by_ids(connection, ids).items() if is_within(memory, within)}
-
-
-def indexed_rows(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, IndexedRow]:
-    """The memories of these keys that exist, with terms and slots."""
-    wanted = array("q", keys)
+    """The keys of these ids that exist in a scope, in the order of the ids. Their texts are not read."""
+    wanted = storable_ids(dict.fromkeys(ids))
     if not wanted:
         return {}
-    rows = fetch_json(connection, _INDEXED, (apsw.carray(wanted),))
-    return {row[0]: IndexedRow(row[0], to_memory(row), row[18], row[19]) for row in rows}
+    rows = fetch_json(connection, _SCOPES_OF_IDS, (apsw.carray(wanted),))
+    found = {
+        id: key
+        for key, id, profile, project, session, kind in rows
+        if is_within(Memory(id, "", EPOCH, profile, project, session, kind=KINDS[kind - 1]), within)
+    }
+    return {id: found[id] for id in wanted if id in found}
+
+
+def indexed_rows(connection: apsw.Connection, keys: Iterable[int], damaged: list[Damage]) -> dict[int, IndexedRow]:
+    """The memories of these keys that exist, with terms and slots. Those that are damaged are added to `damaged`."""
+    rows = read_rows(connection, _INDEXED, list(keys), damaged)
+    found = to_memories(rows, damaged)
+    return {row[0]: IndexedRow(row[0], found[row[0]], row[19], row[20]) for row in rows if row[0] in found}
+
+
+def terms_of(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, str]:
+    """The terms, joined by spaces, of the memories of these keys that can be read."""
+    return {row[0]: row[1] for row in read_rows(connection, _TERMS, keys, [])}
 
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -271,17 +333,9 @@ def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
     return dict(connection.execute("SELECT id, key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),)))
 
 
-def list_keys(
-    connection: apsw.Connection, scope: ResolvedScope, *, cursor: str | None = None, limit: int = -1
-) -> list[int]:
-    """The keys of the memories in a scope after the cursor, newest first."""
-    return [key for (key,) in connection.execute(_LIST, {**scope.parameters, "cursor": cursor, "limit": limit})]
-
-
-def scan_keys(connection: apsw.Connection, *, cursor: str | None, limit: int) -> list[int]:
-    """The keys of all memories after the cursor, by id."""
-    statement = "SELECT key FROM memories WHERE id > ? ORDER BY id LIMIT ?"
-    return [key for (key,) in connection.execute(statement, (cursor or "", limit))]
+def list_keys(connection: apsw.Connection, scope: ResolvedScope) -> list[int]:
+    """The keys of the memories in a scope."""
+    return [key for (key,) in connection.execute(_KEYS, scope.parameters)]
 
 
 def neighbour_keys(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
@@ -300,7 +354,7 @@ def to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms:
         key, memory.id, ids.profile, ids.project or None, ids.session or None, position, ids.kind,
         memory.speaker, memory.importance, metadata, memory.source, to_micros(memory.created),
         to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, memory.evergreen,
-        memory.content_hash, memory.text, " ".join(terms),
+        memory.content_hash, memory.text, " ".join(terms), memory.text_hash,
     )  # fmt: skip
 
 

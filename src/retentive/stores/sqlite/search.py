@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
 
 import apsw
 
-from retentive.models import Candidate, Memory, Model, Query
+from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
-from retentive.stores.sql_codec import SCOPE_TOKENS
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.memory_table import (
     IndexedRow,
@@ -24,10 +25,10 @@ from retentive.stores.sqlite.memory_table import (
     keys_of,
     neighbour_keys,
     resolve,
-    scope_terms,
+    terms_of,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
-from retentive.text.analysis import query_terms
+from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms, spaced
 
 MAX_COUNTED = 20_000
@@ -90,12 +91,13 @@ class SqliteSearch:
         self._connections = connections
         self._query = query
         self._open_index = vector_index
+        self.damaged: list[Damage] = []
         self._rows: dict[int, IndexedRow] = {}
         self._keys: dict[str, int] = {}
         self._vector: Vector | None = None
         self._semantic: dict[int, float] = {}
         self._keyword: dict[int, float] = {}
-        self._documents: list[tuple[int, str]] | None = None  # the terms of every memory of a small scope
+        self._documents: dict[int, str] | None = None  # the terms of every memory of a small scope
         self._connection: apsw.Connection | None = connections.acquire()
         try:
             with connections.errors():
@@ -126,28 +128,24 @@ class SqliteSearch:
     def model(self) -> Model | None:
         return self._state.model
 
-    def keyword(self, limit: int) -> Retrieved:
+    def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
-            matching = self._matching(2 * limit + len(self._excluded))
-            scores = {key: self._keyword_score(key, terms) for key, terms in matching if key not in self._excluded}
+            matching = self._matching(2 * limit + len(self._excluded), kind)
+            scores = {key: self._keyword_score(key, matching[key]) for key in matching if key not in self._excluded}
             rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
         candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
         return Retrieved(candidates, [candidate.score for candidate in candidates])
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0) -> Retrieved:
-        self._vector, self._semantic = vector, {}
+    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        self._vector, self._semantic = vector, self._semantic if vector is self._vector else {}
         if self._scope is None or limit <= 0 or self._index is None:
             return Retrieved()
+        scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
         with self._connections.errors():
             best = self._index.search(
-                self._reader,
-                vector,
-                self._scope,
-                limit=max(limit, depth),
-                exclude=self._excluded,
-                only=self._filtered,
+                self._reader, vector, scope, limit=max(limit, depth), exclude=self._excluded, only=self._filtered
             )
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])
@@ -181,6 +179,19 @@ class SqliteSearch:
             rows = self._load(self._resolve(ids).values())
             first = self._index.first_vectors(self._reader, {row.key: row.slots for row in rows})
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
+
+    def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
+        statement = """
+            SELECT t.term FROM profiles AS p JOIN term_counts AS t ON t.profile = p.id
+            WHERE p.name = ? AND t.term >= ? AND t.term < ? ORDER BY t.memories DESC, t.term LIMIT ?
+        """
+        with self._connections.errors():
+            return [
+                term
+                for (term,) in self._reader.execute(
+                    statement, (self._query.scope.profile, prefix, prefix + LAST, limit)
+                )
+            ]
 
     @property
     def _reader(self) -> apsw.Connection:
@@ -230,10 +241,13 @@ class SqliteSearch:
 
     def _scope_frequencies(self, in_profile: Mapping[str, int], memories: int, *, share: float) -> dict[str, int]:
         """The document frequencies in the scope, given those in the profile and the scope's share of its memories."""
-        if self._scope is not None and memories <= MAX_MATCHES:
-            self._documents = scope_terms(self._reader, self._scope)
-            texts = [spaced(terms) for _, terms in self._documents]
-            return {term: sum(f" {term} " in text for text in texts) for term in in_profile}
+        if memories <= MAX_MATCHES:
+            keys = _matching_keys(self._reader, _MATCHING.format(filter=""), {"any": self._fts_filter[len(" AND ") :]})
+            documents = terms_of(self._reader, keys)
+            if len(documents) == len(keys):  # otherwise some are damaged
+                self._documents = documents
+                texts = [spaced(terms) for terms in documents.values()]
+                return {term: sum(f" {term} " in text for text in texts) for term in in_profile}
         countable = [term for term, count in in_profile.items() if min(count, memories) <= MAX_COUNTED]
         estimated = {term: max(round(count * share), 1) for term, count in in_profile.items()}
         return estimated | _count_matches(self._reader, countable, self._fts_filter)
@@ -243,30 +257,39 @@ class SqliteSearch:
         terms = self._terms
         return BM25(terms.scoring, terms.frequencies, memories=terms.memories, mean_length=terms.mean_length)
 
-    def _matching(self, most: int) -> list[tuple[int, str]]:
-        """The keys and terms of the memories that a retrieving term finds; if there are more, of about the best.
+    def _matching(self, most: int, kind: Kind | None) -> dict[int, str]:
+        """The terms, by key, of the memories that a retrieving term finds; if there are more, of about the best."""
+        only = self._filtered
+        if only is not None and not only:
+            return {}
+        if self._documents is not None and kind is None:
+            wanted = [f" {term} " for term in self._terms.retrieving]
+            keys = None if only is None else frozenset(only)
+            return {
+                key: terms
+                for key, terms in self._documents.items()
+                if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
+            }
+        fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
+        found = self._matching_keys(most, fts_filter, only)
+        terms = terms_of(self._reader, found)
+        self._load(key for key in found if key not in terms)  # they are damaged
+        return terms
+
+    def _matching_keys(self, most: int, fts_filter: str, only: array[int] | None) -> list[int]:
+        """The keys of the memories that a retrieving term finds; if there are more, of about the best.
 
         FTS5's own BM25 would order them by the statistics of the whole store.
         """
-        found, only = self._terms, self._filtered
-        if only is not None and not only:
-            return []
-        if self._documents is not None:
-            wanted = [f" {term} " for term in found.retrieving]
-            keys = None if only is None else frozenset(only)
-            return [
-                (key, terms)
-                for key, terms in self._documents
-                if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
-            ]
-        any_term = _fts_query(found.retrieving, self._fts_filter)
+        found = self._terms
+        any_term = _fts_query(found.retrieving, fts_filter)
         filtered = {} if only is None else {"filtered": apsw.carray(only)}
         condition = "AND +words.rowid IN carray(:filtered)" if filtered else ""
         if sum(found.frequencies[term] for term in found.retrieving) <= max(most, MAX_MATCHES):
-            return _fetch_matching(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
+            return _matching_keys(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
         others = [term for term in found.scoring if term not in found.retrieving]
         others = others[: max(ORDERING_TERMS - len(found.retrieving), 0)]
-        queries = [_fts_query([term], self._fts_filter) for term in found.retrieving]
+        queries = [_fts_query([term], fts_filter) for term in found.retrieving]
         queries += [f"{_fts_query([term], '')} AND {any_term}" for term in others]
         weights = [self._bm25([term]) for term in (*found.retrieving, *others)]
         parameters = {
@@ -277,7 +300,7 @@ class SqliteSearch:
             "most": most,
             **filtered,
         }
-        return _fetch_matching(self._reader, _BEST_MATCHING.format(filter=condition), parameters)
+        return _matching_keys(self._reader, _BEST_MATCHING.format(filter=condition), parameters)
 
     def _keyword_score(self, key: int, terms: str) -> float:
         score = self._keyword.get(key)
@@ -288,7 +311,8 @@ class SqliteSearch:
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
         """The rows of these keys that exist, in order; those not read before are read now."""
         wanted = list(dict.fromkeys(keys))
-        for key, row in indexed_rows(self._reader, (key for key in wanted if key not in self._rows)).items():
+        new = [key for key in wanted if key not in self._rows]
+        for key, row in indexed_rows(self._reader, new, self.damaged).items():
             self._rows[key] = row
             self._keys[row.memory.id] = key
         return [self._rows[key] for key in wanted if key in self._rows]
@@ -303,15 +327,12 @@ class SqliteSearch:
 
 _PROFILE_TOTALS = "SELECT memories, terms FROM profiles WHERE id = ?"
 
-_MATCHING = """
-    SELECT json_group_array(json_array(m.key, m.terms))
-    FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH :any {filter}
-"""
+_MATCHING = "SELECT json_group_array(rowid) FROM words WHERE words MATCH :any {filter}"
 
 # An approximation of BM25 that ignores how often a term occurs in a memory. `sz` starts with the memory's length in
 # terms as a varint: one byte up to 127, otherwise two, of which the first is at least 128.
 _BEST_MATCHING = f"""
-    SELECT json_group_array(json_array(m.key, m.terms)) FROM (
+    SELECT json_group_array(key) FROM (
       SELECT key FROM (
         SELECT words.rowid AS key, sum(one.value ->> 1) AS weight
         FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) {{filter}}
@@ -322,14 +343,13 @@ _BEST_MATCHING = f"""
         WHEN sz < x'80' THEN instr(:bytes, substr(sz, 1, 1)) - 1
         ELSE (instr(:bytes, substr(sz, 1, 1)) - 129) * 128 + (instr(:bytes, substr(sz, 2, 1)) - 1) % 128
       END)) DESC, key LIMIT :most
-    ) AS best CROSS JOIN memories AS m ON m.key = best.key
+    )
 """  # noqa: S608 - a number of our own
 
 
-def _fetch_matching(
-    connection: apsw.Connection, statement: str, parameters: Mapping[str, Any]
-) -> list[tuple[int, str]]:
-    return [(key, terms) for key, terms in fetch_json(connection, statement, parameters)]
+def _matching_keys(connection: apsw.Connection, statement: str, parameters: Mapping[str, Any]) -> list[int]:
+    keys: list[int] = fetch_json(connection, statement, parameters)
+    return keys
 
 
 def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple[str, ...]) -> dict[str, int]:

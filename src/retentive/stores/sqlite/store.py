@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 
 import apsw
 
 from retentive.errors import NotFound
-from retentive.models import Day, Judgement, Memory, Model, Page, Profile, Project, Query, Scope, Session, Stats
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, Vector, is_within, next_cursor
+from retentive.models import (
+    Damage,
+    Day,
+    Judgement,
+    Memory,
+    Model,
+    Page,
+    Profile,
+    Project,
+    Query,
+    Repair,
+    Scope,
+    Session,
+    SetAside,
+    Stats,
+)
+from retentive.stores.base import (
+    IdempotencyKey,
+    Record,
+    ScanPage,
+    check_version,
+    merge_fields,
+    no_store,
+)
+from retentive.stores.damage import damaged_error
+from retentive.stores.paging import parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
+    keyword_separators,
     memory_table,
+    repair,
     side_tables,
     vector_blocks,
 )
+from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
+from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.vector_index import VectorIndex
@@ -31,8 +60,12 @@ from retentive.text.analysis import index_terms
 class SqliteStore:
     """Everything in one file. See `retentive.stores.base.Store` for what each method does."""
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_seconds: float = WAIT_SECONDS, create: bool = True
+    ) -> None:
         self.path = str(path)
+        if not create and not Path(self.path).exists():
+            raise no_store(self.path)
         self._connections = Connections(self.path, wait_seconds=busy_seconds)
         try:
             migrate(self._connections)
@@ -57,11 +90,11 @@ class SqliteStore:
         return SqliteSearch(self._connections, query, self._vector_index)
 
     def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
-        """The index of the active model in this snapshot; created anew when the model has changed."""
+        """The index of the active model in this snapshot; created anew when the model or most of it has changed."""
         if state.model_id is None or state.model is None:
             return None
         index = self._index
-        if index is None or index.model != state.model_id:
+        if index is None or index.model != state.model_id or index.is_sparse:
             index = self._index = VectorIndex(state.model_id, state.model.dimension)
         return index.in_snapshot(connection, state.sequence)
 
@@ -96,59 +129,64 @@ class SqliteStore:
                 ],
             )
             keyword_index.add(connection, list(zip(keys, terms, scopes, strict=True)))
-            vectors = (record.vectors for record in records)
-            self._add_vectors(connection, zip(keys, scopes, vectors, strict=True), model)
+            self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
             if idempotency_key:
                 side_tables.record_write(connection, idempotency_key, ids)
             stored = memory_table.by_keys(connection, keys)
         return [stored[key] for key in keys]
 
     def _add_vectors(
-        self, connection: apsw.Connection, entries: Iterable[tuple[int, ScopeIds, Vector | None]], model: Model | None
+        self, connection: apsw.Connection, entries: Sequence[tuple[int, ScopeIds, Record]], model: Model | None
     ) -> None:
-        embedded = [(key, scope, vectors) for key, scope, vectors in entries if vectors is not None]
-        if embedded and model is not None:
+        if model is not None and any(record.vectors is not None for _, _, record in entries):
             id = vector_blocks.register(connection, model)
-            vector_blocks.add_vectors(connection, embedded, model=id, dimension=model.dimension)
+            full = vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
+            reclaim(connection, full)  # what was forgotten while a block was filled
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
-            found = memory_table.by_ids(connection, ids)
-        memories = {id: memory for id, (_, memory) in found.items() if is_within(memory, within)}
-        return [memories[id] for id in ids if id in memories]
+            # The scope first: a memory outside it takes as long as one that does not exist.
+            keys = memory_table.keys_within(connection, ids, within)
+            found = memory_table.by_keys(connection, keys.values())
+        return [found[keys[id]] for id in ids if id in keys and keys[id] in found]
 
     def update(
         self,
         record: Record,
         *,
         model: Model | None,
-        keep_vectors: bool = False,
+        fields: Collection[str] | None = None,
+        if_version: str | None = None,
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        memory = record.memory
-        terms = index_terms(memory.indexed_text)
+        id = record.memory.id
+        terms = index_terms(record.memory.indexed_text)
         with self._write() as connection:
-            key = memory_table.keys_within(connection, [memory.id], within).get(memory.id)
-            if key is None:
-                raise NotFound(f"there is no memory {memory.id}")
+            key = memory_table.keys_within(connection, [id], within).get(id, 0)
+            damaged: list[Damage] = []
+            current = memory_table.by_keys(connection, [key], damaged).get(key)
+            if current is None:
+                raise damaged_error(damaged[0]) if damaged else NotFound(f"there is no memory {id}")
             if idempotency_key and side_tables.written_before(connection, idempotency_key) is not None:
-                return memory_table.by_keys(connection, [key])[key]
+                return current
+            check_version(current, if_version)
+            memory = merge_fields(current, record, fields)
+            if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
+                terms = index_terms(memory.indexed_text)
             scope = NameRegistry(connection).scope_ids(memory)
-            keyword_index.remove(connection, keyword_index.entries(connection, [key]))
-            connection.execute("DELETE FROM memories WHERE key = ?", (key,))
-            position = memory.position if scope.session else None
-            connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
-            keyword_index.add(connection, [(key, terms, scope)])
-            if keep_vectors:
+            _replace(connection, key, memory, scope, terms)
+            same_text = memory.indexed_text == current.indexed_text
+            if same_text:
                 vector_blocks.move_vectors(connection, {key: scope})
             else:
-                vector_blocks.remove_vectors(connection, [key])
-                self._add_vectors(connection, [(key, scope, record.vectors)], model)
+                reclaim(connection, vector_blocks.remove_vectors(connection, [key]))
+                if memory.indexed_text == record.memory.indexed_text:
+                    self._add_vectors(connection, [(key, scope, record)], model)
             if idempotency_key:
-                side_tables.record_write(connection, idempotency_key, [memory.id])
+                side_tables.record_write(connection, idempotency_key, [id])
             updated = memory_table.by_keys(connection, [key])[key]
-        if not keep_vectors:  # the old text must not remain in the log
+        if not same_text:  # the old text must not remain in the log
             self._connections.truncate_log()
         return updated
 
@@ -160,11 +198,12 @@ class SqliteStore:
             if written is not None:
                 return written
             found = memory_table.keys_within(connection, ids, within)
-            if idempotency_key and found:
-                side_tables.record_write(connection, idempotency_key, list(found))
+            removed = [*found, *repair.forget_set_aside(connection, ids, within)]
+            if idempotency_key and removed:
+                side_tables.record_write(connection, idempotency_key, removed)
             _remove(connection, sorted(found.values()))
         self._connections.truncate_log()
-        return list(found)
+        return removed
 
     def remove_scope(self, scope: Scope) -> int:
         with self._write() as connection:
@@ -173,10 +212,13 @@ class SqliteStore:
                 return 0
             keys = memory_table.list_keys(connection, resolved)
             _remove(connection, keys)
+            repair.forget_set_aside_scope(connection, resolved)
         self._connections.truncate_log()
         return len(keys)
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+        if self._connections.read_only:
+            return
         with self._write(durable=False) as connection:
             connection.executemany(
                 "UPDATE memories SET access_count = access_count + 1, accessed = max(coalesce(accessed, 0), ?) "
@@ -242,28 +284,44 @@ class SqliteStore:
         with self._connections.read() as connection:
             return len(vector_blocks.unembedded_keys(connection, model))
 
-    def attach(self, vectors: Mapping[str, Vector], *, model: Model) -> None:
+    def attach(self, records: Sequence[Record], *, model: Model) -> int:
         with self._write() as connection:
-            ids = {key: id for id, key in memory_table.keys_of(connection, list(vectors)).items()}
-            if not ids:
-                return
+            found = memory_table.by_ids(connection, [record.memory.id for record in records])
+            unchanged = {
+                found[record.memory.id][0]: record
+                for record in records
+                if record.memory.id in found and found[record.memory.id][1].indexed_text == record.memory.indexed_text
+            }
+            if not unchanged:
+                return 0
             number = vector_blocks.register(connection, model)
             embedded = {
                 key
-                for key, slots in vector_blocks.slots_of(connection, ids).items()
+                for key, slots in vector_blocks.slots_of(connection, unchanged).items()
                 if any(slot >> vector_blocks.MODEL_SHIFT == number for slot in slots)
             }
             # Another process may have embedded a memory meanwhile; then its vectors stay.
             missing = [
-                (key, scope, vectors[ids[key]])
-                for key, _, scope in keyword_index.entries(connection, ids)
+                (key, scope, unchanged[key])
+                for key, _, scope in keyword_index.entries(connection, unchanged)
                 if key not in embedded
             ]
             vector_blocks.add_vectors(connection, missing, model=number, dimension=model.dimension)
+            return len(missing)
 
-    def switch_model(self, model: Model) -> bool:
+    def remove_stale_vectors(self) -> int:
+        with self._connections.read() as connection:
+            if not vector_blocks.stale_keys(connection):
+                return 0  # reading every text takes long, and meanwhile nobody else could write
         with self._write() as connection:
-            return vector_blocks.switch(connection, model)
+            stale = vector_blocks.stale_keys(connection)
+            vector_blocks.remove_vectors(connection, stale)
+            return len(stale)
+
+    def switch_model(self, model: Model, *, without: Collection[str] = ()) -> bool:
+        with self._write() as connection:
+            keys = memory_table.keys_of(connection, list(without)).values()
+            return vector_blocks.switch(connection, model, without=frozenset(keys))
 
     # Relevance judgements
 
@@ -282,35 +340,67 @@ class SqliteStore:
     # Scan and check
 
     def scan(self, *, cursor: str | None = None, limit: int = 500) -> ScanPage:
+        damaged: list[Damage] = []
+        # A cursor of an earlier version was an id, and the order another one: then the scan starts again.
+        after = int(cursor) if cursor and cursor.isdecimal() else 0
         with self._connections.read() as connection:
-            keys = memory_table.scan_keys(connection, cursor=cursor, limit=limit + 1)
-            found = memory_table.by_keys(connection, keys)
+            keys, last = scan_page(connection, after=after, limit=limit)
+            found = memory_table.by_keys(connection, keys, damaged)
             active: int | None = connection.execute("SELECT active_model FROM state").get
-            vectors = vector_blocks.stored_vectors(connection, keys, active) if active else {}
-        records = [Record(found[key], vectors.get(key)) for key in keys]
-        return ScanPage(records[:limit], next_cursor([record.memory.id for record in records], limit))
+            vectors = vector_blocks.stored_vectors(connection, found, active) if active else {}
+        records = [Record(found[key], vectors.get(key)) for key in keys if key in found]
+        return ScanPage(records, None if last is None else str(last), damaged)
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:
             return integrity.problems(connection)
 
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
+        found: list[Damage] = []
+        with self._connections.read() as connection:
+            memory_table.by_keys(connection, memory_table.keys_within(connection, ids, within).values(), found)
+        return found
+
+    def repair(self, *, at: datetime) -> Repair:
+        with self._write() as connection:
+            done = repair.repair(connection, at=at)
+        self._connections.truncate_log()
+        return done
+
+    def set_aside(self) -> list[SetAside]:
+        with self._connections.read() as connection:
+            return repair.list_set_aside(connection)
+
     # Defined last: after it, `list` in this class is no longer the type.
     def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+        start, damaged = parse_cursor(cursor), list[Damage]()
         with self._connections.read() as connection:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return Page(())
-            keys = memory_table.list_keys(connection, resolved, cursor=cursor, limit=limit + 1)
-            found = memory_table.by_keys(connection, keys)
-        memories = [found[key] for key in keys if key in found]
-        return Page(tuple(memories[:limit]), next_cursor([memory.id for memory in memories], limit))
+            keys, following = list_page(connection, resolved, cursor=start, limit=limit)
+            found = memory_table.by_keys(connection, keys, damaged)
+        return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))
+
+
+def _replace(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:
+    """Replace the row of a memory and its entry in the keyword index."""
+    replaced = keyword_index.entries(connection, [key])
+    keyword_index.remove(connection, replaced)
+    connection.execute("DELETE FROM memories WHERE key = ?", (key,))
+    position = memory.position if scope.session else None
+    connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
+    keyword_index.add(connection, [(key, terms, scope)])
+    keyword_separators.clear(connection, replaced)
 
 
 def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
     """Delete memories with their terms, vectors and judgements."""
     for at in range(0, len(keys), 1000):
         some = keys[at : at + 1000]
-        keyword_index.remove(connection, keyword_index.entries(connection, some))
-        vector_blocks.remove_vectors(connection, some)
+        removed = keyword_index.entries(connection, some)
+        keyword_index.remove(connection, removed)
+        keyword_separators.clear(connection, removed)
+        reclaim(connection, vector_blocks.remove_vectors(connection, some))
         connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])

@@ -7,7 +7,7 @@ text; deleting it writes zeros. So a process that opens a store of 100,000 memor
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.models import Model
-from retentive.stores.base import Vector
+from retentive.models import Model, hash_text
+from retentive.stores.base import Record, Vector
 from retentive.stores.sql_codec import ScopeIds
 from retentive.stores.sqlite.memory_table import fetch_json
 
@@ -44,32 +44,41 @@ def signs(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
 
 
 def add_vectors(
-    connection: apsw.Connection, entries: Sequence[tuple[int, ScopeIds, Vector]], *, model: int, dimension: int
-) -> None:
-    """Store the vectors of these memories: key, scope, and a row for each part."""
-    if not entries:
-        return
-    if any(vectors.ndim != 2 or vectors.shape[1] != dimension for _, _, vectors in entries):
+    connection: apsw.Connection, entries: Iterable[tuple[int, ScopeIds, Record]], *, model: int, dimension: int
+) -> range:
+    """Store the vectors of these memories, given their keys and scopes; those without vectors are left out.
+
+    Return the blocks that have no unused slot any more.
+    """
+    given = [(key, ids, one.memory.text_hash, one.vectors) for key, ids, one in entries if one.vectors is not None]
+    if not given:
+        return range(0)
+    if any(vectors.ndim != 2 or vectors.shape[1] != dimension for *_, vectors in given):
         # A vector of another length would make every later search fail.
         raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
-    vectors = np.concatenate([vectors for _, _, vectors in entries])
-    owners = np.repeat([key for key, _, _ in entries], [len(vectors) for _, _, vectors in entries])
-    first = _next_slots(connection, model, len(vectors))
+    vectors = np.concatenate([vectors for *_, vectors in given])
+    owners = [(key, ids, bytes.fromhex(text_hash)) for key, ids, text_hash, of_memory in given for _ in of_memory]
+    first = next_slots(connection, model, len(vectors))
     rounded = vectors.astype("<f2")
     halves, size = rounded.tobytes(), 2 * dimension
     connection.executemany(
-        "INSERT INTO vectors (slot, memory, embedding) VALUES (?, ?, ?)",
-        ((first + at, int(owner), halves[at * size : (at + 1) * size]) for at, owner in enumerate(owners)),
+        "INSERT INTO vectors (slot, memory, embedding, text_hash) VALUES (?, ?, ?, ?)",
+        (
+            (first + at, key, halves[at * size : (at + 1) * size], text_hash)
+            for at, (key, _, text_hash) in enumerate(owners)
+        ),
     )
     records = np.zeros(len(vectors), record_type(dimension))
-    records["memory"] = owners
+    records["memory"] = [key for key, _, _ in owners]
     for name in ("profile", "project", "session", "kind"):
-        records[name] = [getattr(ids, name) for _, ids, vectors in entries for _ in range(len(vectors))]
+        records[name] = [getattr(ids, name) for _, ids, _ in owners]
     records["code"] = signs(rounded)
     write_records(connection, model, np.arange(first, first + len(vectors)), records)
+    return range(first // BLOCK, (first + len(vectors)) // BLOCK)
 
 
-def _next_slots(connection: apsw.Connection, model: int, count: int) -> int:
+def next_slots(connection: apsw.Connection, model: int, count: int) -> int:
+    """Take slots that were never used; return the first."""
     statement = "UPDATE models SET next_slot = next_slot + ? WHERE id = ? RETURNING next_slot - ?"
     first: int = connection.execute(statement, (count, model, count)).get
     return (model << MODEL_SHIFT) + first
@@ -107,11 +116,35 @@ def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int)
     }
 
 
-def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> None:
-    """Delete the vectors of these memories, of every model."""
+def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> list[int]:
+    """Delete the vectors of these memories, of every model; return the blocks that they were in."""
     slots = [slot for of_memory in slots_of(connection, keys).values() for slot in of_memory]
-    _rewrite(connection, dict.fromkeys(slots))
+    clear_slots(connection, slots)
     connection.executemany("DELETE FROM vectors WHERE slot = ?", ((slot,) for slot in slots))
+    return [slot // BLOCK for slot in slots]
+
+
+def clear_slots(connection: apsw.Connection, slots: Iterable[int]) -> None:
+    """Write zeros into the records of these slots."""
+    _rewrite(connection, dict.fromkeys(slots))
+
+
+def stale_keys(connection: apsw.Connection) -> list[int]:
+    """The keys of memories with a vector that was made of another text."""
+    # As bytes: text that is not UTF-8 could not be read otherwise.
+    rows = connection.execute(
+        """
+        SELECT m.key, v.text_hash, CAST(m.text AS BLOB), CAST(m.speaker AS BLOB)
+        FROM (SELECT DISTINCT memory, text_hash FROM vectors WHERE text_hash IS NOT NULL) AS v
+        JOIN memories AS m ON m.key = v.memory
+        """
+    )
+    stale = {}
+    for key, text_hash, text, speaker in rows:
+        who = None if speaker is None else speaker.decode(errors="replace")
+        if hash_text(text.decode(errors="replace"), who) != text_hash.hex():
+            stale[key] = True
+    return list(stale)
 
 
 def move_vectors(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -> None:
@@ -176,8 +209,11 @@ def _runs(slots: Slots) -> list[tuple[int, slice]]:
 
 
 def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
-    """The blocks of a model written after a sequence number: first slot, sequence number and bytes."""
-    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ?"
+    """The blocks of a model written after a sequence number: first slot, sequence number and bytes.
+
+    A block that has become empty has no bytes.
+    """
+    statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ? ORDER BY +id"
     return list(connection.execute(statement, (model, since)))
 
 
@@ -185,7 +221,7 @@ def read_block(connection: apsw.Connection, first: int, dimension: int) -> Recor
     """The records of a block, given its first slot; all zeros if it does not exist."""
     data = connection.execute("SELECT slots FROM blocks WHERE id = ?", (first // BLOCK,)).get
     kind = record_type(dimension)
-    return np.zeros(BLOCK, kind) if data is None else np.frombuffer(data, kind)
+    return np.frombuffer(data, kind) if data else np.zeros(BLOCK, kind)
 
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:
@@ -239,9 +275,12 @@ def unembedded_keys(connection: apsw.Connection, model: Model, *, limit: int = -
     return [key for (key,) in connection.execute(_UNEMBEDDED, (id, id + 1, limit))]
 
 
-def switch(connection: apsw.Connection, model: Model) -> bool:
-    """Make a model the active one and delete all others; False if a memory has no vector of it."""
-    if unembedded_keys(connection, model, limit=1):
+def switch(connection: apsw.Connection, model: Model, *, without: frozenset[int] = frozenset()) -> bool:
+    """Make a model the active one and delete all others; False if a memory has no vector of it.
+
+    The memories with the keys `without` may have none.
+    """
+    if not without.issuperset(unembedded_keys(connection, model, limit=len(without) + 1)):
         return False
     id = register(connection, model)
     first, end = id << MODEL_SHIFT, (id + 1) << MODEL_SHIFT

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.stores.base import Vector
-from retentive.stores.sqlite.memory_table import ResolvedScope
+from retentive.stores.sqlite.memory_table import IDENTITY, ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
     MODEL_SHIFT,
     Records,
+    Slots,
     changed_blocks,
     read_block,
     read_vectors,
@@ -35,6 +36,9 @@ RESCORED = 4_096
 CACHED = 400_000
 """At most this many vectors are cached (600 MB at 384 dimensions); then the cache is emptied."""
 
+MOST_EMPTY = 64
+"""An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
+
 Places = npt.NDArray[np.intp]
 
 
@@ -47,17 +51,20 @@ class VectorIndex:
         dimension: int,
         *,
         columns: _Columns | None = None,
+        places: _BlockPlaces | None = None,
         count: int = 0,
         cache: _Cache | None = None,
     ) -> None:
         self.model = model
         self.dimension = dimension
-        self._base = model << MODEL_SHIFT
         self._refreshing = threading.Lock()
         self._sequence = 0
         self._written: dict[int, int] = {}  # the sequence number of each block, by its first place
+        self._emptied = 0  # the highest sequence number of a block that was empty when it was first read
+        self._empty: set[int] = set()  # the first places of blocks that have become empty
         self._count = count
         self._columns = columns or _Columns(BLOCK, dimension)
+        self._block_places = places or _BlockPlaces()
         self._cache = cache or _Cache(dimension)
 
     def in_snapshot(self, connection: apsw.Connection, sequence: int) -> VectorIndex:
@@ -69,22 +76,49 @@ class VectorIndex:
         if sequence == self._sequence:
             return self
         with self._refreshing:
+            if self._emptied > sequence:  # in this snapshot, blocks that were left out here are not empty
+                return VectorIndex(self.model, self.dimension).in_snapshot(connection, sequence)
             later = [at for at, written in self._written.items() if written > sequence]
             if later:
                 columns = self._columns.grown(self._columns.capacity)
                 for at in later:
-                    columns.put(at, read_block(connection, self._base + at, self.dimension))
-                return VectorIndex(self.model, self.dimension, columns=columns, count=self._count, cache=self._cache)
+                    columns.put(at, read_block(connection, self._block_places.first_slot(at), self.dimension))
+                return VectorIndex(
+                    self.model,
+                    self.dimension,
+                    columns=columns,
+                    places=self._block_places,
+                    count=self._count,
+                    cache=self._cache,
+                )
             for first, written, data in changed_blocks(connection, self.model, since=self._sequence):
-                at = first - self._base
-                if at + BLOCK > self._columns.capacity:
-                    # Running searches continue with the old arrays.
-                    self._columns = self._columns.grown(max(at + BLOCK, 2 * self._columns.capacity))
-                self._columns.put(at, np.frombuffer(data, record_type(self.dimension)))
-                self._written[at] = written
-                self._count = max(self._count, at + BLOCK)
+                self._put(first, written, data)
             self._sequence = max(self._sequence, sequence)
             return self
+
+    def _put(self, first: int, written: int, data: bytes) -> None:
+        """Copy a block into the columns, given its first slot."""
+        at = self._block_places.find(first)
+        if at is None and not data:
+            self._emptied = max(self._emptied, written)
+            return
+        if at is None:
+            at = self._count
+            if at + BLOCK > self._columns.capacity:
+                # Running searches continue with the old arrays.
+                self._columns = self._columns.grown(2 * self._columns.capacity)
+            self._block_places.add(first, at)
+            self._count = at + BLOCK
+        kind = record_type(self.dimension)
+        self._columns.put(at, np.frombuffer(data, kind) if data else np.zeros(BLOCK, kind))
+        self._written[at] = written
+        if not data:
+            self._empty.add(at)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether most blocks in memory have become empty; then an index that is created anew is smaller and faster."""
+        return len(self._empty) > MOST_EMPTY and 2 * BLOCK * len(self._empty) > self._count
 
     def search(
         self,
@@ -107,7 +141,7 @@ class VectorIndex:
         if len(places) > EXACT:
             nearest = max(RESCORED, 30 * limit, len(places) // 25)
             places = columns.nearest(signs(vector[None, :])[0], places, count, nearest)
-        scores = _cosines(*self._cache.rows(connection, self._base, places), vector)
+        scores = _cosines(*self._cache.rows(connection, self._block_places, places), vector)
         return _best(columns.memory[places], scores, limit)
 
     def score(
@@ -115,7 +149,7 @@ class VectorIndex:
     ) -> dict[int, float]:
         """The cosine of each memory's nearest part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        scores = _cosines(*self._cache.rows(connection, self._base, places), vector)
+        scores = _cosines(*self._cache.rows(connection, self._block_places, places), vector)
         found: dict[int, float] = {}
         for key, score in zip(owners, scores.tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
@@ -124,7 +158,7 @@ class VectorIndex:
     def first_vectors(self, connection: apsw.Connection, slots: Mapping[int, Sequence[int]]) -> dict[int, Vector]:
         """The vector of each memory's first part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        cached, numbers = self._cache.rows(connection, self._base, places)
+        cached, numbers = self._cache.rows(connection, self._block_places, places)
         rows = cached[numbers]
         first: dict[int, Vector] = {}
         for key, row in zip(owners, rows, strict=True):
@@ -134,12 +168,38 @@ class VectorIndex:
     def _places(self, slots: Mapping[int, Sequence[int]]) -> tuple[list[int], Places]:
         """The places of this model's slots, with the memory of each."""
         pairs = [
-            (key, slot - self._base)
+            (key, at + slot % BLOCK)
             for key, of_memory in slots.items()
             for slot in of_memory
-            if slot >> MODEL_SHIFT == self.model
+            if slot >> MODEL_SHIFT == self.model and (at := self._block_places.find(slot - slot % BLOCK)) is not None
         ]
         return [key for key, _ in pairs], np.array([place for _, place in pairs], np.intp)
+
+
+class _BlockPlaces:
+    """The place of each block in the columns. Blocks keep their place, and new ones are added at the end."""
+
+    def __init__(self) -> None:
+        self._place_of: dict[int, int] = {}
+        self._first_slots = np.zeros(0, np.int64)
+
+    def find(self, first: int) -> int | None:
+        """The first place of a block, given its first slot; None if it was empty when it was first read."""
+        return self._place_of.get(first)
+
+    def add(self, first: int, at: int) -> None:
+        """Give a block the next place."""
+        self._place_of[first] = at
+        self._first_slots = np.append(self._first_slots, first)
+
+    def first_slot(self, at: int) -> int:
+        """The first slot of the block at a place."""
+        return int(self._first_slots[at // BLOCK])
+
+    def slots(self, places: Places) -> Slots:
+        """The slots at these places."""
+        found: Slots = self._first_slots[places // BLOCK] + places % BLOCK
+        return found
 
 
 class _Columns:
@@ -174,7 +234,10 @@ class _Columns:
         inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == scope.profile
         if scope.containers is not None:
             projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
-            inside &= _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+            within = _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+            if scope.shares_identity:
+                within |= (projects == 0) & (self.scope["kind"][:count] == IDENTITY)
+            inside &= within
         if scope.kinds is not None:
             inside &= _any_of(self.scope["kind"][:count], scope.kinds)
         inside &= self.memory[:count] != 0
@@ -212,7 +275,9 @@ class _Cache:
         self._used = 1
         self._row_of = np.full(BLOCK, -1, np.int32)
 
-    def rows(self, connection: apsw.Connection, base: int, places: Places) -> tuple[Vector, npt.NDArray[np.int32]]:
+    def rows(
+        self, connection: apsw.Connection, blocks: _BlockPlaces, places: Places
+    ) -> tuple[Vector, npt.NDArray[np.int32]]:
         """The cached rows, and the row number of each place; missing vectors are read from the file."""
         if not len(places):
             return self._rows, np.zeros(0, np.int32)
@@ -224,25 +289,28 @@ class _Cache:
             numbers = self._row_of[places]
             missing = places[numbers < 0]
             if len(missing):
-                self._read(connection, base, missing, places)
+                self._read(connection, blocks, missing, places)
                 numbers = np.maximum(self._row_of[places], 0)
             return self._rows, numbers
 
-    def _read(self, connection: apsw.Connection, base: int, missing: Places, places: Places) -> None:
+    def _read(self, connection: apsw.Connection, blocks: _BlockPlaces, missing: Places, places: Places) -> None:
         if self._used + len(missing) > max(CACHED, len(places) + 1):
             # Running searches keep the old arrays.
             self._rows = np.zeros((BLOCK, self._dimension), np.float32)
             self._used = 1
             self._row_of = np.full(len(self._row_of), -1, np.int32)
             missing = places
-        slots, found = read_vectors(connection, missing + base, self._dimension)
+        wanted = blocks.slots(missing)
+        slots, found = read_vectors(connection, wanted, self._dimension)
         last = self._used + len(found)
         if last > len(self._rows):
             larger = np.empty((max(last, 2 * len(self._rows)), self._dimension), np.float32)
             larger[: self._used] = self._rows[: self._used]
             self._rows = larger
         self._rows[self._used : last] = found
-        self._row_of[slots - base] = np.arange(self._used, last)
+        order = np.argsort(wanted)
+        there = missing[order[np.searchsorted(wanted, slots, sorter=order)]]
+        self._row_of[there] = np.arange(self._used, last)
         self._used = last
 
 
@@ -257,8 +325,12 @@ def _cosines(rows: Vector, numbers: npt.NDArray[np.int32], vector: Vector) -> np
     gathered = np.empty((min(len(numbers), 256), rows.shape[1]), np.float32)
     for at in range(0, len(numbers), 256):
         part = numbers[at : at + 256]
-        few = gathered[: len(part)]
-        np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
+        first, last = int(part[0]), int(part[-1])
+        if last - first == len(part) - 1 and bool((part[1:] > part[:-1]).all()):
+            few = rows[first : last + 1]  # already side by side: nothing to gather (a third of the time)
+        else:
+            few = gathered[: len(part)]
+            np.take(rows, part, axis=0, out=few, mode="clip")  # every number is valid; "raise" would copy once more
         np.dot(few, vector, out=products[at : at + 256])
     return products
 

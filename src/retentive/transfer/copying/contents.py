@@ -87,7 +87,8 @@ class Checksum:
 class Contents:
     """Counts and checksums of all memories in a store.
 
-    `sample` are some of the memories, the same whichever store they are read from. `id_hashes` is sorted.
+    `sample` are some of the memories, the same whichever store they are read from. `id_hashes` is sorted. `damaged` are
+    the ids of memories that cannot be read, which are not counted.
     """
 
     memories: Checksum = field(default_factory=Checksum)
@@ -97,6 +98,7 @@ class Contents:
     by_kind: Counter[str] = field(default_factory=Counter)
     by_session: Counter[tuple[str, str | None, str | None]] = field(default_factory=Counter)
     sample: list[Record] = field(default_factory=list)
+    damaged: set[str] = field(default_factory=set)
     id_hashes: IdHashes = field(default_factory=lambda: np.empty(0, np.uint64))
 
     def add(self, record: Record) -> None:
@@ -121,7 +123,9 @@ def read_contents(
 ) -> Contents:
     """Scan a store once and return its contents, or those of the memories whose id hashes are in `only`."""
     contents, id_hashes, sampler = Contents(), [], _Sampler(sample)
-    for records in scan_pages(store, limit=PAGE):
+    for page in scan_pages(store, limit=PAGE):
+        records = page.records
+        contents.damaged.update(damage.id for damage in page.damaged)
         hashes = hash_ids(record.memory.id for record in records)
         included = np.ones(len(hashes), bool) if only is None else _is_in(hashes, only)
         id_hashes.append(hashes[included])

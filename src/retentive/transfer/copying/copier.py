@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Judgement, Memory, Model, Query, Scope, Serializable
+from retentive.models import Damage, Judgement, Memory, Model, Query, Scope, Serializable
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
 from retentive.pipeline.tuning_history import HISTORY, PARAMETERS
 from retentive.ranking import Tuning
@@ -17,6 +17,9 @@ from retentive.transfer.copying.contents import canonical_memory, canonical_use,
 
 PAGE = 500
 """How many memories or judgements are written at once."""
+
+FEW = 20
+"""How many memories are read at once where their size is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class CopyResult(Serializable):
     `existing` memories were in the target before and are equal; `conflicts` are the ids of those that are different.
     `changed` and `forgotten` are memories of an earlier copy that were updated or deleted. `tokens_skipped` were not
     copied. `target_kept` are settings and judgements of the target that are different in the source and were not
-    overwritten. `resumed` is how many memories an interrupted run had processed.
+    overwritten. `resumed` is how many memories an interrupted run had processed. `damaged` are memories of the source
+    that cannot be read, and were left out.
     """
 
     memories: int = 0
@@ -55,6 +59,7 @@ class CopyResult(Serializable):
     tokens_skipped: int = 0
     target_kept: int = 0
     resumed: int = 0
+    damaged: tuple[Damage, ...] = ()
 
 
 def copy_store(
@@ -151,6 +156,7 @@ def _copy_memories(
             changed=result.changed + len(changed),
             existing=result.existing + len(old) - len(conflicts),
             conflicts=(*result.conflicts, *conflicts),
+            damaged=(*result.damaged, *page.damaged),
         )
         cursor = page.next_cursor
         checkpoints.advance(cursor=cursor, count=len(page.records))
@@ -199,9 +205,12 @@ def _forget_missing(source: Store, target: Store) -> int:
     `Conflict` if one of them was created after the copy was finished: then the target is used on its own.
     """
     count, finished = 0, copy_finished(target)
-    for records in scan_pages(target, limit=PAGE):
-        memories = [record.memory for record in records]
-        existing = {memory.id for memory in source.get([memory.id for memory in memories])}
+    for page in scan_pages(target, limit=PAGE):
+        memories = [record.memory for record in page.records]
+        ids = [memory.id for memory in memories]
+        existing = {memory.id for memory in source.get(ids)}
+        if len(existing) < len(ids):  # a memory that is damaged in the source is not missing there
+            existing |= {damage.id for damage in source.damaged(ids)}
         missing = [memory for memory in memories if memory.id not in existing]
         own = [memory.id for memory in missing if memory.created > finished]
         if own:
@@ -230,12 +239,19 @@ def _copy_judgements(source: Store, target: Store, result: CopyResult, options: 
         for at in range(0, len(new), PAGE):
             page = new[at : at + PAGE]
             # A memory that was added and judged during the scan may not have been copied.
-            copied = {memory.id for memory in target.get(list({one.memory for one in page}))}
+            copied = existing_ids(target, {one.memory for one in page})
             page = [one for one in page if one.memory in copied]
             target.judge(page)
             result = replace(result, judgements=result.judgements + len(page))
         result = replace(result, target_kept=result.target_kept + len(different))
     return result
+
+
+def existing_ids(store: Store, ids: Iterable[str]) -> set[str]:
+    """Return which memories a store has. Few are read at once, because each may have a million characters."""
+    wanted = list(ids)
+    pages = (wanted[at : at + FEW] for at in range(0, len(wanted), FEW))
+    return {memory.id for page in pages for memory in store.get(page)}
 
 
 def judgement_key(judgement: Judgement) -> tuple[str, str | None, str, str]:

@@ -89,7 +89,7 @@ def verify_stores(
         (
             *_memory_checks(ours, theirs, options),
             *_vector_checks(source, target, ours, theirs, options),
-            _judgement_check(source, target, options),
+            _judgement_check(source, target, options, damaged=ours.damaged),
             _settings_check(source, target, options),
             _recall_check(source, target, ours, theirs, options, similarity=similarity, now=now),
         )
@@ -141,8 +141,9 @@ def _vector_checks(
     )
 
 
-def _judgement_check(source: Store, target: Store, options: CopyOptions) -> Check:
+def _judgement_check(source: Store, target: Store, options: CopyOptions, *, damaged: set[str]) -> Check:
     ours = [one for profile in source.profiles() for one in source.judgements(profile.name)]
+    ours = [one for one in ours if one.memory not in damaged]
     theirs = [one for profile in target.profiles() for one in target.judgements(profile.name)]
     if options.into:
         known = {judgement_key(one) for one in ours}
@@ -193,6 +194,9 @@ def _recall_check(
 ) -> Check:
     if options.into and target.stats().memories > theirs.memories.count:
         note = "not compared: other memories of the target may rank before these"
+        return Check("recalls", "–", "–", None, note)
+    if ours.damaged:
+        note = "not compared: the damaged memories of the source affect its scores"
         return Check("recalls", "–", "–", None, note)
     if not ours.sample:
         return Check("recalls", "–", "–", None, "not compared: the sample is empty")

@@ -13,9 +13,9 @@ from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Judgement, Memory, Serializable
+from retentive.models import Damage, Memory, Scope, Serializable
 from retentive.pipeline.tuning_history import EXPORTED
-from retentive.stores.base import Record, Store, scan_pages
+from retentive.stores.base import Record, ScanPage, Store, scan_pages
 from retentive.transfer.formats.jsonl import end_line, header_line, judgement_line, memory_line, setting_line
 
 PAGE = 500
@@ -23,7 +23,10 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class ExportResult(Serializable):
-    """What was written. `omitted_profiles` are the profiles with memories that were not exported."""
+    """What was written. `omitted_profiles` are the profiles with memories that were not exported.
+
+    `damaged` are memories that cannot be read, and were left out.
+    """
 
     path: str
     profile: str | None
@@ -32,6 +35,7 @@ class ExportResult(Serializable):
     judgements: int
     settings: int
     omitted_profiles: tuple[str, ...]
+    damaged: tuple[Damage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,19 @@ class ExportFilter:
             and self.project in (None, memory.project)
             and self.session in (None, memory.session)
         )
+
+    @property
+    def scope(self) -> Scope | None:
+        """The scope of what is exported; None is the whole store."""
+        if self.profile is None:
+            return None
+        return Scope(self.profile, self.project, None if self.session is None else (self.session,))
+
+    def damaged(self, store: Store, page: ScanPage) -> list[Damage]:
+        """Return the memories of a page of a scan that would be exported, if they were not damaged."""
+        if not page.damaged or self.scope is None:
+            return list(page.damaged)
+        return store.damaged([damage.id for damage in page.damaged], within=self.scope)
 
     def omitted_profiles(self, store: Store) -> tuple[str, ...]:
         """Return the profiles with memories that are not exported."""
@@ -82,6 +99,7 @@ def export_jsonl(
         judgements=export.counts["judgements"],
         settings=export.counts["kept"],
         omitted_profiles=filter.omitted_profiles(store),
+        damaged=tuple(export.damaged),
     )
 
 
@@ -108,6 +126,7 @@ class _Export:
         self._progress = progress
         self.counts = {"memories": 0, "judgements": 0, "kept": 0}
         self.vector_rows = 0
+        self.damaged: list[Damage] = []
 
     def write(self, file: IO[bytes]) -> None:
         """Write all lines."""
@@ -117,14 +136,20 @@ class _Export:
     def _lines(self) -> Iterator[dict[str, Any]]:
         model = self._store.model() if self._vectors else None
         yield header_line(profile=self._filter.profile, model=model, vectors=self._vectors, at=self._now)
+        profiles = (
+            [one.name for one in self._store.profiles()] if self._filter.profile is None else [self._filter.profile]
+        )
+        judgements = [one for profile in profiles for one in self._store.judgements(profile)]
+        judged, exported = {one.memory for one in judgements}, set[str]()
         for record in self._records():
             self.counts["memories"] += 1
+            exported |= judged & {record.memory.id}
             rows = record.vectors if self._vectors else None
             self.vector_rows += 0 if rows is None else len(rows)
             yield memory_line(record.memory, rows)
         if self._vectors and self._store.model() != model:
             raise Conflict("the model of the store changed during the export; export it again")
-        for judgement in self._judgements():
+        for judgement in (one for one in judgements if one.memory in exported):
             self.counts["judgements"] += 1
             yield judgement_line(judgement)
         for name in EXPORTED if self._filter.profile is None else ():
@@ -135,20 +160,10 @@ class _Export:
         yield end_line(self.counts)
 
     def _records(self) -> Iterator[Record]:
-        for records in scan_pages(self._store, limit=PAGE):
-            yield from (record for record in records if self._filter.includes(record.memory))
-            self._progress(len(records))
-
-    def _judgements(self) -> Iterator[Judgement]:
-        """Yield the judgements of the memories that are exported."""
-        chosen = self._filter.profile
-        for profile in [one.name for one in self._store.profiles()] if chosen is None else [chosen]:
-            judgements = self._store.judgements(profile)
-            for at in range(0, len(judgements), PAGE):
-                page = judgements[at : at + PAGE]
-                judged = self._store.get(list(dict.fromkeys(judgement.memory for judgement in page)))
-                exported = {memory.id for memory in judged if self._filter.includes(memory)}
-                yield from (judgement for judgement in page if judgement.memory in exported)
+        for page in scan_pages(self._store, limit=PAGE):
+            yield from (record for record in page.records if self._filter.includes(record.memory))
+            self.damaged += self._filter.damaged(self._store, page)
+            self._progress(len(page.records))
 
 
 @contextmanager

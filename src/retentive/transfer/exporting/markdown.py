@@ -15,65 +15,81 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Memory, Scope, Session
+from retentive.models import Damage, Memory, Scope, Session
 from retentive.stores.base import Store, scan_pages
 from retentive.transfer.exporting.jsonl import ExportFilter, ExportResult
 
 PAGE = 500
+FEW = 20
+"""How many memories of a session are read at once: each may have a million characters."""
 
 
 def export_markdown(
     store: Store, path: Path, filter: ExportFilter, *, progress: Callable[[int], None] = lambda done: None
 ) -> ExportResult:
     """Write to a new folder, which exists only when it is complete."""
-    written = 0
+    written, damaged = 0, list[Damage]()
     with _new_folder(path) as folder:
 
         def home(profile: str) -> Path:
             return folder / _file_name(profile) if filter.profile is None else folder
 
         for profile in [one.name for one in store.profiles()] if filter.profile is None else [filter.profile]:
-            written += _write_sessions(store, profile, filter, home(profile), progress)
+            written += _write_sessions(store, profile, filter, home(profile), progress, damaged)
         if filter.session is None:
-            written += _write_others(store, filter, home, progress)
-    return ExportResult(str(path), filter.profile, written, 0, 0, 0, filter.omitted_profiles(store))
+            written += _write_others(store, filter, home, progress, damaged)
+    left_out = tuple(dict.fromkeys(damaged))
+    return ExportResult(str(path), filter.profile, written, 0, 0, 0, filter.omitted_profiles(store), left_out)
 
 
 def _write_sessions(
-    store: Store, profile: str, filter: ExportFilter, folder: Path, progress: Callable[[int], None]
+    store: Store,
+    profile: str,
+    filter: ExportFilter,
+    folder: Path,
+    progress: Callable[[int], None],
+    damaged: list[Damage],
 ) -> int:
     written = 0
     for session in store.sessions(profile, project=filter.project):
         if filter.session not in (None, session.name) or not session.memories:
             continue
-        memories = sorted(_session_memories(store, session), key=lambda memory: (memory.position or 0, memory.id))
+        places = sorted(_places(store, session, damaged))
         (folder / "sessions").mkdir(parents=True, exist_ok=True)
         with (folder / "sessions" / f"{_file_name(session.name)}.md").open("w", encoding="utf-8") as file:
             file.write(_head(session.name, session.project))
-            file.writelines(map(_section, memories))
-        written += len(memories)
-        progress(len(memories))
+            for at in range(0, len(places), FEW):
+                file.writelines(map(_section, store.get([id for _, id in places[at : at + FEW]])))
+        written += len(places)
+        progress(len(places))
     return written
 
 
-def _session_memories(store: Store, session: Session) -> Iterator[Memory]:
+def _places(store: Store, session: Session, damaged: list[Damage]) -> Iterator[tuple[int, str]]:
+    """Yield the position and the id of each memory of a session; all texts at once may be larger than the memory."""
     scope = Scope(session.profile, sessions=(session.name,), only_sessions=True)
     cursor: str | None = None
     while True:
         page = store.list(scope, cursor=cursor, limit=PAGE)
-        yield from page.memories
+        yield from ((memory.position or 0, memory.id) for memory in page.memories)
+        damaged += page.damaged
         cursor = page.next_cursor
         if cursor is None:
             return
 
 
 def _write_others(
-    store: Store, filter: ExportFilter, home: Callable[[str], Path], progress: Callable[[int], None]
+    store: Store,
+    filter: ExportFilter,
+    home: Callable[[str], Path],
+    progress: Callable[[int], None],
+    damaged: list[Damage],
 ) -> int:
     """Write the memories without a session, to a file for each project."""
     written = 0
-    for records in scan_pages(store, limit=PAGE):
-        for memory in (record.memory for record in records):
+    for page in scan_pages(store, limit=PAGE):
+        damaged += filter.damaged(store, page)
+        for memory in (record.memory for record in page.records):
             if memory.session is None and filter.includes(memory):
                 folder = home(memory.profile)
                 folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,9 @@ def find_format(name: str) -> Format:
     """Return the format of that name."""
     loader = _LOADERS.get(name.lower())
     if loader is None:
-        raise Invalid(f"unknown format '{name}'; the formats are {', '.join(_LOADERS)}")
+        if name.lower() == DATABASE_FORMAT:
+            raise Invalid("the format postgres reads a database; give its address: postgresql://user@host/database")
+        raise Invalid(f"unknown format '{name}'; the formats are {', '.join(FORMATS)} and {DATABASE_FORMAT}")
     return loader()
 
 
@@ -32,7 +34,7 @@ def detect_format(path: Path) -> Format:
             return format
     if missing is not None:
         raise missing
-    raise Invalid(f"the format of {path} was not recognised; name it with --format: {', '.join(_LOADERS)}")
+    raise Invalid(f"the format of {path} was not recognised; name it with --format: {', '.join(FORMATS)}")
 
 
 def _jsonl() -> Format:
@@ -83,6 +85,12 @@ def _openclaw() -> Format:
     return OpenClaw()
 
 
+def _sqlite() -> Format:
+    from retentive.transfer.formats.sqlite_tables import SqliteTables
+
+    return SqliteTables()
+
+
 def _markdown() -> Format:
     from retentive.transfer.formats.markdown import MarkdownFolder
 
@@ -97,9 +105,13 @@ _LOADERS: dict[str, Callable[[], Format]] = {
     "mem0": _mem0,
     "memini": _memini,
     "beir": _beir,
+    "sqlite": _sqlite,
     "openclaw": _openclaw,
     "markdown": _markdown,
 }
 """In the order of detection: formats with a distinctive structure first, any folder of Markdown last."""
 
 FORMATS = tuple(_LOADERS)
+
+DATABASE_FORMAT = "postgres"
+"""The format that is read from an address instead of a file."""

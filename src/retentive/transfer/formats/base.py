@@ -21,12 +21,14 @@ class ImportItem:
 
     `draft` holds fields of `retentive.pipeline.remember.Draft`, without profile. `key` identifies the item in its
     source and is the same each time the source is read, so that it is stored only once. `where` is its location for a
-    reader.
+    reader. `vectors` are those of the source, if they are of `model`.
     """
 
     draft: Mapping[str, Any]
     key: str
     where: str
+    vectors: Vector | None = None
+    model: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,12 +82,19 @@ class MarkdownFolder:
         repeats: Counter[str] = Counter()
         try:
             for draft in file_drafts(path, decoded, fits=self._fits):
-                # By the text, not the lines: a paragraph that moves down stays the same memory.
-                digest = hashlib.blake2b(draft["text"].encode(), digest_size=12).hexdigest()
-                repeats[digest] += 1
-                yield ImportItem(draft, f"{path}#{digest}.{repeats[digest]}", draft["source"])
+                yield ImportItem(draft, passage_key(path, draft["text"], repeats), draft["source"])
         except Unreadable as error:
             yield Skipped(path, f"{error}; the rest of the file was skipped")
+
+
+def passage_key(path: str, text: str, repeats: Counter[str]) -> str:
+    """Return the key of the next passage of a file; `repeats` counts equal ones.
+
+    It depends on the text, not on the lines: a paragraph that moves down stays the same memory.
+    """
+    digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    repeats[digest] += 1
+    return f"{path}#{digest}.{repeats[digest]}"
 
 
 def file_drafts(path: str, decoded: Decoded, *, fits: Fits | None = None) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,7 @@ class OpenClaw:
         position = 0
         for entry in self._markdown.read_file(folder, path):
             if isinstance(entry, ImportItem):
-                yield replace(entry, draft={**entry.draft, **_file_fields(path, position)})
+                yield replace(entry, draft={**entry.draft, **file_fields(path, position)})
                 position += 1
             else:
                 yield entry
@@ -65,7 +65,7 @@ def _is_memory(path: str) -> bool:
     return path in _LONG_TERM or (path.startswith("memory/") and path.lower().endswith(".md"))
 
 
-def _file_fields(path: str, position: int) -> dict[str, Any]:
+def file_fields(path: str, position: int) -> dict[str, Any]:
     """Return the fields that a passage has from its file: date, session and position, or that it is evergreen."""
     stem = PurePosixPath(path).stem
     day = date_in_name(stem) if path.startswith("memory/") and _DATED.match(stem) else None

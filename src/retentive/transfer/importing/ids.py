@@ -1,7 +1,7 @@
 """Ids of imported memories: the same at each import of the same item, and ordered by the time of the item.
 
-They look like UUIDs of version 7, which start with a time, because memories are listed by id, newest first. The rest is
-a hash of the item and its target, so that a second import finds the memory of the first.
+They look like UUIDs of version 7, which start with a time: memories of the same time are listed by id. The rest is a
+hash of the item and its target, so that a second import finds the memory of the first.
 """
 
 from __future__ import annotations

@@ -1,20 +1,22 @@
-"""Imports what a format reads into a store: in durable batches, without duplicates, counting what is skipped."""
+"""Imports a source into a store: in durable batches, without duplicates, counting what is skipped."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from retentive.errors import Invalid, Unavailable
+from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft, to_memory
+from retentive.settings import public_address
 from retentive.stores.base import Store
-from retentive.transfer.formats import detect_format, find_format
+from retentive.transfer.formats import DATABASE_FORMAT, detect_format, find_format
 from retentive.transfer.formats.base import (
     Format,
     ImportEntry,
@@ -31,8 +33,10 @@ from retentive.transfer.formats.base import (
 from retentive.transfer.formats.passages import passage_limit
 from retentive.transfer.formats.text_files import printable
 from retentive.transfer.importing.ids import IdSet, existing_ids, imported_id, moved_id
-from retentive.transfer.importing.log import ImportLog
+from retentive.transfer.importing.log import ImportLog, ImportRun
 from retentive.transfer.importing.writing import MemoryWriter, PendingMemory, SideRecordWriter, WriteCounts
+from retentive.transfer.watching.imported import NOTE_FORMATS
+from retentive.transfer.watching.state import watched_folders
 
 BATCH = 256
 BATCH_WITHOUT_VECTORS = 1000
@@ -80,11 +84,70 @@ class ImportTarget:
     project: str | None = None
 
 
-def import_file(
+@dataclass(frozen=True, slots=True)
+class ImportSource:
+    """What is imported: its format, its path or address as given and resolved, and a function that reads it.
+
+    An address is without its password.
+    """
+
+    format: str
+    path: str
+    resolved: str
+    read: Callable[[], Iterator[ImportEntry]]
+
+
+class ImportInterrupted(KeyboardInterrupt):
+    """Ctrl-C stopped an import. `result` is what it did until then; importing again continues it."""
+
+    def __init__(self, result: ImportResult) -> None:
+        super().__init__()
+        self.result = result
+
+
+def open_source(path: str, format: str | None, embedder: Callable[[], Embedder | None]) -> ImportSource:
+    """Return the source at a path or at the address of a database.
+
+    The format is detected unless given. Long texts are split to fit the model, so an import with another model may
+    split differently, and then adds the passages that are different.
+    """
+    scheme, separator, _ = path.partition("://")
+    if separator:
+        return _database_source(path, scheme, format, embedder)
+    place = Path(path)
+    if not place.exists():
+        raise NotFound(f"there is no {place}")
+    chosen = find_format(format) if format else detect_format(place)
+    if isinstance(chosen, SplitsText):
+        with suppress(Unavailable):
+            chosen = chosen.splitting_by(passage_limit(embedder()))
+    return file_source(chosen, place)
+
+
+def file_source(format: Format, path: Path) -> ImportSource:
+    """Return the source of a file or folder in a format."""
+    return ImportSource(format.name, printable(str(path)), printable(str(path.resolve())), lambda: format.read(path))
+
+
+def _database_source(
+    address: str, scheme: str, format: str | None, embedder: Callable[[], Embedder | None]
+) -> ImportSource:
+    if scheme not in ("postgresql", "postgres"):
+        raise Invalid(f"'{scheme}://' cannot be imported from; give a file, a folder or a postgresql:// address")
+    if format not in (None, DATABASE_FORMAT):
+        raise Invalid(f"the format of a PostgreSQL address is {DATABASE_FORMAT}, not {format}")
+    try:
+        from retentive.transfer.formats.postgres_tables import read_tables
+    except ModuleNotFoundError as error:
+        raise MissingExtra("an import from PostgreSQL", "postgres") from error
+    shown = public_address(address)
+    return ImportSource(DATABASE_FORMAT, shown, shown, lambda: read_tables(address, embedder))
+
+
+def import_source(
     store: Store,
     embedder: Embedder | None,
-    format: Format,
-    path: Path,
+    source: ImportSource,
     *,
     target: ImportTarget,
     clock: Callable[[], datetime],
@@ -92,52 +155,58 @@ def import_file(
     progress: Callable[[int], None] = lambda done: None,
     report: Callable[[ImportIssue], None] = lambda issue: None,
 ) -> ImportResult:
-    """Import everything that a format reads at a path. Importing it again adds what is new and nothing twice.
+    """Import everything of a source. Importing it again adds what is new and nothing twice.
 
     `progress` is called with the number of memories read since the last call, `report` with everything that was skipped
-    or changed.
+    or changed. Ctrl-C raises `ImportInterrupted`.
     """
     now = clock()
     profile = target.profile or target.default_profile
-    log = ImportLog(store, format=format.name, path=printable(str(path.resolve())), profile=profile, now=now)
+    if source.format in NOTE_FORMATS:
+        _refuse_watched(store, Path(source.resolved), profile)
+    log = ImportLog(store, format=source.format, path=source.resolved, profile=profile, now=now)
     issues = _IssueCounts(report)
-    importer = _Importer(store, embedder, format.name, target, now, None if dry_run else log, issues, progress)
-    importer.add_all(format.read(path))
-    run = None if dry_run else log.finish(added=importer.written.added, at=clock())
-    return ImportResult(
-        format=format.name,
-        path=printable(str(path)),
-        dry_run=dry_run,
-        run=None if run is None else run.id,
-        resumed=log.resumed and not dry_run,
-        added=importer.written.added,
-        existing=importer.existing,
-        judgements=importer.judgements,
-        settings=importer.settings,
-        unembedded=importer.written.unembedded,
-        skipped=dict(issues.skipped),
-        warnings=dict(issues.warnings),
-        truncated=tuple(issues.truncated),
-    )
+    importer = _Importer(store, embedder, source.format, target, now, None if dry_run else log, issues, progress)
 
+    def result(run: ImportRun | None, added: int) -> ImportResult:
+        return ImportResult(
+            format=source.format,
+            path=source.path,
+            dry_run=dry_run,
+            run=None if run is None else run.id,
+            resumed=log.resumed and not dry_run,
+            added=added,
+            existing=importer.existing,
+            judgements=importer.judgements,
+            settings=importer.settings,
+            unembedded=importer.written.unembedded,
+            skipped=dict(issues.skipped),
+            warnings=dict(issues.warnings),
+            truncated=tuple(issues.truncated),
+        )
 
-def choose_format(path: Path, name: str | None, embedder: Callable[[], Embedder | None]) -> Format:
-    """Return the format of that name, or the one that a path looks like; it splits long texts to fit the model.
-
-    So an import with another model may split differently, and then adds the passages that are different.
-    """
-    format = find_format(name) if name else detect_format(path)
-    if not isinstance(format, SplitsText):
-        return format
     try:
-        return format.splitting_by(passage_limit(embedder()))
-    except Unavailable:
-        return format
+        importer.add_all(source.read())
+    except KeyboardInterrupt:
+        # The batch that was being written may be stored or not; the log knows.
+        raise ImportInterrupted(result(log.open_run(), 0 if dry_run else log.count_added())) from None
+    run = None if dry_run else log.finish(added=importer.written.added, at=clock())
+    return result(run, importer.written.added)
 
 
-def count_memories(format: Format, path: Path) -> int:
-    """Return how many memories a format reads at a path."""
-    return sum(isinstance(entry, ImportItem | StoredMemory) for entry in format.read(path))
+def _refuse_watched(store: Store, path: Path, profile: str) -> None:
+    """Raise `Conflict` if the memories of a path are those of a watched folder: an import would store them again."""
+    for folder in watched_folders(store, profile=profile):
+        if path.is_relative_to(folder) or folder.is_relative_to(path):
+            raise Conflict(
+                f"{folder} is watched, so its memories are stored already and follow its files; "
+                f"to import it instead, run first: retentive watch {folder} --forget"
+            )
+
+
+def count_memories(source: ImportSource) -> int:
+    """Return how many memories a source has."""
+    return sum(isinstance(entry, ImportItem | StoredMemory) for entry in source.read())
 
 
 class _IssueCounts:
@@ -234,7 +303,7 @@ class _Importer:
         if self._target.project is not None:
             fields["project"] = self._target.project
         memory = to_memory(Draft(**fields), now=self._now)
-        return PendingMemory(memory._replace(id=self._id(item, memory)), item.where)
+        return PendingMemory(memory._replace(id=self._id(item, memory)), item.where, item.vectors, item.model)
 
     def _id(self, item: ImportItem, memory: Memory) -> str:
         when = memory.occurred or (memory.created if item.draft.get("created") else None)

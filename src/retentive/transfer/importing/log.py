@@ -16,7 +16,7 @@ from uuid import UUID
 
 from retentive.errors import NotFound
 from retentive.models import Judgement, Serializable
-from retentive.stores.base import Store
+from retentive.stores.base import KeyValue, Store
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
 from retentive.transfer.importing.ids import IdSet, existing_ids
 
@@ -62,8 +62,23 @@ _BATCHES = JsonEntries[_Batch]("imported/", _Batch)
 
 
 def list_runs(store: Store) -> list[ImportRun]:
-    """Return every import that can be undone, newest first."""
+    """Return every import that can be undone, newest first.
+
+    Of one that was interrupted, the memories that it stored are counted, because it had no time to record their number.
+    """
+    return [run if run.ended else replace(run, added=_count_added(store, run)) for run in import_runs(store)]
+
+
+def import_runs(store: KeyValue) -> list[ImportRun]:
+    """Return every import as it is recorded, newest first."""
     return sorted(_RUNS.list(store).values(), key=lambda run: (run.started, run.id), reverse=True)
+
+
+def _count_added(store: Store, run: ImportRun) -> int:
+    """Return how many memories of a run are in the store: the last batch was perhaps recorded and not added."""
+    counted = IdSet()  # a batch that was not added is recorded again when the run continues
+    recorded = (_unpack_ids(batch.value) for _, batch in _batches(store, run) if batch.kind == "ids")
+    return sum(counted.add(id) for ids in recorded for id in existing_ids(store, ids))
 
 
 class ImportLog:
@@ -72,7 +87,7 @@ class ImportLog:
     def __init__(self, store: Store, *, format: str, path: str, profile: str, now: datetime) -> None:
         self._store = store
         same = (format, path, profile)
-        open_runs = [run for run in list_runs(store) if not run.ended and (run.format, run.path, run.profile) == same]
+        open_runs = [run for run in import_runs(store) if not run.ended and (run.format, run.path, run.profile) == same]
         self.resumed = bool(open_runs)
         self.run = open_runs[0] if open_runs else ImportRun(secrets.token_hex(4), format, path, profile, now)
         self._number = max(self.run.groups - 1, 0) * GROUP
@@ -101,9 +116,7 @@ class ImportLog:
         if not self.run.groups:
             return None
         if self.resumed:
-            counted = IdSet()  # what was recorded but not added before the interruption has been recorded again
-            recorded = (_unpack_ids(batch.value) for _, batch in _batches(self._store, self.run) if batch.kind == "ids")
-            added = sum(counted.add(id) for ids in recorded for id in existing_ids(self._store, ids))
+            added = _count_added(self._store, self.run)
 
         def close(transaction: Transaction) -> ImportRun:
             stored = transaction.get(_RUNS, self.run.id)  # another process may import the same file in this run
@@ -114,6 +127,14 @@ class ImportLog:
 
         self.run = transact(self._store, close)
         return self.run
+
+    def open_run(self) -> ImportRun | None:
+        """Return the run, if it has recorded anything so far."""
+        return self.run if self.run.groups else None
+
+    def count_added(self) -> int:
+        """Return how many memories the run has stored so far, including those before it was continued."""
+        return _count_added(self._store, self.run)
 
     def _record(self, batch: _Batch) -> str:
         while True:  # another process in the same run may have taken the number

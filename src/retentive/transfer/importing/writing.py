@@ -124,9 +124,10 @@ class MemoryWriter:
             if pending.model == model and pending.vectors is not None
         }
         missing = [pending.memory for pending in batch if pending.memory.id not in vectors]
-        rows = embed_memories(embedder, missing) if embedder and missing else None
-        if rows:
-            vectors.update(zip((memory.id for memory in missing), rows, strict=True))
+        rows = embed_memories(embedder, missing) if embedder else []
+        for memory, of_memory in zip(missing, rows, strict=False):
+            if of_memory is not None:
+                vectors[memory.id] = of_memory
         return [Record(one.memory, vectors.get(one.memory.id)) for one in batch], model if vectors else None
 
     def _model(self, batch: Sequence[PendingMemory], embedder: Embedder | None) -> Model | None:

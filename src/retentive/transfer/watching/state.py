@@ -22,6 +22,7 @@ from retentive.models import Memory
 from retentive.pipeline.remember import MemoryChanges
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction
+from retentive.transfer.watching.imported import ImportedPassages
 
 Stamp = tuple[int, int, int]
 """Size, modification time and change time of a file, the times in nanoseconds."""
@@ -84,6 +85,10 @@ class FolderState:
             transaction.set(self._files, state, path)
         transaction.commit()
 
+    def imported_passages(self) -> ImportedPassages:
+        """Return the memories of the folder that imports stored."""
+        return ImportedPassages(self._store, Path(self._folder.folder), profile=self._folder.profile)
+
     def delete(self) -> None:
         """Delete the state of the folder and its files."""
         transaction = Transaction(self._store)
@@ -138,6 +143,8 @@ class FilePlan:
     add: list[dict[str, Any]] = field(default_factory=list)
     update: dict[str, MemoryChanges] = field(default_factory=dict)
     remove: dict[str, Memory] = field(default_factory=dict)
+    replaced: list[str] = field(default_factory=list)
+    """Memories of an import in another project; those in `add` replace them."""
     adopted: dict[str, list[str]] = field(default_factory=dict)
     """Memories taken over, by the path of the deleted file that had them."""
     given: set[str] = field(default_factory=set)
@@ -190,6 +197,7 @@ def plan_file(
     drafts: Sequence[Mapping[str, Any]],
     memories: Iterable[Memory],
     *,
+    project: str,
     orphans: Orphans,
     state: FileState,
     moved_from: str | None,
@@ -198,12 +206,16 @@ def plan_file(
 ) -> FilePlan:
     """Return the plan for a file with these passages, whose memories so far are given.
 
-    A passage with the same text keeps its memory, even if its lines or its file change.
+    A passage with the same text keeps its memory, even if its lines or its file change. A memory that an import stored
+    in another project is replaced by one in the project of the folder.
     """
     plan = FilePlan(path, state, moved_from=moved_from)
     by_text: defaultdict[str, list[Memory]] = defaultdict(list)
     for memory in memories:
-        by_text[memory.text].append(memory)
+        if memory.project == project:
+            by_text[memory.text].append(memory)
+        else:
+            plan.replaced.append(memory.id)
     ids = []
     for draft in drafts:
         old = by_text[draft["text"]].pop(0) if by_text.get(draft["text"]) else None

@@ -26,6 +26,7 @@ from retentive.transfer.formats.text_files import (
     find_text_files,
     read_bytes,
 )
+from retentive.transfer.watching.imported import ImportedPassages
 from retentive.transfer.watching.retries import Retries
 from retentive.transfer.watching.state import FilePlan, FileState, FolderState, Orphans, exchange_memories, plan_file
 
@@ -123,6 +124,7 @@ class FolderSync:
         self._missing_since: dict[str, float] = {}
         self._reported: set[tuple[str, str]] = set()
         self._verified = False
+        self._imports: ImportedPassages | None = None
 
     def sync(self) -> Iterator[FileChange]:
         """Yield each change when it is durable. `Unavailable` if the folder or the store cannot be used now.
@@ -238,10 +240,12 @@ class FolderSync:
         if state is not None and state.digest == digest:
             return FilePlan(file.path, FileState(state.ids, digest, stamp))
         decoded = decode(data)
+        drafts = list(file_drafts(file.path, decoded, fits=self._fits))
         plan = plan_file(
             file.path,
-            list(file_drafts(file.path, decoded, fits=self._fits)),
-            self._engine.get_many(state.ids) if state else (),
+            drafts,
+            self._engine.get_many(state.ids if state else self._imported(file.path, drafts)),
+            project=self._state.project,
             orphans=orphans,
             state=FileState((), digest, stamp),
             moved_from=None if state else orphans.find_moved(file.path, digest),
@@ -250,6 +254,12 @@ class FolderSync:
         )
         plan.new, plan.warning = state is None, decoded.warning
         return plan
+
+    def _imported(self, path: str, drafts: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the ids that memories of a new file have if an import stored them."""
+        if self._imports is None:
+            self._imports = self._state.imported_passages()
+        return list(dict.fromkeys(self._imports.ids(path, drafts)))
 
     def _carry_out(
         self, plans: Sequence[FilePlan], known: Mapping[str, FileState], deleted: dict[str, FileState]
@@ -264,7 +274,7 @@ class FolderSync:
                 before[path] = deleted[path] if left else None
             if plan.changes_memories:
                 old = known[plan.path].ids if plan.path in known else ()
-                owned = dict.fromkeys((*old, *plan.state.ids))
+                owned = dict.fromkeys((*old, *plan.replaced, *plan.state.ids))
                 before[plan.path] = FileState(tuple(id for id in owned if id not in plan.given))
         for plan in plans:
             if plan.moved_from is not None and not deleted[plan.moved_from].ids:
@@ -289,7 +299,7 @@ class FolderSync:
         for plan in plans:
             for id, changes in plan.update.items():
                 self._engine.update(id, **changes)
-        removed = [id for plan in plans for id in plan.remove]
+        removed = [id for plan in plans for id in (*plan.remove, *plan.replaced)]
         if removed:
             self._engine.forget(*removed)
         after = {plan.path: plan.state for plan in plans if known.get(plan.path) != plan.state}

@@ -30,6 +30,7 @@ _DESCRIPTIONS = {
     409: "The session belongs to another project.",
     415: "The body is not JSON, or its Content-Type is not.",
     422: "The request is invalid; `param` names the field.",
+    429: "The token has too many requests in progress.",
     501: "No LLM is configured.",
     502: "The LLM server is down, or closed the connection.",
     503: "The store cannot be reached; try again later.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -22,6 +23,8 @@ from retentive.server.http.request_parsing import StrictRoute
 from retentive.server.http.response_models import Status
 from retentive.server.http.telemetry import Telemetry
 
+_READY_THREADS = CapacityLimiter(2)
+
 router = APIRouter(tags=["health"])
 status_router = APIRouter(prefix="/v1", tags=["health"], route_class=StrictRoute)
 
@@ -38,13 +41,14 @@ async def alive() -> dict[str, str]:
     responses=problem_responses(503),
     response_model=dict[str, str],
 )
-def ready(request: Request) -> Any:
+async def ready(request: Request) -> Any:
     """Returns 503 while the embedding model is loaded, or if the store cannot be read. Needs no token."""
     starting: str | None = request.app.state.starting
     if starting:
         return problem(503, starting, code="not_ready", headers={"Retry-After": "1"})
     engine: Engine = request.app.state.engine
-    engine.tuning.saved()  # a short read; its errors become the response
+    # A short read, whose errors become the response; on threads of its own, so that busy workers do not delay it.
+    await to_thread.run_sync(engine.tuning.saved, limiter=_READY_THREADS)
     return {"status": "ready"}
 
 
@@ -64,15 +68,15 @@ def metrics(request: Request, _: AdminEngine) -> Response:
 def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONResponse:
     """Returns the store, the models, whether recall is degraded, and the duration of the last recalls.
 
-    Counts over all profiles are null for callers with a token.
+    A caller with a token gets the counts and durations of its own profile; those that exist only for all profiles are
+    null.
     """
     telemetry: Telemetry = request.app.state.telemetry
     recent = telemetry.recent
     engine = view.engine
     problem = engine.embeddings.problem()
-    totals: dict[str, Any] = {"unembedded": None, "recalls": None, "degraded_recalls": None, "errors": None}
-    if caller.profile is None:
-        totals = {"unembedded": _unembedded(engine), **recent.counts()}
+    own = caller.profile  # the owner, who has none, sees the recalls of all profiles
+    totals: dict[str, Any] = {"unembedded": _unembedded(engine) if own is None else None, **recent.counts(own)}
     return json_response(
         {
             "version": retentive.__version__,
@@ -84,7 +88,7 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
             "model": _model(engine),
             "degraded": problem is not None,
             "degradedReason": problem,
-            "latency": recent.latency(),
+            "latency": recent.latency(own),
             **{to_camel(name): value for name, value in totals.items()},
         }
     )
@@ -101,9 +105,9 @@ def _store_name(address: str) -> str:
 def _model(engine: Engine) -> Model | None:
     try:
         embedder = engine.embeddings.embedder()
+        return embedder.model if embedder else None
     except RetentiveError:
         return None  # `degradedReason` has the error
-    return embedder.model if embedder else None
 
 
 def _unembedded(engine: Engine) -> int | None:

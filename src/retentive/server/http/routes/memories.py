@@ -17,12 +17,14 @@ from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
 from retentive.server.http.rendering import json_response
 from retentive.server.http.request_parsing import (
+    EXAMPLE_CURSOR,
     EXAMPLE_ID,
     INTEGER,
     OTHER_ID,
     CamelModel,
     Id,
     IdempotencyHeader,
+    IfMatchHeader,
     Kinds,
     Name,
     NameFilter,
@@ -32,6 +34,7 @@ from retentive.server.http.request_parsing import (
     Time,
 )
 from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page
+from retentive.stores.base import check_version
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 
@@ -221,7 +224,8 @@ def list_memories(
     ] = False,
     kinds: Annotated[list[Kind] | None, Query(max_length=3, description="May be repeated.")] = None,
     cursor: Annotated[
-        str | None, Query(max_length=100, description="Cursor returned by the previous page.", examples=[EXAMPLE_ID])
+        str | None,
+        Query(max_length=100, description="Cursor returned by the previous page.", examples=[EXAMPLE_CURSOR]),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> JSONResponse:
@@ -252,18 +256,31 @@ def forget_memories(
 
 @router.get("/{id:uuid}", response_model=Memory, summary="Get a memory", responses=problem_responses(404))
 def get_memory(view: ReadView, id: IdPath) -> JSONResponse:
-    """Returns the memory with this id."""
+    """Returns the memory with this id. Its ETag changes with every change of the memory, but not with its use."""
     return json_response(view.get(str(id)))
 
 
-@router.patch("/{id:uuid}", response_model=Memory, summary="Change a memory", responses=problem_responses(404, 409))
+@router.patch(
+    "/{id:uuid}", response_model=Memory, summary="Change a memory", responses=problem_responses(404, 409, 412)
+)
 def update_memory(
-    view: WriteView, id: IdPath, body: MemoryPatch, idempotency_key: IdempotencyHeader = None
+    view: WriteView,
+    id: IdPath,
+    body: MemoryPatch,
+    idempotency_key: IdempotencyHeader = None,
+    if_match: IfMatchHeader = None,
 ) -> JSONResponse:
-    """Changes some fields of a memory and returns it. Its terms and vector follow its text."""
+    """Changes some fields of a memory and returns it. Its terms and vector follow its text.
+
+    Fields that are missing are not changed, also not by requests that come at the same time. With `If-Match`, nothing
+    is changed unless the memory still has this ETag.
+    """
     changes: Any = {name: getattr(body, name) for name in body.model_fields_set}
-    memory = view.update(str(id), idempotency_key=idempotency_key, **changes) if changes else view.get(str(id))
-    return json_response(memory)
+    if not changes:
+        memory = view.get(str(id))
+        check_version(memory, if_match)
+        return json_response(memory)
+    return json_response(view.update(str(id), if_version=if_match, idempotency_key=idempotency_key, **changes))
 
 
 @router.delete(

@@ -45,7 +45,7 @@ Limit = Annotated[int, Field(ge=1, le=200), INTEGER]
 
 class _QueryIn(CamelModel):
     query: QueryText = Field(description="The text to search for.")
-    limit: Limit = Field(10, description="Maximum number of hits.")
+    limit: Limit = Field(10, description="Maximum number of hits, from 1 to 200.")
     project: NameFilter | None = Field(None, description="Search only this project.")
     session: SessionFilter | None = Field(
         None, description="Search this session, or several, and the other sessions of their projects."
@@ -179,19 +179,40 @@ def _moves(a: models.Recall, b: models.Recall) -> list[dict[str, str | int | Non
     ]
 
 
-@router.get("/episodes/search", response_model=Recall, summary="Keyword search in sessions")
+@router.get("/episodes/search", response_model=Recall, summary="Keyword search in episodes")
 def search_episodes(
     view: ReadView,
-    q: Annotated[str, QueryParameter(min_length=1, max_length=MAX_QUERY, description="Words.", examples=["hello"])],
-    session_ids: Annotated[
-        list[str],
+    q: Annotated[
+        str,
         QueryParameter(
-            alias="sessionIds", description="SessionFilter, separated by commas.", examples=["1,2,3"], max_length=1000
+            min_length=1,
+            max_length=MAX_QUERY,
+            description='Words, "a phrase", prefix*, -word, and OR between phrases.',
+            examples=["hello", '"green tea" -milk'],
         ),
     ],
-    limit: Annotated[int, QueryParameter(ge=1, le=200)] = 20,
+    session_ids: Annotated[
+        list[str] | None,
+        QueryParameter(
+            alias="sessionIds",
+            description="Sessions, separated by commas. Default: the whole profile.",
+            examples=["1,2,3"],
+            max_length=1000,
+        ),
+    ] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=200, description="Maximum number of hits, from 1 to 200.")] = 20,
 ) -> JSONResponse:
-    """Returns the episodes in exactly these sessions that contain the words, best first. Unknown sessions are empty."""
-    sessions = [name for names in session_ids for name in names.split(",")]
+    """Returns the episodes that contain the words, best first: in exactly these sessions, or in the whole profile.
+
+    Unknown sessions are empty. A phrase in quotes must occur, or one of several joined by OR; `tea*` matches the
+    beginning of a word, and a word or phrase after a minus must not occur. Any text is valid.
+    """
+    sessions = None if session_ids is None else _session_names(session_ids)
     query = view.query(q, limit=limit, session=sessions, only_session=True, kinds=("episodic",), tuning=_EPISODE_TUNING)
     return JSONResponse(recall_to_json(view.recall(query, record_use=False), explain=False))
+
+
+def _session_names(lists: list[str]) -> list[str]:
+    """Return the names in lists that are separated by commas; a JSON array is such a list, too."""
+    texts = (text[1:-1] if text.startswith("[") and text.endswith("]") else text for text in map(str.strip, lists))
+    return [name for text in texts for name in map(str.strip, text.split(",")) if name]

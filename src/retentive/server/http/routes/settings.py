@@ -14,7 +14,7 @@ from retentive.engine import Engine
 from retentive.errors import Conflict
 from retentive.ranking import Tuning
 from retentive.ranking.presets import PRESETS
-from retentive.ranking.tuning import parameter_name
+from retentive.ranking.tuning import CHAT, WHOLE
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
@@ -27,7 +27,8 @@ _EXAMPLES: Any = {
     "one parameter": {"value": {"keywordWeight": 1.0}},
     "two parameters": {"value": {"semanticWeight": 0.5, "keywordWeight": 2.0}},
     "reset to the default": {"value": {"keywordWeight": None}},
-    "the block of older configurations": {
+    "a preset": {"value": {"preset": "classic-rrf"}},
+    "the block of other systems' configurations": {
         "value": {"hybrid": {"fusion": "weighted", "vectorWeight": 0.7, "textWeight": 0.3, "rrfK": 60}}
     },
 }
@@ -58,11 +59,12 @@ def patch_settings(
 ) -> JSONResponse:
     """Saves parameters in the store and returns all parameters. They apply from the next request, in every process.
 
-    Null resets a parameter to its default. If one value is invalid, nothing is saved. A parameter that is set by the
-    service's configuration file or environment cannot be changed here.
+    Null resets a parameter to its default. `preset` and `hybrid` set every parameter. If one value is invalid, nothing
+    is saved. A parameter that is set by the service's configuration file or environment cannot be changed here.
     """
     changes = body.changes()
-    fixed = sorted(changes.keys() & _configured(engine))
+    whole = Tuning.model_fields.keys() - set(CHAT) if changes.keys() & set(WHOLE) else set()
+    fixed = sorted((whole | changes.keys()) & _configured(engine))
     if fixed:
         raise Conflict(
             f"{', '.join(map(to_camel, fixed))}: set by the service's configuration file or environment, which takes "
@@ -118,7 +120,7 @@ def _tuning_response(tuning: Tuning) -> JSONResponse:
 
 def _configured(engine: Engine) -> set[str]:
     """Return the parameters that this process's configuration sets."""
-    return {parameter_name(name) for name in engine.settings.tuning}
+    return set(engine.settings.configured_tuning)
 
 
 def _own_key(caller: Caller, idempotency_key: str | None) -> str | None:

@@ -64,6 +64,11 @@ WHERE (v.profile, v.kind) <> (m.profile, m.kind)
 SELECT count(*) FROM vectors AS v JOIN models AS m ON m.id = v.model
 WHERE vector_dims(v.embedding) <> m.dimension AND NOT m.retired
 
+-- name: text_hashes
+SELECT m.key, v.text_hash, m.text, m.speaker
+FROM (SELECT DISTINCT memory, text_hash FROM vectors WHERE text_hash IS NOT NULL) AS v
+JOIN memories AS m ON m.key = v.memory
+
 -- name: memories_without_terms
 SELECT count(*) FROM memories AS m
 WHERE NOT m.words @@ ('''=p' || m.profile || ''' & ''=k' || m.kind || '''')::tsquery

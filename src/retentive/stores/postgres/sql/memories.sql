@@ -1,14 +1,15 @@
 -- name: copy_memories
 COPY memories (
   key, id, profile, project, session, position, kind, speaker, importance, metadata, source, created, occurred,
-  accessed, access_count, evergreen, content_hash, text, terms, length
+  accessed, access_count, evergreen, content_hash, text, text_hash, terms, length
 ) FROM STDIN (FORMAT BINARY)
 
 -- name: update
 UPDATE memories SET
   profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s, position = %s,
   speaker = %s, importance = %s, metadata = %s, source = %s, created = %s, occurred = %s, accessed = %s,
-  access_count = %s, evergreen = %s, content_hash = %s, text = %s, terms = %s, length = %s
+  access_count = %s, evergreen = %s, content_hash = %s, text = %s, text_hash = %s, terms = %s,
+  length = %s
 WHERE key = %s
 
 -- name: new_keys
@@ -21,15 +22,19 @@ SELECT key, profile, coalesce(project, 0), coalesce(session, 0), kind, terms FRO
 SELECT key, id, profile, coalesce(project, 0), coalesce(session, 0), kind FROM memories
 WHERE id = ANY (%s) ORDER BY key FOR UPDATE
 
+-- name: lock_texts
+SELECT key, id, profile, coalesce(project, 0), coalesce(session, 0), kind, text, speaker FROM memories
+WHERE id = ANY (%s) ORDER BY key FOR UPDATE
+
 -- name: delete
 DELETE FROM memories WHERE key = ANY (%s)
 RETURNING id, profile, coalesce(project, 0), coalesce(session, 0), kind, terms
 
 -- name: list
--- The keys are selected first, so that the other columns are read for one page only.
-SELECT {columns} FROM memories AS m
-WHERE m.key = ANY (ARRAY(SELECT key FROM memories WHERE {condition} ORDER BY id DESC LIMIT %(limit)s))
-ORDER BY m.id DESC
+-- Only keys and sizes, so that texts are read for one page. The size of a long text is known without reading it.
+SELECT key, octet_length(text) + coalesce(octet_length(metadata), 0), coalesce(occurred, created), id FROM memories
+WHERE {condition} AND coalesce(occurred, created) <= %(time)s AND (coalesce(occurred, created) < %(time)s OR id < %(id)s)
+ORDER BY coalesce(occurred, created) DESC, id DESC LIMIT %(limit)s
 
 -- name: by_keys
 SELECT {columns} FROM memories AS m WHERE m.key = ANY (%s)
@@ -38,7 +43,12 @@ SELECT {columns} FROM memories AS m WHERE m.key = ANY (%s)
 SELECT {columns} FROM memories AS m WHERE m.id = ANY (%s)
 
 -- name: scan
-SELECT {columns} FROM memories AS m WHERE m.id > %s ORDER BY m.id LIMIT %s
+SELECT key, octet_length(text) + coalesce(octet_length(metadata), 0), id FROM memories WHERE id > %s ORDER BY id LIMIT %s
+
+-- name: scopes
+SELECT m.key, m.id, (SELECT name FROM profiles WHERE id = m.profile), (SELECT name FROM projects WHERE id = m.project),
+  (SELECT name FROM sessions WHERE id = m.session), m.kind
+FROM memories AS m WHERE m.id = ANY (%s)
 
 -- name: touch
 UPDATE memories AS m SET access_count = m.access_count + t.times, accessed = greatest(m.accessed, %s)
@@ -46,7 +56,7 @@ FROM (SELECT id, count(*) AS times FROM unnest(%s::text[]) AS u (id) GROUP BY id
 WHERE m.key = (SELECT key FROM memories WHERE id = t.id)
 
 -- name: copy_vectors
-COPY vectors (model, memory, part, profile, project, session, kind, embedding) FROM STDIN (FORMAT BINARY)
+COPY vectors (model, memory, part, profile, project, session, kind, embedding, text_hash) FROM STDIN (FORMAT BINARY)
 
 -- name: move_vectors
 UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s WHERE memory = %s
@@ -81,5 +91,5 @@ SELECT 1 FROM memories AS m
 WHERE NOT EXISTS (
   SELECT 1 FROM vectors AS v
   WHERE v.memory = m.key AND v.model = (SELECT id FROM models WHERE fingerprint = %s AND NOT retired)
-)
+) AND m.id <> ALL (%s)
 LIMIT 1

@@ -25,6 +25,16 @@ resolved AS MATERIALIZED (
     END AS sessions
   FROM owner
 ),
+-- A search of a project also finds the identity memories of the profile that belong to no project.
+shared AS MATERIALIZED (
+  SELECT '''=p' || profile::text || ''' & ''=r0'' & ''=k' || %(shared_kind)s::text || '''' AS query
+  FROM resolved WHERE cardinality(projects) > 0 AND %(shared_kind)s::integer IS NOT NULL
+),
+shared_memories AS MATERIALIZED (
+  SELECT coalesce(array_agg(m.key ORDER BY m.key), '{}') AS keys
+  FROM memories AS m WHERE m.words @@ (SELECT query FROM shared)::tsquery
+    AND NOT coalesce(m.session = ANY ((SELECT sessions FROM resolved)::integer[]), false)
+),
 containers AS MATERIALIZED (
   SELECT 'p' || profile::text AS container FROM resolved WHERE projects IS NULL
   UNION ALL SELECT 'r' || unnest(projects)::text FROM resolved
@@ -57,11 +67,12 @@ store AS MATERIALIZED (
 ),
 in_scope AS MATERIALIZED (
   SELECT
-    coalesce(sum(memories), 0)::bigint AS memories,
+    coalesce(sum(memories), 0)::bigint + (SELECT cardinality(keys) FROM shared_memories) AS memories,
     -- The scope as a part of a tsquery; NULL if it excludes no memory.
     CASE WHEN coalesce(sum(memories), 0) < (SELECT memories FROM store) THEN nullif(concat_ws(
       ' & ',
-      (SELECT '(' || string_agg('''=' || container || '''', ' | ') || ')' FROM containers),
+      (SELECT '(' || string_agg('''=' || container || '''', ' | ') || coalesce(' | (' || (SELECT query FROM shared) || ')', '')
+              || ')' FROM containers),
       (SELECT '(' || string_agg('''=k' || kind::text || '''', ' | ') || ')'
        FROM unnest(%(kinds)s::integer[]) AS k (kind))
     ), '') END AS query
@@ -86,7 +97,7 @@ frequencies AS (
   FROM known_terms, total, in_scope AS i
 )
 SELECT
-  resolved.profile, resolved.projects, resolved.sessions, in_scope.memories, in_scope.query,
+  resolved.profile, resolved.projects, resolved.sessions, (SELECT keys FROM shared_memories), in_scope.memories, in_scope.query,
   total.memories, total.length,
   model.id, model.name, model.revision, model.dimension, model.fingerprint,
   model.id IS NOT NULL AND EXISTS (

@@ -14,6 +14,7 @@ const GROUPS = {
   "Time and decay": ["timeWeight", "decay", "halfLifeDays", "importanceSlowsDecay"],
   Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "sourceWeights"],
   Result: ["dedup", "diversity", "rerank", "rerankWeight", "rerankSeconds", "scoreFloor"],
+  Chat: ["contextTokens", "recentTurns"],
 };
 const OPEN_GROUPS = ["Search"];
 
@@ -88,7 +89,8 @@ export function createTuningPanel(app, { onChange, onSave, request }) {
   function applyPreset(name) {
     preset.value = "";
     if (!name) return;
-    const writable = Object.entries(presets[name]).filter(([parameter]) => !schema[parameter]?.readOnly);
+    const writable = Object.entries(presets[name]).filter(
+      ([parameter]) => !schema[parameter]?.readOnly && !GROUPS.Chat.includes(parameter));
     apply(Object.fromEntries(writable));
     app.announce(`Preset ${name}: ${state.textContent}`);
   }

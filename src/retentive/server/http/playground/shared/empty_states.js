@@ -1,5 +1,6 @@
 /** The state of a store without memories, with the ways to add the first ones. */
 
+import { commandLine } from "./commands.js";
 import { el } from "./dom.js";
 
 /** @param {{remember?: () => void, chooseFile?: () => void}} actions  buttons are shown for those that are given */
@@ -12,9 +13,9 @@ export function noMemories({ remember, chooseFile }) {
       remember && el("li", {}, el("button", { type: "button", class: "button", onclick: remember }, "Add a memory")),
       chooseFile && el("li", {}, el("button", { type: "button", class: "button", onclick: chooseFile }, "Import a JSONL file"),
         el("span", { class: "quiet small" }, "or drop a file on this page")),
-      command("Command line", 'retentive remember "I am allergic to peanuts"'),
+      command("Command line", commandLine('remember "I am allergic to peanuts"')),
       command("HTTP", curl),
-      command("Sample memories", "retentive samples")));
+      command("Sample memories", commandLine("samples"))));
 }
 
 function command(label, line) {

@@ -1,5 +1,6 @@
 /** The API token of this browser tab: its storage, the button in the header and the dialog that asks for one. */
 
+import { commandCode } from "./commands.js";
 import { el } from "./dom.js";
 import { openDialog } from "./overlays.js";
 
@@ -76,7 +77,7 @@ function tokenForm(reason, close) {
     el("label", { for: "token-field", class: "label" }, "Token"),
     field,
     el("p", { class: "quiet" }, "Stored in this tab only; closing the tab deletes it. Create a token with ",
-      el("code", {}, "retentive token create"), "."),
+      commandCode("token create"), "."),
     el("div", { class: "dialog-end" },
       token.value && el("button", { type: "button", class: "button", onclick: () => close("") }, "Remove token"),
       el("button", { class: "button primary" }, "Use token")));

@@ -1,5 +1,6 @@
 /** The Status view: memories over time, recall latency, model and store, and degraded recalls. */
 
+import { commandCode, withStore } from "../shared/commands.js";
 import { el, replace } from "../shared/dom.js";
 import { noMemories } from "../shared/empty_states.js";
 import { clockWithSeconds, number, plural, uptime } from "../shared/format.js";
@@ -127,12 +128,12 @@ function notes(status) {
   return [
     status.degraded && el("div", { class: "note warn status-problem" },
       el("h2", {}, "Recall is degraded: keyword retriever only"),
-      el("p", {}, status.degradedReason ?? "The embedder is not available."),
-      el("p", {}, el("code", {}, "retentive doctor"), " finds the cause. If the embedding model has changed, ",
-        el("code", {}, "retentive reembed"), " recomputes the vectors.")),
+      el("p", {}, withStore(status.degradedReason ?? "The embedder is not available.")),
+      el("p", {}, commandCode("doctor"), " finds the cause. If the embedding model has changed, ",
+        commandCode("reembed"), " recomputes the vectors.")),
     status.unembedded > 0 && el("div", { class: "note warn status-problem" },
       el("h2", {}, plural(status.unembedded, "memory has no vector", "memories have no vector")),
-      el("p", {}, "Only the keyword retriever finds them. ", el("code", {}, "retentive reembed"), " computes the missing vectors.")),
+      el("p", {}, "Only the keyword retriever finds them. ", commandCode("reembed"), " computes the missing vectors.")),
   ];
 }
 

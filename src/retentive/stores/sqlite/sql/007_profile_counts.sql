@@ -23,8 +23,9 @@ SELECT p.id, t.term, t.memories FROM term_counts AS t, profiles AS p
 WHERE p.memories > 0 AND (SELECT count(*) FROM profiles WHERE memories > 0) = 1;
 INSERT INTO profile_term_counts
 SELECT m.profile, t.value, count(DISTINCT m.key)
-FROM memories AS m, json_each('["' || replace(m.terms, ' ', '","') || '"]') AS t
-WHERE m.terms <> '' AND (SELECT count(*) FROM profiles WHERE memories > 0) > 1
+FROM (SELECT key, profile, '["' || replace(terms, ' ', '","') || '"]' AS terms FROM memories WHERE terms <> '') AS m,
+     json_each(CASE WHEN json_valid(m.terms) THEN m.terms ELSE '[]' END) AS t -- not valid only if it is damaged
+WHERE (SELECT count(*) FROM profiles WHERE memories > 0) > 1
 GROUP BY m.profile, t.value;
 DROP TABLE term_counts;
 ALTER TABLE profile_term_counts RENAME TO term_counts;

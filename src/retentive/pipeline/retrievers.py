@@ -1,0 +1,82 @@
+"""Further retrievers of an engine, beside the keyword and the semantic one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from concurrent.futures import TimeoutError as TookTooLong
+from time import perf_counter
+from typing import Protocol
+
+from retentive.errors import Invalid
+from retentive.models import Candidate, Query
+from retentive.pipeline.candidates import RetrieverResult
+from retentive.pipeline.scopes import scope_difference
+from retentive.stores.base import Retrieved, Store
+
+OWN_NAMES = ("semantic", "keyword")
+
+
+class Retriever(Protocol):
+    """Finds memories by ids of the engine's store: by a graph, by tags, by another index."""
+
+    @property
+    def name(self) -> str:
+        """The name of its share in the reasons of a hit."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """The weight in fusion; 0 does not run it. Those of the other two are tuning parameters."""
+        ...
+
+    def retrieve(self, query: Query, limit: int) -> Sequence[tuple[str, float]]:
+        """Return ids with scores (larger is better), best first. Those outside the query's scope are left out."""
+        ...
+
+
+class FurtherRetrievers:
+    """Runs the further retrievers of an engine on other threads, while its own two search."""
+
+    def __init__(self, retrievers: Sequence[Retriever], store: Store) -> None:
+        names = [retriever.name for retriever in retrievers]
+        for name in names:
+            if not name or name in OWN_NAMES or names.count(name) > 1:
+                raise Invalid(f"retriever '{name}': each needs a name of its own, other than {' and '.join(OWN_NAMES)}")
+        self._retrievers = tuple(retrievers)
+        self._store = store
+
+    def start(self, query: Query, threads: Executor) -> list[tuple[Retriever, Future[RetrieverResult]]]:
+        """Start the retrievers that have a weight."""
+        asked = [one for one in self._retrievers if one.weight > 0 and query.text.strip()]
+        return [(one, threads.submit(self._run, one, query)) for one in asked]
+
+    def _run(self, retriever: Retriever, query: Query) -> RetrieverResult:
+        started = perf_counter()
+        scores = dict(retriever.retrieve(query, query.pool))
+        excluded = set(query.exclude)
+        candidates = [
+            Candidate(memory, float(scores[memory.id]))
+            for memory in self._store.get([id for id in scores if id not in excluded])
+            if scope_difference(memory, query.scope, self._store) is None
+        ]
+        candidates.sort(key=lambda candidate: (-candidate.score, candidate.memory.id))
+        found = Retrieved(candidates[: query.pool])
+        return RetrieverResult(retriever.name, retriever.weight, found, elapsed_ms=(perf_counter() - started) * 1000)
+
+
+def finished(
+    started: Sequence[tuple[Retriever, Future[RetrieverResult]]], *, seconds: float
+) -> tuple[RetrieverResult, ...]:
+    """Wait for retrievers. One that fails or takes too long is reported and left out: the others answer without it."""
+    results = []
+    for retriever, future in started:
+        try:
+            results.append(future.result(timeout=seconds))
+            continue
+        except TookTooLong:
+            failure = f"it did not answer within {seconds:g} seconds"
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
+        results.append(RetrieverResult(retriever.name, retriever.weight, ran=False, failure=failure))
+    return tuple(results)

@@ -1,0 +1,40 @@
+"""Whether a memory is in the scope of a query."""
+
+from __future__ import annotations
+
+from retentive.models import Memory, Scope
+from retentive.stores.base import Store
+
+
+def scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, str, str] | None:
+    """The part of a scope that a memory is outside of, the memory's value and the scope's; None if a search finds it.
+
+    A search of a project also finds the identity memories of the profile that belong to no project.
+    """
+    if memory.profile != scope.profile:
+        return "profile", f"'{memory.profile}'", f"'{scope.profile}'"
+    if scope.kinds is not None and memory.kind not in scope.kinds:
+        return "kind", memory.kind, " or ".join(scope.kinds) or "none"
+    shared = memory.kind == "identity" and memory.project is None
+    if scope.sessions is None:
+        if scope.project in (None, memory.project) or (shared and _has_project(store, scope)):
+            return None
+        return "project", quoted(memory.project), f"'{scope.project}'"
+    named = {one.name: one.project for one in store.sessions(scope.profile) if one.name in scope.sessions}
+    sessions = {name: project for name, project in named.items() if scope.project in (None, project)}
+    projects = set() if scope.only_sessions else set(sessions.values()) - {None}
+    if memory.session in sessions or memory.project in projects or (shared and projects):
+        return None
+    if scope.project not in (None, memory.project):
+        return "project", quoted(memory.project), f"'{scope.project}'"
+    wanted = " or ".join(f"'{name}'" for name in scope.sessions) or "none"
+    return "session", quoted(memory.session), wanted + (f" (project {quoted(*projects)})" if projects else "")
+
+
+def _has_project(store: Store, scope: Scope) -> bool:
+    return any(one.name == scope.project for one in store.projects(scope.profile))
+
+
+def quoted(*names: str | None) -> str:
+    """Names for a sentence."""
+    return ", ".join("none" if name is None else f"'{name}'" for name in names)

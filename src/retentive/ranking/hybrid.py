@@ -1,0 +1,81 @@
+"""`Hybrid`: the configuration block of other memory systems, read as a whole tuning."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from retentive.errors import Invalid
+from retentive.ranking.presets import preset
+from retentive.ranking.tuning import Tuning
+
+
+class _Block(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class Mmr(_Block):
+    """Diversity in the `hybrid` block."""
+
+    enabled: bool = Field(False, description="Whether results are diversified.")
+    lambda_: float = Field(
+        0.7, ge=0, le=1, alias="lambda", description="1 considers only relevance; diversity is 1 − it."
+    )
+
+
+class TemporalDecay(_Block):
+    """Decay in the `hybrid` block."""
+
+    enabled: bool = Field(False, description="Sets decay.")
+    half_life_days: float = Field(30, gt=0, le=36500, description="Sets halfLifeDays.")
+
+
+class Hybrid(_Block):
+    """The `hybrid` block: a whole tuning. Values that it leaves out have the defaults given here."""
+
+    enabled: bool = Field(True, description="False: the semantic retriever alone.")
+    fusion: Literal["weighted", "rrf"] = Field("weighted", description="The preset: weighted, or classic-rrf for rrf.")
+    vector_weight: float = Field(0.7, ge=0, le=1000, description="Weight of the semantic retriever; rrf ignores it.")
+    text_weight: float = Field(0.3, ge=0, le=1000, description="Weight of the keyword retriever; rrf ignores it.")
+    rrf_k: float = Field(60, ge=1, le=1000, description="Sets rrfK.")
+    candidate_multiplier: int | None = Field(None, ge=1, le=50, description="Sets poolFactor, which is at least 3.")
+    mmr: Mmr = Mmr()
+    temporal_decay: TemporalDecay = TemporalDecay()
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        if self.vector_weight + self.text_weight <= 0:
+            raise ValueError("vectorWeight and textWeight must not both be 0")
+        return self
+
+    def tuning(self) -> Tuning:
+        """The tuning that it stands for: a preset with the values of the block. Weights are scaled to a sum of 1."""
+        both = self.vector_weight + self.text_weight
+        if not self.enabled:
+            base = preset("semantic-only")
+        elif self.fusion == "rrf":
+            base = preset("classic-rrf")
+        else:
+            base = preset("weighted").with_parameters(
+                semantic_weight=self.vector_weight / both, keyword_weight=self.text_weight / both
+            )
+        return base.with_parameters(
+            rrf_k=self.rrf_k,
+            pool_factor=base.pool_factor if self.candidate_multiplier is None else max(self.candidate_multiplier, 3),
+            diversity=1.0 - self.mmr.lambda_ if self.mmr.enabled else 0.0,
+            decay=self.temporal_decay.enabled,
+            half_life_days=self.temporal_decay.half_life_days,
+        )
+
+
+def parse_hybrid(block: object) -> Hybrid:
+    """A block from plain values. `Invalid` names what is wrong."""
+    try:
+        return Hybrid.model_validate(block)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, ('hybrid', *one['loc'])))}: {one['msg']}" for one in error.errors())
+        raise Invalid("; ".join(problems)) from None

@@ -1,0 +1,40 @@
+"""The keys of one page of memories, by time in a scope or all of them by key, bounded by the size of their texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+
+from retentive.stores.paging import ListCursor, page_length
+from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope
+
+# An id that is not valid UTF-8 would fail as text. Neither size reads the text itself.
+_SIZE = "octet_length(text) + coalesce(octet_length(metadata), 0)"
+_LIST = f"""
+    SELECT key, {_SIZE}, coalesce(occurred, created), CAST(id AS BLOB) FROM memories
+    WHERE {IN_SCOPE} AND coalesce(occurred, created) <= :time AND (coalesce(occurred, created) < :time OR id < :id)
+    ORDER BY coalesce(occurred, created) DESC, id DESC LIMIT :limit
+"""  # noqa: S608 - texts of our own
+_SCAN = f"SELECT key, {_SIZE} FROM memories WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608 - a text of our own
+
+
+def list_page(
+    connection: apsw.Connection, scope: ResolvedScope, *, cursor: ListCursor, limit: int
+) -> tuple[list[int], str | None]:
+    """The keys of one page of the memories in a scope after the cursor, newest first, and the next cursor."""
+    parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
+    rows: list[Any] = connection.execute(_LIST, parameters).fetchall()
+    count = page_length((row[1] for row in rows), limit)
+    following = None
+    if count < len(rows):
+        _, _, time, id = rows[count - 1]
+        following = str(ListCursor(time, id.decode(errors="replace")))
+    return [row[0] for row in rows[:count]], following
+
+
+def scan_page(connection: apsw.Connection, *, after: int, limit: int) -> tuple[list[int], int | None]:
+    """The keys of one page of all memories after a key, and the last of them if there are more."""
+    rows: list[Any] = connection.execute(_SCAN, (after, limit + 1)).fetchall()
+    count = page_length((size for _, size in rows), limit)
+    return [key for key, _ in rows[:count]], rows[count - 1][0] if count < len(rows) else None

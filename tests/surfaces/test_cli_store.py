@@ -1,0 +1,105 @@
+"""Which commands create a store, and how messages name the store in use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+from retentive.engine import Engine
+from retentive.errors import NotFound
+from retentive.server.http.app import create_app
+from retentive.settings import Settings
+from retentive.stores.qdrant import QdrantStore
+from tests.stores import postgres_server
+from tests.stores.openers import LocalQdrant
+from tests.surfaces.test_cli import json_of, run
+
+ID = "01900000-0000-7000-8000-0000000000d1"
+READING = (
+    "recall key", f"explain key {ID}", f"get {ID}", "list", "status", "doctor", "export all.jsonl", "imports",
+    f"imports undo {ID}", "sessions", "sessions move s --project p", "projects", f"forget {ID}", "forget --all --yes",
+    f"update {ID} --text x", "judge --list", "reembed", "token list", f"token revoke {ID}", "config reset",
+    "watch . --forget --yes", "eval --own", "tune --own",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", READING)
+def test_a_command_that_reads_a_store_never_creates_one(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    done = run(*line.split(), "--store", "no/such.db", "--embedder", "none", code=3)
+
+    assert "there is no store at no/such.db; check the address, or create it" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_and_the_settings_are_shown_without_a_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("The board has 16 A left.")
+
+    assert "1 would be added" in run("import", "notes", "--dry-run", "--store", "new.db", "--embedder", "none").stdout
+    assert "added a.md" in run("watch", "notes", "--dry-run", "--store", "new.db", "--embedder", "none").stdout
+    assert json_of("config", "--store", "new.db")["store"] == "new.db"
+    assert [file.name for file in tmp_path.iterdir()] == ["notes"]
+
+
+def test_reading_creates_no_schema_and_no_collections():
+    address = postgres_server.address(empty=True)
+    client = LocalQdrant()
+
+    done = run("status", "--store", address, code=3)
+    with pytest.raises(NotFound, match="there is no store at this client"):
+        QdrantStore(client, create=False)
+
+    assert "there is no store at postgresql://" in done.stderr
+    with psycopg.connect(address) as connection:
+        assert connection.execute("SELECT to_regnamespace('retentive')").fetchone() == (None,)
+    assert client._client.collections == {}  # the client is closed
+    postgres_server.drop(postgres_server.name_of(address))
+
+
+def test_suggested_commands_name_the_store_unless_they_would_use_it_anyway(tmp_path, monkeypatch):
+    other = str(tmp_path / "my store.db")
+    run("remember", "apples", "--store", other, "--embedder", "none")
+
+    assert f"see: retentive --store '{other}' imports" in run("imports", "undo", "x", "--store", other, code=3).stderr
+    checks = json_of("doctor", "--store", other, code=1)["checks"]
+    assert checks["vectors"] == [f"1 memories have no vector; run: retentive --store '{other}' reembed"]
+    notes = tmp_path / "a.md"
+    notes.write_text("The board has 16 A left.")
+    imported = run("import", str(notes), "--store", other, "--embedder", "none").stdout
+    assert f"to undo it: retentive --store '{other}' imports undo" in imported.replace("\n", " ")
+    refused = json.loads(run("imports", "undo", "x", "--store", other, "--json", code=3).stderr)
+    assert f"--store '{other}'" in refused["error"]["message"]
+
+    monkeypatch.setenv("RETENTIVE_STORE", other)
+    assert "see: retentive imports" in run("imports", "undo", "x", code=3).stderr
+
+
+def test_the_page_names_the_store_only_where_no_token_is_needed(open_engine, tmp_path):
+    engine: Engine = open_engine()
+    local = Settings(store=str(tmp_path / "store.db"))
+    remote = local.model_copy(update={"server": local.server.model_copy(update={"require_token": True})})
+
+    for settings, option in ((local, f"--store {tmp_path}/store.db"), (remote, ""), (Settings(), "")):
+        with TestClient(create_app(engine, settings), base_url="http://localhost") as client:
+            assert f'<meta name="store-option" content="{option}">' in client.get("/").text
+
+
+def test_the_configuration_of_a_client_says_what_to_install_if_the_server_is_missing():
+    script = "import sys; sys.modules['mcp'] = None; from retentive.cli import main; main()"
+
+    def config(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", script, "mcp", "config", "--client", "cursor", *words]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    missing = config()
+    assert (missing.returncode, missing.stdout) == (6, "")
+    assert "pip install 'retentive[server]'" in missing.stderr
+    assert config("--http").returncode == 0  # the server may run elsewhere
