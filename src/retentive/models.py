@@ -60,16 +60,13 @@ USE_FIELDS = ("accessed", "access_count")
 """The fields of a memory that record its use."""
 
 
-def _indexed_text(text: str, speaker: str | None) -> str:
+def indexed_text(text: str, speaker: str | None) -> str:
+    """The text that is indexed of a memory with this text and speaker."""
     return text if not speaker or text.startswith(f"{speaker}:") else f"{speaker}: {text}"
 
 
-def hash_text(text: str, speaker: str | None) -> str:
-    """The `text_hash` of a memory with this text and speaker."""
-    return _hash(_indexed_text(text, speaker))
-
-
-def _hash(text: str) -> str:
+def hash_text(text: str) -> str:
+    """A hash of a text, such as the `text_hash` of a memory with this indexed text."""
     return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
@@ -109,12 +106,12 @@ class Memory(NamedTuple):
 
         Without the speaker, the semantic retriever loses a quarter of its recall on conversations (measured on LoCoMo).
         """
-        return _indexed_text(self.text, self.speaker)
+        return indexed_text(self.text, self.speaker)
 
     @property
     def text_hash(self) -> str:
         """A hash of the indexed text. A vector is stored with that of the text it was made of."""
-        return hash_text(self.text, self.speaker)
+        return hash_text(self.indexed_text)
 
     @property
     def version(self) -> str:
@@ -122,7 +119,7 @@ class Memory(NamedTuple):
         values = self._replace(
             created=self.created.astimezone(UTC), occurred=self.occurred and self.occurred.astimezone(UTC)
         ).to_dict()
-        return _hash(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
+        return hash_text(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with ISO 8601 times."""
@@ -145,6 +142,38 @@ class Scope:
     only_sessions: bool = False
 
 
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions on the memories of a scope: what does not match is not searched.
+
+    A memory matches if it is from `since` on and before `until`, by `Memory.when`, and if its metadata has each of the
+    given keys with an equal value; 1 equals 1.0, but not true. Statistics of the keyword retriever are those of the
+    scope, so a filter does not change scores.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    metadata: tuple[tuple[str, Scalar], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != Filter()
+
+    def unmet_by(self, memory: Memory) -> str | None:
+        """The condition that a memory does not meet, "time" or "metadata"; None if it matches."""
+        if (self.since and memory.when < self.since) or (self.until and memory.when >= self.until):
+            return "time"
+        has = memory.metadata
+        met = all(key in has and _equal_scalars(has[key], value) for key, value in self.metadata)
+        return None if met else "metadata"
+
+
+def _equal_scalars(a: Any, b: Scalar) -> bool:
+    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
+
+
 MAX_QUERY_TEXT = 8000
 """A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
 
@@ -163,6 +192,7 @@ class Query:
 
     Of a text longer than `MAX_QUERY_TEXT`, its head and its tail are read. `Invalid` if it is not Unicode text.
     `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
+    Only memories that match `filter` are found.
     """
 
     text: str
@@ -172,6 +202,7 @@ class Query:
     limit: int = 10
     exclude: tuple[str, ...] = ()
     vector: NDArray[float32] | None = None
+    filter: Filter = Filter()
 
     def __post_init__(self) -> None:
         text = self.text

@@ -196,6 +196,20 @@ def test_recall_excludes_ids_and_limits_the_scope():
     assert found("--kind", "semantic", "--kind", "identity") == []
 
 
+def test_recall_filters_by_time_and_metadata():
+    details = ("--occurred", "2026-05-08", "--metadata", '{"topic": "fruit", "n": 2}')
+    apples, pears = remember("apples and pears", *details), remember("pears", "--occurred", "2026-06-01")
+
+    def found(*words: str) -> list[str]:
+        return [hit["id"] for hit in json_of("recall", "pears", "--embedder", "none", *words)["hits"]]
+
+    assert found("--until", "2026-05-08") == found("--metadata", "topic=fruit", "--metadata", "n=2") == [apples]
+    assert found("--since", "2026-05-09") == [pears]
+    assert "write a key as key=value, such as topic=kitchen" in run("recall", "x", "--metadata", "y", code=2).stderr
+    explained = json_of("explain", "pears", apples, "--embedder", "none", "--since", "2026-05-09")
+    assert (explained["outcome"], explained["part"]) == ("outside", "time")
+
+
 def test_the_time_of_an_event_is_given_by_occurred():
     id = remember("apples", "--occurred", "2026-05-08")
 
