@@ -7,48 +7,32 @@ forget or change may be in the bytes of the store file or of its log.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count, islice
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from retentive.stores.base import Record
+from tests.attack.harness import Child, Run, children, main, receive
 from tests.stores.build import MODEL, embedded, id_of
 from tests.stores.sqlite_file import opened
+
+COUNTED = ("texts forgotten", "kills")
+WRONG = ("readable", "problems")
+
+WRITERS = 3
+OPERATIONS = 40
+"""What each process does in a round, unless it is killed."""
 
 TAIL = 12
 """FTS5 leaves out what a term shares with the one before it, so only the end of the random word is looked for."""
 
 _RANDOM = re.compile(rb"[a-z]{12,}")
 _NUMBERED = re.compile(rb"qz[0-9]{10}")
-
-PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.attack.forgotten"])
-
-
-@dataclass
-class Result:
-    """How many texts were forgotten, and the words of these that are readable."""
-
-    forgotten: int = 0
-    kills: int = 0
-    readable: set[str] = field(default_factory=set)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def passed(self) -> bool:
-        return not self.readable and not self.problems
 
 
 class Writer:
@@ -88,41 +72,35 @@ class Writer:
                 yield gone
 
 
-def write(path: str, seed: float, first: int, operations: int, line: Connection) -> None:
+def write(path: str, seed: float, first: int, line: Connection) -> None:
     """The work of one process."""
-    for gone in islice(Writer(seed, first).operations(path), operations):
+    for gone in islice(Writer(seed, first).operations(path), OPERATIONS):
         line.send(gone)
 
 
-def run_round(path: str, seed: int, *, processes: int, operations: int, kills: int, result: Result) -> set[str]:
-    """Run processes until they end or are killed; return the words whose removal was acknowledged."""
-    dice = random.Random(seed)
+def run_round(path: str, number: int, run: Run) -> set[str]:
+    """Run processes until they end, of which one is killed; return the words whose removal was acknowledged."""
     gone: set[str] = set()
-    lines: dict[Connection, ForkServerProcess] = {}
-    for number in range(processes):
-        ours, theirs = PROCESSES.Pipe(duplex=False)
-        first = (seed % 1000 * 16 + number) * 10**5
-        process = PROCESSES.Process(target=write, args=(path, dice.random(), first, operations, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        lines[ours] = process
-    after = {line: dice.randrange(1, operations) for line in dice.sample(list(lines), min(kills, processes))}
-    while lines:
-        for line in wait(list(lines)):
-            assert isinstance(line, Connection)
-            try:
-                gone.update(line.recv())
-            except (EOFError, ConnectionResetError):
-                process = lines.pop(line)
-                process.join()
-                if process.exitcode and line not in after:
-                    result.problems.append(f"a process ended with exit code {process.exitcode}")
-                continue
-            if line in after:
-                after[line] -= 1
-                if after[line] == 0:
-                    result.kills += 1
-                    lines[line].kill()
+    firsts = [(number * WRITERS + writer) * 10**5 for writer in range(WRITERS)]
+    with children(*(Child(write, path, run.dice.random(), first) for first in firsts)) as started:
+        by_line = {child.line: child for child in started}
+        doomed, left = run.dice.choice(started), run.dice.randrange(1, OPERATIONS)
+        while by_line:
+            for line in wait(list(by_line)):
+                assert isinstance(line, Connection)
+                try:
+                    gone.update(receive(line))
+                except EOFError:
+                    child = by_line.pop(line)
+                    child.process.join()
+                    if child.process.exitcode and child is not doomed:
+                        run.fail("problems", f"a process ended with exit code {child.process.exitcode}")
+                    continue
+                if by_line[line] is doomed:
+                    left -= 1
+                    if left == 0:
+                        run.count("kills")
+                        doomed.process.kill()
     return gone
 
 
@@ -140,47 +118,19 @@ def readable(path: str, words: set[str]) -> set[str]:
     return {tails[tail] for tail in found}
 
 
-def attack(path: str, seed: int, *, rounds: int, seconds: float, processes: int, operations: int, kills: int) -> Result:
-    """Run rounds until the time is up; close the store and search its files."""
-    result, gone, deadline = Result(), set[str](), monotonic() + seconds
-    for number in range(rounds):
-        if monotonic() > deadline:
-            break
-        gone |= run_round(path, seed + number, processes=processes, operations=operations, kills=kills, result=result)
-    with opened(path) as store:
-        result.problems += store.check()
-    result.forgotten = len(gone) // 2
-    result.readable = readable(path, gone)
-    return result
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--kills", type=int, default=2, help="processes killed in each round")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = attack(
-            str(Path(folder, "memories.db")),
-            given.seed,
-            rounds=10**6,
-            seconds=given.seconds,
-            processes=given.processes,
-            operations=200,
-            kills=given.kills,
-        )
-    print(f"seed {given.seed}: {result.forgotten:,} texts forgotten or replaced, {result.kills:,} processes killed")
-    for line in (*sorted(result.readable)[:20], *result.problems[:20]):
-        print(f"  {line}")
-    verdict = "PASS" if result.passed else "FAIL"
-    print(f"{verdict} forgotten: {len(result.readable):,} readable, {len(result.problems):,} problems")
-    sys.exit(not result.passed)
+def attack(run: Run) -> None:
+    """Run rounds on one file; after each, close the store and search its files for all that was forgotten."""
+    path, gone = str(run.folder / "memories.db"), set[str]()
+    for number in run.rounds():
+        new = run_round(path, number, run)
+        run.count("texts forgotten", len(new) // 2)
+        gone |= new
+        with opened(path) as store:
+            for problem in store.check():
+                run.fail("problems", problem)
+        for word in readable(path, gone):
+            run.fail("readable", word)
 
 
 if __name__ == "__main__":
-    # As a module of its own name, which the fork server can import.
-    from tests.attack import forgotten
-
-    forgotten.main()
+    main("forgotten")

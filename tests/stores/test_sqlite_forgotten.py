@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 
 from retentive.stores.sqlite.checkpoints import clear_unallocated
-from tests.attack.forgotten import Writer, attack, readable
+from tests.attack.forgotten import Writer, readable
+from tests.attack.harness import run_attack
 from tests.stores.build import MODEL, embedded, id_of, keyword_ids
 from tests.stores.sqlite_file import opened
 
@@ -81,12 +82,11 @@ def fts_check(path: str) -> None:
     connection.close()
 
 
-def test_nothing_forgotten_is_readable_after_several_processes_of_which_some_are_killed(path: str):
-    result = attack(path, 7, rounds=2, seconds=60, processes=2, operations=30, kills=1)
+def test_nothing_forgotten_is_readable_after_several_processes_of_which_some_are_killed():
+    run = run_attack("forgotten", seed=7, seconds=60, rounds=1)
 
-    assert result.kills == 2
-    assert result.forgotten > 50
-    assert (result.readable, result.problems) == (set(), [])
+    assert (run.counts["kills"], run.wrong, run.problems) == (1, {"readable": 0, "problems": 0}, [])
+    assert run.counts["texts forgotten"] > 50
 
 
 def test_a_page_that_is_no_page_of_rows_is_not_changed():
