@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
         Bucket,
+        Compaction,
         Damage,
         Explanation,
         Filter,
@@ -69,6 +70,7 @@ __all__ = [
     "AccessTokens",
     "AsyncEngine",
     "Bucket",
+    "Compaction",
     "Conflict",
     "Damage",
     "Damaged",
@@ -135,8 +137,8 @@ _MODULES = {
     "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Damage Explanation Filter Hit Judgement Kind Memory Model Outcome Page Profile Project Query "
-    "Reason Recall Repair RetrieverReport Scalar Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Compaction Damage Explanation Filter Hit Judgement Kind Memory Model Outcome Page Profile "
+    "Project Query Reason Recall Repair RetrieverReport Scalar Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",

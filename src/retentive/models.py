@@ -578,6 +578,15 @@ class Repair(Serializable):
 
 
 @dataclass(frozen=True, slots=True)
+class Compaction(Serializable):
+    """The size of a store before and after it was compacted; `note` says what the store itself does not do."""
+
+    bytes_before: int
+    bytes_after: int
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery(Serializable):
     """What was saved of a damaged file.
 

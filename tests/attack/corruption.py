@@ -137,7 +137,8 @@ class _File:
         return failed
 
     def _note(self, id: str, text: str, how: str) -> None:
-        if self._texts.get(id) != text:
+        """Check a text. An id that was damaged may be that of no memory; its text must be one that was stored."""
+        if self._texts.get(id) != text and (id in self._texts or text not in self._texts.values()):
             self.wrong.append(("wrong texts", f"{id} has '{text[:60]}' {how}, not '{self._texts.get(id, '')[:60]}'"))
 
     def _by_id(self, engine: Engine) -> Iterator[Memory]:
@@ -175,7 +176,7 @@ class _File:
             return
         self.counts["repaired"] = 1
         if problems:
-            self.wrong.append(("problems", f"after a repair: {problems[0]}"))
+            self.wrong.append(("problems", f"after a repair: {problems[0][:200]}"))
 
     def recover(self, target: Path) -> None:
         """Recover what can be read: every memory on intact pages, and no text but the stored or reported ones."""

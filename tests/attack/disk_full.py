@@ -32,7 +32,7 @@ WRITES_AFTER = 5
 def write(path: str, seed: float, first: int, bytes_free: int | None, line: Connection) -> None:
     """Write until some writes were refused, wait until there is room, and write again.
 
-    Sends each change before it is made; then None, or the error. With `bytes_free` there is a limit of the size of files.
+    Sends each change before it is made; then None, or the error. `bytes_free` limits the growth of a file.
     """
     writer = Writer(seed, first, lengths=LENGTHS)
     engine = open_engine(path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from retentive.models import NOT_ITS_TEXT, UNREADABLE, Damage, Memory
 from retentive.settings import Settings
 from retentive.stores.base import Store
 from retentive.stores.postgres.address import parse_address
+from retentive.stores.sqlite.recovery import recover
 from retentive.transfer.copying import CopyOptions, copy_store, finish_copy, verify_stores
 from tests.stores import postgres_server
 from tests.stores.build import NOW
@@ -184,6 +187,41 @@ def test_a_repair_rebuilds_what_another_program_has_put_out_of_step(
         assert {hit.id for hit in engine.recall("kettle", tuning={"keyword_weight": 0})} >= {red.id}
 
 
+def test_a_repair_that_would_leave_damaged_pages_changes_nothing_and_names_recover(tmp_path: Path):
+    path = tmp_path / "memories.db"
+    with Engine.open(path, embedder="none") as engine:
+        memories = engine.remember_many([{"text": f"note number{number} " * 30} for number in range(300)])
+    content = bytearray(path.read_bytes())
+    tree = content.rindex(b"note number299 ") // 4096 * 4096
+    assert content[tree] == 13  # a leaf of the table of memories
+    content[tree + 3 : tree + 5] = (1).to_bytes(2)  # of its rows, one is left: the others are bytes that nothing names
+    path.write_bytes(content)
+    with Engine.open(path, embedder="none") as engine:
+        assert engine.check() != []
+        left = engine.stats()
+
+        with pytest.raises(Damaged, match=r"nothing was changed; .*retentive recover FILE"):
+            engine.repair()
+
+        assert engine.stats() == left
+    with closing(OPENERS["memory"](tmp_path)) as target:
+        assert recover(path, target).memories > 290
+        assert target.get([memories[0].id])
+
+
+def test_a_recall_on_damaged_pages_of_the_vector_index_is_our_error(
+    memories: tuple[Path, list[Memory]], model: Embedder
+):
+    path, _ = memories
+    with closing(sqlite3.connect(path)) as other:
+        [(root,)] = other.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'blocks'")
+    content = bytearray(path.read_bytes())
+    content[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
+    path.write_bytes(content)
+    with Engine.open(path, embedder=model) as engine, pytest.raises(Damaged, match="retentive doctor --repair"):
+        engine.recall("kettle")
+
+
 def test_a_file_without_text_hashes_is_checked_by_its_terms_and_gets_hashes_by_a_repair(
     memories: tuple[Path, list[Memory]], model: Embedder
 ):
@@ -211,8 +249,12 @@ def change_text(store_address: str, id: str, text: str) -> None:
             connection.execute(f"SET search_path = {address.schema or 'retentive'}")  # type: ignore[arg-type]
             connection.execute("UPDATE memories SET text = %s WHERE id = %s", (text, id))
     else:
-        with closing(sqlite3.connect(store_address)) as other, other:
-            other.execute("UPDATE memories SET text = ? WHERE id = ?", (text, id))
+        # In another process: a second SQLite library in this one would release the locks of ours.
+        script = (
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2], sys.argv[3:]); c.commit()"
+        )
+        statement = "UPDATE memories SET text = ? WHERE id = ?"
+        subprocess.run([sys.executable, "-c", script, store_address, statement, text, id], check=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

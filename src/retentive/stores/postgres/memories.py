@@ -164,10 +164,18 @@ def remove(connection: Connection, ids: Sequence[str], *, within: Scope | None) 
     return [id for id in dict.fromkeys(ids) if id in deleted]
 
 
-def remove_scope(connection: Connection, scope: ResolvedScope) -> int:
-    """Delete all memories of a scope and return how many there were."""
+def keys_in_scope(connection: Connection, scope: ResolvedScope) -> list[int]:
+    """The keys of all memories of a scope."""
     statement = f"SELECT key FROM memories WHERE {scope.condition} ORDER BY key".encode()  # noqa: S608 - columns
-    return len(_delete(connection, [key for (key,) in connection.execute(statement, scope.parameters, binary=True)]))
+    return [key for (key,) in connection.execute(statement, scope.parameters, binary=True)]
+
+
+def remove_scope(connection: Connection, scope: ResolvedScope, keys: Sequence[int]) -> int:
+    """Delete those of these memories that are in a scope, and return how many there were."""
+    condition = f"key = ANY (%(keys)s) AND ({scope.condition})"
+    statement = f"SELECT key FROM memories WHERE {condition} ORDER BY key FOR UPDATE".encode()  # noqa: S608 - columns
+    rows = connection.execute(statement, {**scope.parameters, "keys": list(keys)}, binary=True)
+    return len(_delete(connection, [key for (key,) in rows]))
 
 
 def _delete(connection: Connection, keys: Sequence[int]) -> list[str]:

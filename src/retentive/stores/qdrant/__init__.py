@@ -11,8 +11,8 @@ from typing import Any
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query, Repair, hash_text
-from retentive.stores.base import Record
+from retentive.models import Compaction, Memory, Model, Query, Repair, hash_text
+from retentive.stores.base import Progress, Record, no_progress
 from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
@@ -79,6 +79,9 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
         with self._lock:
             return repair(self._connection, self._collections.read())
+
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:  # noqa: ARG002
+        return Compaction(0, 0, "Qdrant's optimizer removes deleted points by itself; there is nothing to do")
 
     def close(self) -> None:
         self._connection.close()

@@ -16,16 +16,28 @@ from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import is_within
 from retentive.stores.sql_codec import EPOCH, ScopeIds, from_micros, to_micros
 from retentive.stores.sqlite import keyword_index, vector_blocks
+from retentive.stores.sqlite.integrity import page_problems
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope, by_keys, id_of, storable_ids, unchecked
 from retentive.text.analysis import index_terms
 
 _SCOPE_COLUMNS = "profile, project, session, kind"
+_MISSING = """
+SELECT count(*) FROM (SELECT key FROM memories INDEXED BY memories_by_scope) AS indexed
+WHERE NOT EXISTS (SELECT 1 FROM memories NOT INDEXED WHERE memories.key = indexed.key)
+"""
+"""How many memories an index names that their table does not have."""
 
 
 def repair(connection: apsw.Connection, *, at: datetime) -> Repair:
-    """Rebuild the keyword index, the counts and the blocks in this transaction. `Damaged` if pages are damaged."""
+    """Rebuild the keyword index, the counts and the blocks in this transaction.
+
+    `Damaged` if memories are missing in their table, which a rebuilt index would hide, or if pages stay damaged.
+    """
     try:
+        missing = connection.execute(_MISSING).get
+        if missing:
+            raise _damaged_pages(f"{missing} memories are missing in their table")
         connection.execute("REINDEX")
         connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
         connection.execute("DELETE FROM term_counts")
@@ -36,11 +48,18 @@ def repair(connection: apsw.Connection, *, at: datetime) -> Repair:
             "UPDATE state SET next_key = max(next_key, (SELECT coalesce(max(key), 0) + 1 FROM memories))"
         )
     except (apsw.CorruptError, apsw.ConstraintError) as error:
-        raise Damaged(
-            f"pages of the file are damaged ({error}), and nothing was changed; "
-            "save what can be read into a new file with: retentive recover FILE"
-        ) from error
+        raise _damaged_pages(str(error)) from error
+    remaining = page_problems(connection)
+    if remaining:
+        raise _damaged_pages(" ".join(remaining[0].split())[:100])
     return Repair(memories, tuple(changed), tuple(unreadable), removed)
+
+
+def _damaged_pages(reason: str) -> Damaged:
+    return Damaged(
+        f"pages of the file are damaged ({reason}), and nothing was changed; "
+        "save what can be read into a new file with: retentive recover FILE"
+    )
 
 
 def _repair_memories(connection: apsw.Connection, at: datetime) -> tuple[list[str], list[str], int]:
