@@ -66,7 +66,7 @@ from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Progress, Store, Vector, no_progress
+from retentive.stores.base import IdempotencyKey, Store, Vector
 from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
@@ -267,7 +267,9 @@ class Engine:
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids))
         return self.store.remove(ids, within=within, idempotency_key=key)
 
-    def forget_scope(self, scope: Scope, *, confirm: bool = False, progress: Progress = no_progress) -> int:
+    def forget_scope(
+        self, scope: Scope, *, confirm: bool = False, progress: Callable[[int], None] = lambda done: None
+    ) -> int:
         """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
 
         Many are deleted in several transactions. If that is interrupted, running it again deletes the rest.
@@ -501,7 +503,12 @@ class Engine:
         return self.store.profiles()
 
     def move_session(
-        self, session: str, *, project: str | None, profile: str | None = None, progress: Progress = no_progress
+        self,
+        session: str,
+        *,
+        project: str | None,
+        profile: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Session:
         """Move a session with all its memories to another project, or out of its project.
 
@@ -589,7 +596,7 @@ class Engine:
             progress=progress,
         )
 
-    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+    def compact(self, *, progress: Callable[[int], None] = lambda done: None) -> Compaction:
         """Return the space of deleted memories to the file system, while others read and write."""
         return self.store.compact(progress=progress)
 
