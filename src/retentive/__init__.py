@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from retentive.inference.rerankers import Reranker
     from retentive.models import (
         Bucket,
+        Compaction,
         Damage,
         Explanation,
         Hit,
@@ -67,6 +68,7 @@ __all__ = [
     "AccessTokens",
     "AsyncEngine",
     "Bucket",
+    "Compaction",
     "Conflict",
     "Damage",
     "Damaged",
@@ -131,8 +133,8 @@ _MODULES = {
     "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Damage Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query Reason "
-    "Recall Repair RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Bucket Compaction Damage Explanation Hit Judgement Kind Memory Model Outcome Page Profile Project Query "
+    "Reason Recall Repair RetrieverReport Scope Session Standing Stats Timeline TimelineBy",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.judgements": "JudgementLog",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
 from retentive.engine import Engine, QueryOptions
 from retentive.models import (
+    Compaction,
     Explanation,
     Judgement,
     Memory,
@@ -93,8 +94,8 @@ class AsyncEngine:
     async def forget(self, *ids: str, idempotency_key: str | None = None) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.forget, *ids, idempotency_key=idempotency_key)
 
-    async def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
-        return await asyncio.to_thread(self.engine.forget_scope, scope, confirm=confirm)
+    async def forget_scope(self, scope: Scope, **options: Any) -> int:
+        return await asyncio.to_thread(self.engine.forget_scope, scope, **options)
 
     async def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         return await asyncio.to_thread(self.engine.query, text, **options)
@@ -132,8 +133,8 @@ class AsyncEngine:
     async def profiles(self) -> Sequence[Profile]:
         return await asyncio.to_thread(self.engine.profiles)
 
-    async def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
-        return await asyncio.to_thread(self.engine.move_session, session, project=project, profile=profile)
+    async def move_session(self, session: str, *, project: str | None, **options: Any) -> Session:
+        return await asyncio.to_thread(self.engine.move_session, session, project=project, **options)
 
     async def timeline(self, **options: Any) -> Timeline:
         return await asyncio.to_thread(self.engine.timeline, **options)
@@ -143,6 +144,9 @@ class AsyncEngine:
 
     async def export_to(self, path: str | os.PathLike[str], **options: Any) -> ExportResult:
         return await asyncio.to_thread(self.engine.export_to, path, **options)
+
+    async def compact(self, **options: Any) -> Compaction:
+        return await asyncio.to_thread(self.engine.compact, **options)
 
     async def check(self) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.check)

@@ -22,6 +22,7 @@ from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import (
     KINDS,
+    Compaction,
     Explanation,
     Judgement,
     Kind,
@@ -62,7 +63,7 @@ from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Store, Vector
+from retentive.stores.base import IdempotencyKey, Progress, Store, Vector, no_progress
 from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
@@ -260,11 +261,14 @@ class Engine:
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids))
         return self.store.remove(ids, within=within, idempotency_key=key)
 
-    def forget_scope(self, scope: Scope, *, confirm: bool = False) -> int:
-        """Delete all memories of a scope for good and return how many there were. `confirm` must be True."""
+    def forget_scope(self, scope: Scope, *, confirm: bool = False, progress: Progress = no_progress) -> int:
+        """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
+
+        Many are deleted in several transactions. If that is interrupted, running it again deletes the rest.
+        """
         if not confirm:
             raise Invalid("forgetting a whole scope cannot be undone; pass confirm=True")
-        return self.store.remove_scope(scope)
+        return self.store.remove_scope(scope, progress=progress)
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
         if name is None:
@@ -487,11 +491,16 @@ class Engine:
         """Return all profiles that have memories."""
         return self.store.profiles()
 
-    def move_session(self, session: str, *, project: str | None, profile: str | None = None) -> Session:
-        """Move a session with all its memories to another project, or out of its project."""
+    def move_session(
+        self, session: str, *, project: str | None, profile: str | None = None, progress: Progress = no_progress
+    ) -> Session:
+        """Move a session with all its memories to another project, or out of its project.
+
+        Many are moved in several transactions. If that is interrupted, running it again moves the rest.
+        """
         check_name("project", project)
         scope = self.scope(session=session, profile=profile)
-        return self.store.move_session(scope.profile, session, project=project)
+        return self.store.move_session(scope.profile, session, project=project, progress=progress)
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
@@ -570,6 +579,10 @@ class Engine:
             now=self.now(),
             progress=progress,
         )
+
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+        """Return the space of deleted memories to the file system, while others read and write."""
+        return self.store.compact(progress=progress)
 
     def check(self) -> Sequence[str]:
         """Check the store and return one sentence for each problem."""

@@ -266,6 +266,8 @@ def _condition(condition: Any) -> Any:
         return _filter(condition)
     if isinstance(condition, q.HasIdCondition):
         return edge.HasIdCondition(set(condition.has_id))
+    if isinstance(condition, q.IsEmptyCondition):
+        return edge.IsEmptyCondition(condition.is_empty.key)
     if condition.range is not None:
         return edge.FieldCondition(condition.key, range=edge.RangeFloat(gt=condition.range.gt, lt=condition.range.lt))
     if isinstance(condition.match, q.MatchAny):

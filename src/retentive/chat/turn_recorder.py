@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from retentive.chat.context import latest_episodes, unanswered_message
 from retentive.chat.sse import Answer
-from retentive.errors import Conflict, RetentiveError, describe_error
+from retentive.errors import Conflict, RetentiveError, Unavailable, describe_error
 from retentive.models import Memory
 from retentive.pipeline.remember import MAX_TEXT, check_name
 from retentive.tenancy import ProfileView
@@ -147,6 +147,7 @@ async def _store_after(before: asyncio.Task[None] | None, view: ProfileView, tur
     try:
         await asyncio.to_thread(store_turn, view, turn, answer)
     except Exception as error:
-        # The message may name a session or a project.
+        # Only that of `Unavailable` names nothing of the request; others name a session or a project.
         code = error.code if isinstance(error, RetentiveError) else "error"
-        log.error("a chat turn could not be stored (%s): %s", code, describe_error(error))  # noqa: TRY400
+        what = error if isinstance(error, Unavailable) else describe_error(error)
+        log.error("a chat turn could not be stored (%s): %s", code, what)  # noqa: TRY400

@@ -200,6 +200,8 @@ def forget(
     yes: Yes = False,
 ) -> None:
     """Delete memories for good: by id, or all of a session, project or profile after confirmation."""
+    from retentive.cli.show import progress
+
     scoped = project is not None or session is not None or everything
     if bool(ids) == scoped:
         raise Invalid("specify what to forget: ids, or one of --session, --project, --all")
@@ -211,7 +213,8 @@ def forget(
             parts = (("session", session), ("project", project), ("profile", scope.profile))
             where = next(f"{name} '{value}'" for name, value in parts if value is not None)
             confirm(f"Delete all memories of {where} for good?", yes=yes)
-            count = engine.forget_scope(scope, confirm=True)
+            with progress("forgetting", total=None) as advance:
+                count = engine.forget_scope(scope, confirm=True, progress=advance)
     emit(ctx, {"forgotten": count}, f"{count} forgotten")
 
 
@@ -253,11 +256,18 @@ def move(
     project: Annotated[str | None, typer.Option(help="New project of the session.")] = None,
     no_project: Annotated[bool, typer.Option("--no-project", help="Remove the session from its project.")] = False,
 ) -> None:
-    """Move a session with all its memories to another project, or out of its project."""
+    """Move a session with all its memories to another project, or out of its project.
+
+    If it is interrupted, run it again: it moves the rest.
+    """
+    from retentive.cli.show import progress
+
     if (project is None) is not no_project:
         raise Invalid("give either --project NAME or --no-project")
     with common(ctx).engine() as engine:
-        moved = engine.move_session(session, project=project)
+        total = next((one.memories for one in engine.sessions() if one.name == session), 0)
+        with progress("moving", total=total) as advance:
+            moved = engine.move_session(session, project=project, progress=advance)
     where = f"to project '{moved.project}'" if moved.project else "out of its project"
     emit(ctx, moved.to_dict(), f"moved {moved.memories} memories {where}")
 

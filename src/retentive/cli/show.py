@@ -36,7 +36,7 @@ def safe(text: str) -> str:
 
 
 @contextmanager
-def progress(label: str, *, total: int) -> Iterator[Callable[[int], None]]:
+def progress(label: str, *, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show a progress bar with rate and remaining time on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda done: None

@@ -1,4 +1,4 @@
-"""Commands that maintain a store: status, doctor, recover, reembed, copy, config."""
+"""Commands that maintain a store: status, doctor, compact, recover, reembed, copy, config."""
 
 from __future__ import annotations
 
@@ -128,6 +128,25 @@ def recover(
     emit(ctx, {"file": str(file), "store": str(new), **done.to_dict()}, print_all)
     if done.lost or done.damaged_rows:
         raise typer.Exit(1)
+
+
+def compact(ctx: typer.Context) -> None:
+    """Return the space of forgotten memories to the file system. Others can read and write meanwhile.
+
+    The first time on a store of an earlier version it rewrites the file, and other writers wait until that is done.
+    """
+    from retentive.cli.show import progress
+
+    with common(ctx).engine() as engine, progress("compacting", total=None) as advance:
+        done = engine.compact(progress=advance)
+    gained = done.bytes_before - done.bytes_after
+    text = f"{_megabytes(done.bytes_before)} before, {_megabytes(done.bytes_after)} after: {_megabytes(gained)} gained"
+    lines = [text] if done.bytes_before else []
+    emit(ctx, {**done.to_dict(), "gained": gained}, "\n".join([*lines, *filter(None, [done.note])]))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def reembed(ctx: typer.Context) -> None:

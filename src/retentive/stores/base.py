@@ -6,7 +6,7 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -19,6 +19,7 @@ from retentive.errors import Conflict, NotFound, VersionConflict
 from retentive.models import (
     USE_FIELDS,
     Candidate,
+    Compaction,
     Damage,
     Day,
     Judgement,
@@ -37,6 +38,13 @@ from retentive.models import (
 )
 
 Vector = npt.NDArray[np.float32]
+
+Progress = Callable[[int], None]
+"""Called with the size of each part of a large change, when it is done."""
+
+
+def no_progress(done: int) -> None:
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +129,12 @@ class Memories(Protocol):
         """
         ...
 
-    def remove_scope(self, scope: Scope) -> int:
-        """Delete all memories of a scope and return how many there were."""
+    def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
+        """Delete the memories that a scope has now, and return how many there were.
+
+        Many are deleted in several transactions, so that other writers get their turn. If it is interrupted, some are
+        deleted, and running it again deletes the rest. `progress` is called with the size of each part.
+        """
         ...
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
@@ -250,8 +262,13 @@ class Catalogue(Protocol):
         """Return the projects of a profile, by name."""
         ...
 
-    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
-        """Move a session with all its memories to another project, or out of its project."""
+    def move_session(
+        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+    ) -> Session:
+        """Move a session with all its memories to another project, or out of its project.
+
+        Many memories may be moved in several transactions: if it is interrupted, running it again moves the rest.
+        """
         ...
 
     def profiles(self) -> list[Profile]:
@@ -390,6 +407,10 @@ class Integrity(Protocol):
 
 class Store(Memories, Searchable, Catalogue, KeyValue, VectorModels, Judgements, Scan, Integrity, Protocol):
     """Everything that a store does."""
+
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+        """Return the space of deleted memories to the file system, while others read and write."""
+        ...
 
     def close(self) -> None:
         """Release files and connections."""

@@ -15,6 +15,7 @@ from datetime import UTC, date, datetime
 from retentive.errors import Conflict, NotFound
 from retentive.models import (
     KINDS,
+    Compaction,
     Day,
     Judgement,
     Kind,
@@ -31,12 +32,14 @@ from retentive.models import (
 )
 from retentive.stores.base import (
     IdempotencyKey,
+    Progress,
     Record,
     ScanPage,
     check_same_request,
     check_version,
     is_within,
     merge_fields,
+    no_progress,
     stale_vectors,
 )
 from retentive.stores.damage import Undamaged
@@ -59,6 +62,9 @@ class InMemoryStore(Undamaged):
         self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
         self._judgements: dict[_JudgementKey, Judgement] = {}
         self._model: Model | None = None
+
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:  # noqa: ARG002
+        return Compaction(0, 0, "a store in memory has no file")
 
     def close(self) -> None:
         """Do nothing: there are no files and no connections."""
@@ -165,9 +171,11 @@ class InMemoryStore(Undamaged):
             self._judgements = {key: one for key, one in self._judgements.items() if one.memory not in gone}
             return removed
 
-    def remove_scope(self, scope: Scope) -> int:
+    def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         with self._lock:
-            return len(self.remove([entry.memory.id for entry in self._in_scope(scope)]))
+            removed = self.remove([entry.memory.id for entry in self._in_scope(scope)])
+        progress(len(removed))
+        return len(removed)
 
     def _in_scope(self, scope: Scope) -> Iterator[Entry]:
         matches = self._containers.matcher(scope)
@@ -244,7 +252,9 @@ class InMemoryStore(Undamaged):
             names = sorted(name for owner, name in self._containers.projects if owner == profile)
             return [Project(name, profile, sessions[name], memories[name]) for name in names]
 
-    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+    def move_session(
+        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+    ) -> Session:
         with self._lock:
             if (profile, session) not in self._containers.sessions:
                 raise NotFound(f"there is no session '{session}' in profile '{profile}'")
@@ -254,6 +264,7 @@ class InMemoryStore(Undamaged):
             for memory in [entry.memory for entry in self._entries.values()]:
                 if (memory.profile, memory.session) == (profile, session):
                     self._replace_memory(memory._replace(project=project))
+                    progress(1)
             return self._session(profile, session)
 
     def profiles(self) -> list[Profile]:

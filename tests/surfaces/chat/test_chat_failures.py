@@ -302,13 +302,12 @@ def test_an_unreachable_store_is_an_error_before_the_model_is_asked(
     assert model.calls == []
 
 
-def test_text_that_no_store_can_hold_is_kept_as_far_as_it_can_be(engine: Engine, model: ModelServer) -> None:
+def test_text_that_no_store_can_hold_is_refused_before_the_model_is_asked(engine: Engine, model: ModelServer) -> None:
     with chat_service(engine, model.url) as url, httpx2.Client() as plain:
         body = b'{"messages": [{"role": "user", "content": "half \\ud83d of a pair"}]}'
         response = plain.post(f"{url}/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
-    assert response.status_code == 200
-    assert model.calls[-1].body["messages"][-1]["content"] == "half \ud83d of a pair"
-    assert said(engine)[0] == ("user", "half ? of a pair")
+    assert response.status_code == 422
+    assert (model.calls, said(engine)) == ([], [])
 
 
 def test_the_turn_before_is_awaited_by_the_context(engine: Engine, model: ModelServer) -> None:

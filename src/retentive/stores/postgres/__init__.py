@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
-from retentive.models import Damage, Memory, Model, Page, Query, Repair, Scope, SetAside
-from retentive.stores.base import IdempotencyKey, Record, ScanPage, check_version, merge_fields
+from retentive.models import Compaction, Damage, Memory, Model, Page, Query, Repair, Scope, SetAside
+from retentive.stores.base import (
+    IdempotencyKey,
+    Progress,
+    Record,
+    ScanPage,
+    check_version,
+    merge_fields,
+    no_progress,
+)
 from retentive.stores.damage import damage_sentences
 from retentive.stores.paging import parse_cursor
 from retentive.stores.postgres import memories as table
@@ -25,6 +34,16 @@ from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
 from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
 from retentive.text.analysis import index_terms
+
+REMOVE_BATCH = 1000
+"""How many memories of a scope are deleted in one transaction."""
+
+VACUUMED = ("memories", "vectors", "judgements", "counts", "count_changes", "kept", "requests", "writes")
+VACUUM_NOTE = (
+    "PostgreSQL reuses the space of deleted rows and returns it only from the end of a table; "
+    "VACUUM FULL returns all of it, and locks the tables meanwhile"
+)
+"""What VACUUM does not do."""
 
 
 class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables):
@@ -150,12 +169,22 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
 
         return self._connections.write(work)
 
-    def remove_scope(self, scope: Scope) -> int:
-        def work(connection: Connection) -> int:
+    def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
+        def find(connection: Connection) -> list[int]:
             resolved = read_search_stats(execute_on(connection), scope).scope
-            return 0 if resolved is None else table.remove_scope(connection, resolved)
+            return [] if resolved is None else table.keys_in_scope(connection, resolved)
 
-        return self._connections.write(work)
+        def remove(connection: Connection, batch: list[int]) -> int:
+            resolved = read_search_stats(execute_on(connection), scope).scope
+            return 0 if resolved is None else table.remove_scope(connection, resolved, batch)
+
+        keys = self._connections.read(find, primary=True)
+        count = 0
+        for at in range(0, len(keys), REMOVE_BATCH):
+            batch = keys[at : at + REMOVE_BATCH]
+            count += self._connections.write(partial(remove, batch=batch))
+            progress(len(batch))
+        return count
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         micros = to_micros(at) or 0
@@ -182,6 +211,14 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
 
     def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
         return self._connections.write(repair)
+
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+        before = self.stats().bytes
+        with self._connections.maintenance() as connection:
+            for name in VACUUMED:
+                connection.execute(f"VACUUM (ANALYZE) {name}".encode(), prepare=False)
+                progress(1)
+        return Compaction(before, self.stats().bytes, VACUUM_NOTE)
 
     def set_aside(self) -> list[SetAside]:
         return []  # the server stores no text that cannot be read

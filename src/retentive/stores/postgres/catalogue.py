@@ -8,6 +8,7 @@ from datetime import date
 
 from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Day, Kind, Memory, Profile, Project, Session, Stats
+from retentive.stores.base import Progress, no_progress
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.memories import active_model
 from retentive.stores.postgres.pool import Connection
@@ -61,7 +62,9 @@ class CatalogueTables:
 
         return self._connections.read(work)
 
-    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+    def move_session(
+        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+    ) -> Session:
         def work(connection: Connection) -> Session:
             row = connection.execute(_SQL("lock_session"), (profile, session)).fetchone()
             if row is None:
@@ -72,7 +75,10 @@ class CatalogueTables:
                 _move(connection, number, old, new)
             return _sessions(connection, profile, session=session)[0]
 
-        return self._connections.write(work)
+        # One transaction: it locks only the rows of this session, and other writers do not wait for them.
+        moved = self._connections.write(work)
+        progress(moved.memories)
+        return moved
 
 
 def _sessions(

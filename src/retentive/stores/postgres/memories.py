@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text
+from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text, indexed_text
 from retentive.stores.base import Record, Vector, is_within
 from retentive.stores.damage import damaged_error
 from retentive.stores.paging import ListCursor, page_length
@@ -30,7 +30,7 @@ COLUMNS = """
     m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
     m.evergreen, m.content_hash, m.text_hash
 """
-"""The columns that `to_memory` takes, of the table memories AS m."""
+"""The columns that `to_memories` takes, of the table memories AS m."""
 
 _SQL = Statements("memories")
 _BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
@@ -164,10 +164,18 @@ def remove(connection: Connection, ids: Sequence[str], *, within: Scope | None) 
     return [id for id in dict.fromkeys(ids) if id in deleted]
 
 
-def remove_scope(connection: Connection, scope: ResolvedScope) -> int:
-    """Delete all memories of a scope and return how many there were."""
+def keys_in_scope(connection: Connection, scope: ResolvedScope) -> list[int]:
+    """The keys of all memories of a scope."""
     statement = f"SELECT key FROM memories WHERE {scope.condition} ORDER BY key".encode()  # noqa: S608 - columns
-    return len(_delete(connection, [key for (key,) in connection.execute(statement, scope.parameters, binary=True)]))
+    return [key for (key,) in connection.execute(statement, scope.parameters, binary=True)]
+
+
+def remove_scope(connection: Connection, scope: ResolvedScope, keys: Sequence[int]) -> int:
+    """Delete those of these memories that are in a scope, and return how many there were."""
+    condition = f"key = ANY (%(keys)s) AND ({scope.condition})"
+    statement = f"SELECT key FROM memories WHERE {condition} ORDER BY key FOR UPDATE".encode()  # noqa: S608 - columns
+    rows = connection.execute(statement, {**scope.parameters, "keys": list(keys)}, binary=True)
+    return len(_delete(connection, [key for (key,) in rows]))
 
 
 def _delete(connection: Connection, keys: Sequence[int]) -> list[str]:
@@ -265,7 +273,7 @@ class VectorTables:
             new = [
                 (key, ScopeIds(*scope), given[id])
                 for key, id, *scope, text, speaker in rows
-                if key not in attached and hash_text(text, speaker) == given[id].memory.text_hash
+                if key not in attached and hash_text(indexed_text(text, speaker)) == given[id].memory.text_hash
             ]
             add_vectors(connection, new, model)
             return len(new)

@@ -11,8 +11,8 @@ from typing import Any
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Memory, Model, Query, Repair, hash_text
-from retentive.stores.base import Record
+from retentive.models import Compaction, Memory, Model, Query, Repair, hash_text, indexed_text
+from retentive.stores.base import Progress, Record, no_progress
 from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
@@ -80,6 +80,9 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
         with self._lock:
             return repair(self._connection, self._collections.read())
 
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:  # noqa: ARG002
+        return Compaction(0, 0, "Qdrant's optimizer removes deleted points by itself; there is nothing to do")
+
     def close(self) -> None:
         self._connection.close()
 
@@ -121,7 +124,8 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
             waiting = [
                 id
                 for id, payload in payloads.items()
-                if payload["parts"] == 0 and hash_text(payload["text"], payload.get("speaker")) == given[id][0]
+                if payload["parts"] == 0
+                and hash_text(indexed_text(payload["text"], payload.get("speaker"))) == given[id][0]
             ]
             for at in range(0, len(waiting), ATTACH_BATCH):
                 operations: list[Any] = []

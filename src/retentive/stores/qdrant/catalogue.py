@@ -10,6 +10,7 @@ from uuid import UUID
 from qdrant_client import models as q
 
 from retentive.models import KINDS, Day, Kind, Profile, Project, Session, Stats
+from retentive.stores.base import Progress, no_progress
 from retentive.stores.qdrant.connection import first_by, matching, payload_of
 from retentive.stores.qdrant.points import encodable
 from retentive.stores.qdrant.sessions import StoreParts
@@ -27,10 +28,14 @@ class QdrantCatalogue(StoreParts):
             profile, {note["name"]: note.get("project") for note in self._names.notes("session", profile, project)}
         )
 
-    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+    def move_session(
+        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+    ) -> Session:
         with self._lock:
             self._names.move(profile, session, project)
-            return self._sessions(profile, {session: project})[0]
+            moved = self._sessions(profile, {session: project})[0]
+        progress(moved.memories)
+        return moved
 
     def _sessions(self, profile: str, projects: Mapping[str, str | None]) -> list[Session]:
         if not projects:

@@ -18,11 +18,13 @@ from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavai
 from retentive.models import Memory, Model, Page, Scope
 from retentive.stores.base import (
     IdempotencyKey,
+    Progress,
     Record,
     ScanPage,
     check_version,
     is_within,
     merge_fields,
+    no_progress,
 )
 from retentive.stores.paging import cursor_of, parse_cursor
 from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
@@ -43,6 +45,9 @@ from retentive.stores.qdrant.sessions import Placement, SessionName, StoreParts
 
 MAX_POINTS = 500
 """How many memories one request writes at most."""
+
+REMOVE_BATCH = 1000
+"""How many memories of a scope one request deletes."""
 
 MAX_BYTES = 8_000_000
 """How large a request that writes memories becomes, roughly; the server accepts 32 MB."""
@@ -292,14 +297,18 @@ class QdrantMemories(StoreParts):
                 self._remove_points(existing)
         return existing
 
-    def remove_scope(self, scope: Scope) -> int:
+    def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         with self._lock:
             where = self._names.scope_filter(scope)
             if where is None:
                 return 0
             records = self._connection.scroll(self._connection.memories, where, fields=["id"])
             existing = [payload_of(record)["id"] for record in records]
-            self._remove_points(existing)
+        for at in range(0, len(existing), REMOVE_BATCH):
+            batch = existing[at : at + REMOVE_BATCH]
+            with self._lock:
+                self._remove_points(batch)
+            progress(len(batch))
         return len(existing)
 
     def _remove_points(self, ids: Sequence[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from typing import NamedTuple
 
 import apsw
 
-from retentive.errors import NotFound
+from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
 from retentive.stores.sql_codec import from_micros
 from retentive.stores.sqlite import keyword_index, vector_blocks
@@ -34,8 +37,6 @@ _DAYS = """
 """
 
 _FIRST_DAY = date(1970, 1, 1).toordinal()
-
-_KEYS_OF_SESSION = "SELECT key FROM memories WHERE session = ?"
 
 
 def sessions(
@@ -87,8 +88,16 @@ def days(connection: apsw.Connection, profile: str, project: str | None) -> list
     return [Day(day, by_kind) for day, by_kind in found.items()]
 
 
-def move_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Session:
-    """Move a session and all its memories to another project, in every index."""
+class Move(NamedTuple):
+    """A session that is being moved: its id, its new project, and the keys of its memories that are not there yet."""
+
+    session: int
+    project: int | None
+    keys: Sequence[int]
+
+
+def begin_move(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Move:
+    """Set the project of a session, which new memories follow; `move_memories` moves those that exist."""
     row = connection.execute(
         "SELECT s.id, p.id FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
         (profile, session),
@@ -97,14 +106,31 @@ def move_session(connection: apsw.Connection, profile: str, session: str, projec
         raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
     id, owner = row
     target = NameRegistry(connection).project(owner, project) if project is not None else None
-    entries = keyword_index.entries(connection, [key for (key,) in connection.execute(_KEYS_OF_SESSION, (id,))])
-    keyword_index.remove(connection, entries)
     connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (target, id))
-    connection.execute("UPDATE memories SET project = ? WHERE session = ?", (target, id))
-    moved = [(key, terms, replace(old, project=target or 0)) for key, terms, old in entries]
+    keys = connection.execute("SELECT key FROM memories WHERE session = ? AND project IS NOT ?", (id, target))
+    return Move(id, target, [key for (key,) in keys])
+
+
+def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) -> None:
+    """Move these memories to the project of their session, in every index.
+
+    `Conflict` if the session has been moved elsewhere meanwhile.
+    """
+    if connection.execute("SELECT project FROM sessions WHERE id = ?", (move.session,)).get != move.project:
+        raise Conflict("another process moved this session at the same time; it is where that one has moved it")
+    wanted = apsw.carray(array("q", keys))
+    here = connection.execute(
+        "SELECT key FROM memories WHERE key IN carray(?) AND session = ? AND project IS NOT ?",
+        (wanted, move.session, move.project),
+    )
+    entries = keyword_index.entries(connection, [key for (key,) in here])
+    keyword_index.remove(connection, entries)
+    moved = [(key, terms, replace(old, project=move.project or 0)) for key, terms, old in entries]
+    connection.executemany(
+        "UPDATE memories SET project = ? WHERE key = ?", ((move.project, key) for key, _, _ in moved)
+    )
     keyword_index.add(connection, moved)
     vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
-    return sessions(connection, profile, session=session)[0]
 
 
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:

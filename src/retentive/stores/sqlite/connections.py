@@ -134,6 +134,25 @@ class Connections:
                 raise
             self._check_files("this change may be lost")
 
+    @contextmanager
+    def alone(self) -> Iterator[apsw.Connection]:
+        """A connection for a statement that rewrites the whole file; other writers wait until the block ends.
+
+        Its temporary files are on disk: the copy that VACUUM makes is as large as the store.
+        """
+        deadline = monotonic() + self._wait_seconds
+        with self.errors(), self._queue.turn(self._wait_seconds), self._queue.first_of_all_processes(deadline):
+            if self._closed:
+                raise Unavailable(_CLOSED)
+            connection = apsw.Connection(self.path)
+            try:
+                connection.set_busy_timeout(int(self._wait_seconds * 1000))
+                connection.wal_autocheckpoint(0)
+                connection.execute("PRAGMA secure_delete = ON; PRAGMA temp_store = FILE").fetchall()
+                yield connection
+            finally:
+                self._close(connection)
+
     def _check_files(self, consequence: str) -> None:
         """Raise `Unavailable` if the paths of the store and of its log are no longer those of the open files."""
         try:

@@ -47,6 +47,8 @@ IN_SCOPE = """
 
 _KEYS = f"SELECT key FROM memories WHERE {IN_SCOPE} ORDER BY key"  # noqa: S608 - a text of our own
 
+_KEYS_AMONG = f"SELECT key FROM memories WHERE key IN carray(:keys) AND ({IN_SCOPE}) ORDER BY key"  # noqa: S608
+
 _NEIGHBOURS = """
     SELECT json_group_array(json_array(
       m.key,
@@ -293,9 +295,12 @@ def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
     return dict(connection.execute("SELECT id, key FROM memories WHERE id IN carray(?)", (apsw.carray(wanted),)))
 
 
-def list_keys(connection: apsw.Connection, scope: ResolvedScope) -> list[int]:
-    """The keys of the memories in a scope."""
-    return [key for (key,) in connection.execute(_KEYS, scope.parameters)]
+def list_keys(connection: apsw.Connection, scope: ResolvedScope, *, among: Sequence[int] | None = None) -> list[int]:
+    """The keys of the memories in a scope; of these keys, if some are given."""
+    if among is None:
+        return [key for (key,) in connection.execute(_KEYS, scope.parameters)]
+    parameters = {**scope.parameters, "keys": apsw.carray(array("q", among))}
+    return [key for (key,) in connection.execute(_KEYS_AMONG, parameters)]
 
 
 def neighbour_keys(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:

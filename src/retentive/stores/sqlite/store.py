@@ -12,6 +12,7 @@ import apsw
 
 from retentive.errors import NotFound
 from retentive.models import (
+    Compaction,
     Damage,
     Day,
     Judgement,
@@ -29,10 +30,12 @@ from retentive.models import (
 )
 from retentive.stores.base import (
     IdempotencyKey,
+    Progress,
     Record,
     ScanPage,
     check_version,
     merge_fields,
+    no_progress,
     no_store,
 )
 from retentive.stores.damage import damaged_error
@@ -42,17 +45,19 @@ from retentive.stores.sqlite import (
     catalogue,
     integrity,
     keyword_index,
-    keyword_separators,
     memory_table,
     repair,
     side_tables,
     vector_blocks,
 )
+from retentive.stores.sqlite.batches import FIRST_BATCH, batches
 from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
+from retentive.stores.sqlite.row_changes import remove_rows, replace_row, updated_scope
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
+from retentive.stores.sqlite.space import compact, tidy
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import index_terms
 
@@ -174,8 +179,8 @@ class SqliteStore:
             memory = merge_fields(current, record, fields)
             if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
                 terms = index_terms(memory.indexed_text)
-            scope = NameRegistry(connection).scope_ids(memory)
-            _replace(connection, key, memory, scope, terms)
+            scope = updated_scope(connection, memory, current)
+            replace_row(connection, key, memory, scope, terms)
             same_text = memory.indexed_text == current.indexed_text
             if same_text:
                 vector_blocks.move_vectors(connection, {key: scope})
@@ -201,20 +206,27 @@ class SqliteStore:
             removed = [*found, *repair.forget_set_aside(connection, ids, within)]
             if idempotency_key and removed:
                 side_tables.record_write(connection, idempotency_key, removed)
-            _remove(connection, sorted(found.values()))
-        self._connections.truncate_log()
+            remove_rows(connection, sorted(found.values()))
+        tidy(self._connections)
         return removed
 
-    def remove_scope(self, scope: Scope) -> int:
-        with self._write() as connection:
+    def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
+        with self._connections.read() as connection:
             resolved = resolve(connection, scope)
-            if resolved is None:
-                return 0
-            keys = memory_table.list_keys(connection, resolved)
-            _remove(connection, keys)
+            keys = [] if resolved is None else memory_table.list_keys(connection, resolved)
+        if resolved is None:
+            return 0
+        count = 0
+        for batch in batches(keys):
+            with self._write() as connection:
+                there = memory_table.list_keys(connection, resolved, among=batch)  # others may have moved some
+                remove_rows(connection, there)
+            count += len(there)
+            progress(len(batch))
+        with self._write() as connection:
             repair.forget_set_aside_scope(connection, resolved)
-        self._connections.truncate_log()
-        return len(keys)
+        tidy(self._connections)
+        return count
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         if self._connections.read_only:
@@ -240,9 +252,19 @@ class SqliteStore:
         with self._connections.read() as connection:
             return catalogue.projects(connection, profile)
 
-    def move_session(self, profile: str, session: str, *, project: str | None) -> Session:
+    def move_session(
+        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+    ) -> Session:
         with self._write() as connection:
-            return catalogue.move_session(connection, profile, session, project)
+            move = catalogue.begin_move(connection, profile, session, project)
+            catalogue.move_memories(connection, move, move.keys[:FIRST_BATCH])
+        progress(len(move.keys[:FIRST_BATCH]))
+        for batch in batches(move.keys[FIRST_BATCH:]):
+            with self._write() as connection:
+                catalogue.move_memories(connection, move, batch)
+            progress(len(batch))
+        with self._connections.read() as connection:
+            return catalogue.sessions(connection, profile, session=session)[0]
 
     def profiles(self) -> list[Profile]:
         with self._connections.read() as connection:
@@ -367,6 +389,9 @@ class SqliteStore:
         self._connections.truncate_log()
         return done
 
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+        return compact(self._connections, progress)
+
     def set_aside(self) -> list[SetAside]:
         with self._connections.read() as connection:
             return repair.list_set_aside(connection)
@@ -381,26 +406,3 @@ class SqliteStore:
             keys, following = list_page(connection, resolved, cursor=start, limit=limit)
             found = memory_table.by_keys(connection, keys, damaged)
         return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))
-
-
-def _replace(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:
-    """Replace the row of a memory and its entry in the keyword index."""
-    replaced = keyword_index.entries(connection, [key])
-    keyword_index.remove(connection, replaced)
-    connection.execute("DELETE FROM memories WHERE key = ?", (key,))
-    position = memory.position if scope.session else None
-    connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
-    keyword_index.add(connection, [(key, terms, scope)])
-    keyword_separators.clear(connection, replaced)
-
-
-def _remove(connection: apsw.Connection, keys: Sequence[int]) -> None:
-    """Delete memories with their terms, vectors and judgements."""
-    for at in range(0, len(keys), 1000):
-        some = keys[at : at + 1000]
-        removed = keyword_index.entries(connection, some)
-        keyword_index.remove(connection, removed)
-        keyword_separators.clear(connection, removed)
-        reclaim(connection, vector_blocks.remove_vectors(connection, some))
-        connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
-        connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])

@@ -20,6 +20,9 @@ from retentive.stores.base import KeyValue, Store
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
 from retentive.transfer.importing.ids import IdSet, existing_ids
 
+UNDO_BATCH = 50
+"""How many memories an undo deletes in one transaction, so that other writers get their turn."""
+
 GROUP = 100
 """How many batches are read at once when a run is undone; it may have thousands."""
 
@@ -165,8 +168,9 @@ def undo_import(store: Store, id: str, *, progress: Callable[[int], None] = lamb
         if batch.kind == "ids":
             ids = _unpack_ids(batch.value)
             sessions.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
-            memories += len(store.remove(ids))
-            progress(len(ids))
+            for at in range(0, len(ids), UNDO_BATCH):
+                memories += len(store.remove(ids[at : at + UNDO_BATCH]))
+                progress(len(ids[at : at + UNDO_BATCH]))
         elif batch.kind == "judgements":
             judgements += store.unjudge(list(map(_parse_judgement, batch.value)))
         else:  # settings that were changed since are not removed
