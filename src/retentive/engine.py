@@ -66,7 +66,7 @@ from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Progress, Store, Vector, no_progress
+from retentive.stores.base import IdempotencyKey, Store, Vector
 from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
@@ -267,7 +267,9 @@ class Engine:
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids))
         return self.store.remove(ids, within=within, idempotency_key=key)
 
-    def forget_scope(self, scope: Scope, *, confirm: bool = False, progress: Progress = no_progress) -> int:
+    def forget_scope(
+        self, scope: Scope, *, confirm: bool = False, progress: Callable[[int], None] = lambda done: None
+    ) -> int:
         """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
 
         Many are deleted in several transactions. If that is interrupted, running it again deletes the rest.
@@ -394,13 +396,13 @@ class Engine:
 
     def _unit_vector(self, vector: Sequence[float] | npt.NDArray[np.floating[Any]]) -> Vector:
         """A caller's vector, normalised. `Invalid` if it cannot be compared with the store's vectors."""
-        row = np.asarray(vector, np.float32)
+        row = np.asarray(vector, np.float64)  # the squares of large numbers would overflow in float32
         model = self.store.model()
         norm = float(np.linalg.norm(row))
         if row.ndim != 1 or not 0 < norm < np.inf or (model is not None and len(row) != model.dimension):
             length = model.dimension if model else "some"
             raise Invalid(f"vector: {length} finite numbers that are not all 0, not an array of shape {row.shape}")
-        return row / np.float32(norm)
+        return (row / norm).astype(np.float32)
 
     def _record_use(self) -> None:
         """Record which memories recalls returned. A failure is logged and nothing else."""
@@ -501,7 +503,12 @@ class Engine:
         return self.store.profiles()
 
     def move_session(
-        self, session: str, *, project: str | None, profile: str | None = None, progress: Progress = no_progress
+        self,
+        session: str,
+        *,
+        project: str | None,
+        profile: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Session:
         """Move a session with all its memories to another project, or out of its project.
 
@@ -589,7 +596,7 @@ class Engine:
             progress=progress,
         )
 
-    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+    def compact(self, *, progress: Callable[[int], None] = lambda done: None) -> Compaction:
         """Return the space of deleted memories to the file system, while others read and write."""
         return self.store.compact(progress=progress)
 
@@ -627,6 +634,7 @@ class Imports:
         """Remove exactly what an import added."""
         from retentive.transfer.importing.log import undo_import
 
+        check_unicode("run", run)
         return undo_import(self._store, run, progress=progress)
 
 

@@ -60,16 +60,13 @@ USE_FIELDS = ("accessed", "access_count")
 """The fields of a memory that record its use."""
 
 
-def _indexed_text(text: str, speaker: str | None) -> str:
+def indexed_text(text: str, speaker: str | None) -> str:
+    """The text that is indexed of a memory with this text and speaker."""
     return text if not speaker or text.startswith(f"{speaker}:") else f"{speaker}: {text}"
 
 
-def hash_text(text: str, speaker: str | None) -> str:
-    """The `text_hash` of a memory with this text and speaker."""
-    return _hash(_indexed_text(text, speaker))
-
-
-def _hash(text: str) -> str:
+def hash_text(text: str) -> str:
+    """A hash of a text, such as the `text_hash` of a memory with this indexed text."""
     return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
@@ -109,12 +106,12 @@ class Memory(NamedTuple):
 
         Without the speaker, the semantic retriever loses a quarter of its recall on conversations (measured on LoCoMo).
         """
-        return _indexed_text(self.text, self.speaker)
+        return indexed_text(self.text, self.speaker)
 
     @property
     def text_hash(self) -> str:
         """A hash of the indexed text. A vector is stored with that of the text it was made of."""
-        return hash_text(self.text, self.speaker)
+        return hash_text(self.indexed_text)
 
     @property
     def version(self) -> str:
@@ -122,7 +119,7 @@ class Memory(NamedTuple):
         values = self._replace(
             created=self.created.astimezone(UTC), occurred=self.occurred and self.occurred.astimezone(UTC)
         ).to_dict()
-        return _hash(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
+        return hash_text(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with ISO 8601 times."""

@@ -11,6 +11,7 @@ ATTACKS = (
     "kill",
     "kill_postgres",
     "concurrency",
+    "forgotten",
     "fuzz",
     "isolation",
     "corruption",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -157,6 +158,18 @@ def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
     assert "1 memories had a vector of another text and were embedded again" in run("doctor", "--repair").stderr
     assert json_of("doctor", "--repair")["healthy"]
     assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
+
+
+def test_compact_returns_the_space_of_forgotten_memories_and_says_how_much():
+    for number in range(3):
+        run("remember", f"note {number} " + "with many words " * 2000, "--project", "long")
+    run("forget", "--project", "long", "--yes")
+
+    done = json_of("compact")
+
+    assert done["gained"] == done["bytes_before"] - done["bytes_after"] > 0
+    assert done["bytes_after"] == json_of("status")["bytes"]
+    assert re.fullmatch(r"[\d.]+ MB before, [\d.]+ MB after: [\d.]+ MB gained\n", run("compact").stdout)
 
 
 def test_options_are_grouped_in_the_help():

@@ -101,7 +101,12 @@ def test_an_address_that_is_none_is_a_problem_too(asking, path):
     problem(asking.get(path), 404, "not_found")
 
 
-@pytest.mark.parametrize("query", ["cursor=%00", "cursor=%FF", "project=%00", "kinds=episodic"])
+@pytest.mark.parametrize("cursor", ["%00", "%FF"])
+def test_odd_bytes_are_no_cursor(asking, cursor):
+    problem(asking.get(f"/v1/memories?cursor={cursor}"), 422, "invalid")
+
+
+@pytest.mark.parametrize("query", ["project=%00", "kinds=episodic"])
 def test_odd_bytes_in_a_query_find_nothing_and_break_nothing(asking, query):
     assert asking.get(f"/v1/memories?{query}").json()["memories"] == []
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retentive.models import KINDS, NOT_ITS_TEXT, UNREADABLE, Damage, Kind, Memory, hash_text
+from retentive.models import KINDS, NOT_ITS_TEXT, UNREADABLE, Damage, Kind, Memory, hash_text, indexed_text
 
 SCOPE_TOKENS = 4
 """The tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
@@ -35,22 +35,17 @@ def from_micros(micros: int | None) -> datetime | None:
     return EPOCH + timedelta(microseconds=micros)
 
 
-def to_memory(row: Sequence[Any]) -> Memory:
-    """A memory from its row, in which names have replaced ids."""
-    return Memory(
-        row[1], row[2], from_micros(row[3]) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
-        row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]), from_micros(row[14]),
-        row[15], bool(row[16]), row[17],
-    )  # fmt: skip
-
-
 def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[int, Memory]:
-    """The memories of rows, by key. Those that are damaged are left out and added to `damaged`."""
+    """The memories of rows, by key; names have replaced ids in them. Damaged ones are added to `damaged` instead."""
     found = {}
     for row in rows:
         try:
-            memory = to_memory(row)
-            if row[18] is None or row[18] == hash_text(memory.text, memory.speaker):
+            memory = Memory(
+                row[1], row[2], from_micros(row[3]) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
+                row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]),
+                from_micros(row[14]), row[15], bool(row[16]), row[17],
+            )  # fmt: skip
+            if row[18] is None or row[18] == hash_text(indexed_text(memory.text, memory.speaker)):
                 found[row[0]] = memory
             else:
                 damaged.append(Damage(memory.id, NOT_ITS_TEXT))

@@ -11,7 +11,7 @@ from time import monotonic
 from psycopg import sql
 
 from retentive.errors import RetentiveError
-from retentive.models import hash_text
+from retentive.models import hash_text, indexed_text
 from retentive.stores.base import stale_vectors
 from retentive.stores.postgres.bm25_extension import INDEX, Bm25Preselector
 from retentive.stores.postgres.connections import Connections
@@ -202,6 +202,6 @@ def stale_keys(connection: Connection) -> list[int]:
     with connection.cursor("text_hashes", binary=True) as cursor:
         cursor.itersize = 1000
         for key, text_hash, text, speaker in cursor.execute(_SQL("text_hashes")):
-            if hash_text(text, speaker) != text_hash.hex():
+            if hash_text(indexed_text(text, speaker)) != text_hash.hex():
                 stale[key] = None
     return list(stale)

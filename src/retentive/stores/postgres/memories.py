@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text
+from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text, indexed_text
 from retentive.stores.base import Record, Vector, is_within
 from retentive.stores.damage import damaged_error
 from retentive.stores.paging import ListCursor, page_length
@@ -30,7 +30,7 @@ COLUMNS = """
     m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
     m.evergreen, m.content_hash, m.text_hash
 """
-"""The columns that `to_memory` takes, of the table memories AS m."""
+"""The columns that `to_memories` takes, of the table memories AS m."""
 
 _SQL = Statements("memories")
 _BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
@@ -273,7 +273,7 @@ class VectorTables:
             new = [
                 (key, ScopeIds(*scope), given[id])
                 for key, id, *scope, text, speaker in rows
-                if key not in attached and hash_text(text, speaker) == given[id].memory.text_hash
+                if key not in attached and hash_text(indexed_text(text, speaker)) == given[id].memory.text_hash
             ]
             add_vectors(connection, new, model)
             return len(new)

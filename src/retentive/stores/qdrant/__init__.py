@@ -11,7 +11,7 @@ from typing import Any
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Compaction, Memory, Model, Query, Repair, hash_text
+from retentive.models import Compaction, Memory, Model, Query, Repair, hash_text, indexed_text
 from retentive.stores.base import Progress, Record, no_progress
 from retentive.stores.damage import Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
@@ -124,7 +124,8 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
             waiting = [
                 id
                 for id, payload in payloads.items()
-                if payload["parts"] == 0 and hash_text(payload["text"], payload.get("speaker")) == given[id][0]
+                if payload["parts"] == 0
+                and hash_text(indexed_text(payload["text"], payload.get("speaker"))) == given[id][0]
             ]
             for at in range(0, len(waiting), ATTACH_BATCH):
                 operations: list[Any] = []

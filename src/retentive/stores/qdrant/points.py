@@ -17,7 +17,7 @@ import numpy as np
 from qdrant_client import models as q
 
 from retentive.errors import Invalid
-from retentive.models import Memory, Model, Scalar, hash_text
+from retentive.models import Memory, Model, Scalar, hash_text, indexed_text
 from retentive.stores.base import Vector
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.sparse import WORDS, weights
@@ -112,7 +112,10 @@ def metadata_text(key: str, value: Scalar) -> str:
 def has_stale_vectors(payload: Mapping[str, Any]) -> bool:
     """Whether the vectors of a point were made of another text; those without a hash are taken to be right."""
     text_hash = payload.get("text_hash")
-    return payload["parts"] > 0 and text_hash not in (None, hash_text(payload["text"], payload.get("speaker")))
+    return payload["parts"] > 0 and text_hash not in (
+        None,
+        hash_text(indexed_text(payload["text"], payload.get("speaker"))),
+    )
 
 
 # Points to write

@@ -27,7 +27,7 @@ _FIELDS = (
     "text", "created", "profile", "project", "session", "position", "kind", "speaker", "importance", "metadata",
     "source", "occurred", "accessed", "access_count", "evergreen", "content_hash", "text_hash",
 )  # fmt: skip
-"""The columns of a memory in the order of `to_memory`, after its key and id."""
+"""The columns of a memory in the order of `to_memories`, after its key and id."""
 
 
 def recover(path: Path, target: Store, *, progress: Callable[[int], None] = lambda done: None) -> Recovery:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.models import Model, hash_text
+from retentive.models import Model, hash_text, indexed_text
 from retentive.stores.base import Record, Vector
 from retentive.stores.sql_codec import ScopeIds
 from retentive.stores.sqlite.memory_table import fetch_json
@@ -142,7 +142,7 @@ def stale_keys(connection: apsw.Connection) -> list[int]:
     stale = {}
     for key, text_hash, text, speaker in rows:
         who = None if speaker is None else speaker.decode(errors="replace")
-        if hash_text(text.decode(errors="replace"), who) != text_hash.hex():
+        if hash_text(indexed_text(text.decode(errors="replace"), who)) != text_hash.hex():
             stale[key] = True
     return list(stale)
 
