@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from time import monotonic, perf_counter
 from types import TracebackType
@@ -24,6 +24,7 @@ from retentive.models import (
     KINDS,
     Compaction,
     Explanation,
+    Filter,
     Judgement,
     Kind,
     Memory,
@@ -33,6 +34,7 @@ from retentive.models import (
     Query,
     Recall,
     Repair,
+    Scalar,
     Scope,
     Session,
     Stats,
@@ -44,6 +46,7 @@ from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.concurrency import INLINE, FairLimiter
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.explain import explain
+from retentive.pipeline.filters import to_filter
 from retentive.pipeline.judgements import JudgementLog, to_judgements
 from retentive.pipeline.recall import rank_outcome, search
 from retentive.pipeline.remember import (
@@ -63,7 +66,7 @@ from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Progress, Store, Vector, no_progress
+from retentive.stores.base import IdempotencyKey, Store, Vector
 from retentive.stores.damage import damaged_error
 
 if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
@@ -88,6 +91,9 @@ class QueryOptions(TypedDict, total=False):
     only_session: bool
     kinds: Sequence[Kind] | None
     exclude: Sequence[str]
+    since: date | str | None
+    until: date | str | None
+    metadata: Mapping[str, Scalar] | None
     tuning: Tuning | Mapping[str, Any] | str | None
     now: datetime | str | None
     vector: Sequence[float] | npt.NDArray[np.floating[Any]] | None
@@ -261,7 +267,9 @@ class Engine:
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids))
         return self.store.remove(ids, within=within, idempotency_key=key)
 
-    def forget_scope(self, scope: Scope, *, confirm: bool = False, progress: Progress = no_progress) -> int:
+    def forget_scope(
+        self, scope: Scope, *, confirm: bool = False, progress: Callable[[int], None] = lambda done: None
+    ) -> int:
         """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
 
         Many are deleted in several transactions. If that is interrupted, running it again deletes the rest.
@@ -291,8 +299,10 @@ class Engine:
 
         `limit`: how many hits at most, 10 by default; 0 or less returns all that match. `profile`, `project`,
         `session`, `only_session`, `kinds`: see `scope`. `exclude`: ids of memories that the caller already has.
-        `tuning`: for this query alone, a whole `Tuning`, some parameters, or the name of a preset. `now`: the time to
-        rank by. `vector`: the text's embedding, if the caller has it.
+        `since`, `until`: only memories from a time on, and before a time (a date includes that day), by when they
+        happened. `metadata`: only memories with these values. `tuning`: for this query alone, a whole `Tuning`, some
+        parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding, if the caller
+        has it.
         """
         unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
         if unknown:
@@ -314,6 +324,7 @@ class Engine:
             limit=options.get("limit", 10),
             exclude=tuple(options.get("exclude", ())),
             vector=None if vector is None else self._unit_vector(vector),
+            filter=_filter(options),
         )
 
     def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
@@ -492,7 +503,12 @@ class Engine:
         return self.store.profiles()
 
     def move_session(
-        self, session: str, *, project: str | None, profile: str | None = None, progress: Progress = no_progress
+        self,
+        session: str,
+        *,
+        project: str | None,
+        profile: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> Session:
         """Move a session with all its memories to another project, or out of its project.
 
@@ -580,7 +596,7 @@ class Engine:
             progress=progress,
         )
 
-    def compact(self, *, progress: Progress = no_progress) -> Compaction:
+    def compact(self, *, progress: Callable[[int], None] = lambda done: None) -> Compaction:
         """Return the space of deleted memories to the file system, while others read and write."""
         return self.store.compact(progress=progress)
 
@@ -620,3 +636,8 @@ class Imports:
 
         check_unicode("run", run)
         return undo_import(self._store, run, progress=progress)
+
+
+def _filter(options: QueryOptions) -> Filter:
+    since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
+    return to_filter(since, until, metadata) if since or until or metadata else Filter()

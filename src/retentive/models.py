@@ -142,6 +142,38 @@ class Scope:
     only_sessions: bool = False
 
 
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions on the memories of a scope: what does not match is not searched.
+
+    A memory matches if it is from `since` on and before `until`, by `Memory.when`, and if its metadata has each of the
+    given keys with an equal value; 1 equals 1.0, but not true. Statistics of the keyword retriever are those of the
+    scope, so a filter does not change scores.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    metadata: tuple[tuple[str, Scalar], ...] = ()
+
+    def __bool__(self) -> bool:
+        return self != Filter()
+
+    def unmet_by(self, memory: Memory) -> str | None:
+        """The condition that a memory does not meet, "time" or "metadata"; None if it matches."""
+        if (self.since and memory.when < self.since) or (self.until and memory.when >= self.until):
+            return "time"
+        has = memory.metadata
+        met = all(key in has and _equal_scalars(has[key], value) for key, value in self.metadata)
+        return None if met else "metadata"
+
+
+def _equal_scalars(a: Any, b: Scalar) -> bool:
+    return bool(a == b) and isinstance(a, bool) == isinstance(b, bool)
+
+
 MAX_QUERY_TEXT = 8000
 """A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
 
@@ -160,6 +192,7 @@ class Query:
 
     Of a text longer than `MAX_QUERY_TEXT`, its head and its tail are read. `Invalid` if it is not Unicode text.
     `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
+    Only memories that match `filter` are found.
     """
 
     text: str
@@ -169,6 +202,7 @@ class Query:
     limit: int = 10
     exclude: tuple[str, ...] = ()
     vector: NDArray[float32] | None = None
+    filter: Filter = Filter()
 
     def __post_init__(self) -> None:
         text = self.text

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from retentive.models import KINDS, Candidate, Memory, Model, Query, Scope
+from retentive.models import KINDS, Candidate, Filter, Memory, Model, Query, Scope
 from retentive.ranking import Tuning
 from retentive.stores.base import Record, Searchable, Store, Vector
 
@@ -19,6 +19,7 @@ MODEL = Model("test", "1", DIMENSION, "fingerprint of test")
 OTHER = Model("other", "1", DIMENSION, "fingerprint of other")
 ALL = 100_000
 HERE = Scope()
+NO_FILTER = Filter()
 
 
 def id_of(number: int) -> str:
@@ -70,10 +71,11 @@ def make_query(
     limit: int = 10,
     exclude: Iterable[str] = (),
     vector: Vector | None = None,
+    filter: Filter = NO_FILTER,
     **tuning: Any,
 ) -> Query:
     """Return a query all of whose terms retrieve candidates, however common, unless `common_words` is given."""
-    return Query(text, scope, Tuning(**{"common_words": 1.0, **tuning}), NOW, limit, tuple(exclude), vector)
+    return Query(text, scope, Tuning(**{"common_words": 1.0, **tuning}), NOW, limit, tuple(exclude), vector, filter)
 
 
 def find_keyword(

@@ -40,6 +40,15 @@ def test_moving_many_memories_reports_each_part_and_moves_all(store: Store):
     assert listed(store, Scope(project="p")) == [id_of(1000)]
 
 
+def test_a_session_without_memories_can_be_moved(store: Store):
+    fill(store)
+    store.remove_scope(Scope(sessions=("a",), only_sessions=True))
+
+    moved = store.move_session("default", "a", project=None)
+
+    assert (moved.project, moved.memories) == (None, 0)
+
+
 def test_compacting_changes_no_memory_and_gives_the_size_or_says_why_not(store: Store):
     fill(store)
     store.remove_scope(Scope(sessions=("a",), only_sessions=True))

@@ -172,7 +172,7 @@ def test_a_repair_rebuilds_what_another_program_has_put_out_of_step(
     path, (red, *_) = memories
     with closing(sqlite3.connect(path)) as other, other:
         other.execute("DELETE FROM term_counts")
-        other.execute("UPDATE state SET memories = 77")
+        other.execute("UPDATE profiles SET memories = 77")
         other.execute("UPDATE blocks SET slots = zeroblob(length(slots))")
         other.execute("UPDATE memories SET terms = CAST(x'ff' AS TEXT) WHERE id = ?", (red.id,))
         other.execute("INSERT INTO vectors (slot, memory, embedding) VALUES (99, 99, x'00')")

@@ -28,6 +28,7 @@ from tests.stores.build import (
     HERE,
     MODEL,
     embedded,
+    find_keyword,
     id_of,
     keyword_ids,
     listed,
@@ -35,6 +36,7 @@ from tests.stores.build import (
     nearest_ids,
     record,
     rows,
+    scores_by_id,
     unit,
     vector,
 )
@@ -170,12 +172,45 @@ def test_an_earlier_default_schema_without_our_tables_is_not_used(tables: list[s
         assert fetch(store, "SELECT current_schema()::text") == [("retentive",)]
 
 
+COUNTS_BEFORE = """
+    CREATE TABLE former AS SELECT name, sum(memories)::bigint AS memories, sum(length)::bigint AS length
+      FROM (TABLE counts UNION ALL TABLE count_changes) AS c WHERE profile > 0 GROUP BY name;
+    DROP TABLE counts, count_changes;
+    CREATE TABLE count_changes AS SELECT * FROM former WHERE name > 'm';
+    ALTER TABLE former RENAME TO counts;
+    DELETE FROM counts WHERE name > 'm';
+    UPDATE schema_version SET version = 3
+"""
+"""Makes the schema what it was before memories were counted by profile."""
+
+
+@pytest.mark.parametrize("profiles", [("ada",), ("ada", "bob")])
+def test_a_schema_that_counts_by_store_is_migrated_to_counts_by_profile(profiles: tuple[str, ...]):
+    address = postgres_server.address(empty=True)
+    texts = ["green tea", "tea tea", "", "milk"]
+    with opened(address) as store:
+        for at, profile in enumerate(profiles):
+            homes = {"profile": profile, "session": "s", "project": "p"}
+            store.add([record(10 * at + n, text, **homes) for n, text in enumerate(texts)], model=None)
+        expected = [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles]
+    with connected(address) as connection:
+        connection.execute(COUNTS_BEFORE)
+
+    with opened(address) as store:
+        assert store.check() == []
+        assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == expected
+        store.remove_scope(Scope("ada"))
+        assert store.check() == []
+
+
 def test_a_schema_without_hashes_of_texts_is_migrated_and_its_vectors_are_taken_to_be_right():
-    address = postgres_server.address()
+    address = postgres_server.address(empty=True)
     with opened(address) as store:
         store.add([embedded(1, "apples"), embedded(2, "plums")], model=MODEL)
     with connected(address) as connection:  # as the version before left it
         connection.execute("ALTER TABLE vectors DROP COLUMN text_hash")
+        connection.execute(COUNTS_BEFORE)
+        connection.execute("DROP INDEX memories_by_time; ALTER TABLE memories DROP COLUMN text_hash")
         connection.execute("UPDATE schema_version SET version = 1")
 
     with opened(address) as store:

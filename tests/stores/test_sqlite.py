@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.models import Judgement
+from retentive.models import Judgement, Scope
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite import connections as migrations
@@ -19,10 +19,11 @@ from tests.stores.build import (
     NOW,
     embedded,
     everything,
+    find_keyword,
     id_of,
-    keyword_ids,
     listed,
     record,
+    scores_by_id,
 )
 from tests.stores.sqlite_file import EVERYWHERE, finds, opened
 
@@ -161,7 +162,7 @@ def test_a_full_disk_is_unavailable_and_nothing_is_half_written(path: str):
         ("DELETE FROM words_docsize WHERE id = 1", "1 memories are missing from the keyword index"),
         ("DELETE FROM memories WHERE key = 1", "vectors belong to no memory"),
         ("UPDATE memories SET terms = 'other' WHERE key = 1", "the document frequencies differ"),
-        ("UPDATE state SET memories = 7", "the count of memories is wrong"),
+        ("UPDATE profiles SET memories = 7", "the count of memories is wrong"),
         (
             "UPDATE vectors SET embedding = zeroblob(32) WHERE slot = 1 << 40",
             "1 entries of the vector index do not match",
@@ -181,17 +182,23 @@ def test_check_names_each_inconsistency(path: str, damage: str, sentence: str):
         assert any(sentence in line for line in store.check()), store.check()
 
 
-def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str):
+@pytest.mark.parametrize("profiles", [("ada",), ("ada", "bob")])
+def test_a_store_of_schema_1_is_migrated_with_all_its_memories(path: str, profiles: tuple[str, ...]):
     with opened(path) as store:
-        before = store.add([record(1), record(2)], model=None)
+        before = []
+        for at, profile in enumerate(profiles):
+            texts = enumerate(["green tea", "tea tea", "", "note"], 10 * at)
+            before += store.add([record(number, text, profile=profile) for number, text in texts], model=None)
+        scores = [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles]
     write_schema_1(path)
 
     with opened(path) as store:
-        assert store.get([id_of(1), id_of(2)]) == before
-        assert keyword_ids(store, "note") == [id_of(1), id_of(2)]
-        store.judge([Judgement("where?", id_of(1), 2, NOW)])
-
-        assert [one.relevance for one in store.judgements("default")] == [2]
+        assert store.get([memory.id for memory in before]) == before
+        assert [scores_by_id(find_keyword(store, "green tea", Scope(profile))) for profile in profiles] == scores
+        assert store.check() == []
+        store.judge([Judgement("where?", id_of(1), 2, NOW, "ada")])
+        assert [one.relevance for one in store.judgements("ada")] == [2]
+        store.remove_scope(Scope("ada"))
         assert store.check() == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import closing
@@ -159,6 +160,18 @@ def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
     assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
 
 
+def test_compact_returns_the_space_of_forgotten_memories_and_says_how_much():
+    for number in range(3):
+        run("remember", f"note {number} " + "with many words " * 2000, "--project", "long")
+    run("forget", "--project", "long", "--yes")
+
+    done = json_of("compact")
+
+    assert done["gained"] == done["bytes_before"] - done["bytes_after"] > 0
+    assert done["bytes_after"] == json_of("status")["bytes"]
+    assert re.fullmatch(r"[\d.]+ MB before, [\d.]+ MB after: [\d.]+ MB gained\n", run("compact").stdout)
+
+
 def test_options_are_grouped_in_the_help():
     for command, panels in (
         ("recall", ("Scope", "Ranking")),
@@ -181,6 +194,20 @@ def test_recall_excludes_ids_and_limits_the_scope():
     assert found("--exclude", pears) == [apples]
     assert found("--session", "b", "--only-session") == [pears]
     assert found("--kind", "semantic", "--kind", "identity") == []
+
+
+def test_recall_filters_by_time_and_metadata():
+    details = ("--occurred", "2026-05-08", "--metadata", '{"topic": "fruit", "n": 2}')
+    apples, pears = remember("apples and pears", *details), remember("pears", "--occurred", "2026-06-01")
+
+    def found(*words: str) -> list[str]:
+        return [hit["id"] for hit in json_of("recall", "pears", "--embedder", "none", *words)["hits"]]
+
+    assert found("--until", "2026-05-08") == found("--metadata", "topic=fruit", "--metadata", "n=2") == [apples]
+    assert found("--since", "2026-05-09") == [pears]
+    assert "write a key as key=value, such as topic=kitchen" in run("recall", "x", "--metadata", "y", code=2).stderr
+    explained = json_of("explain", "pears", apples, "--embedder", "none", "--since", "2026-05-09")
+    assert (explained["outcome"], explained["part"]) == ("outside", "time")
 
 
 def test_the_time_of_an_event_is_given_by_occurred():

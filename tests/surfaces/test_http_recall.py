@@ -220,3 +220,23 @@ def test_an_episode_search_gives_what_was_said_twice_twice_whatever_the_settings
 )
 def test_an_episode_search_names_what_is_wrong(words, query, field):
     assert wrong_fields(client(words).get(f"/episodes/search?{query}")) == [field]
+
+
+def test_a_recall_is_filtered_by_time_and_metadata(words):
+    words.remember("old tea", occurred="2026-05-08", metadata={"topic": "tea", "cups": 2})
+    words.remember("new tea", occurred="2026-06-01")
+    asking = client(words)
+
+    def texts(**body):
+        found = asking.post("/v1/recall", json={"query": "tea", **body}).json()["hits"]
+        return [hit["memory"]["text"] for hit in found]
+
+    assert texts(until="2026-05-08") == texts(metadata={"topic": "tea", "cups": 2}) == ["old tea"]
+    assert texts(since="2026-05-09T00:00:00Z") == ["new tea"]
+    [id] = [hit.id for hit in words.recall("tea", until="2026-05-08").hits]
+    body = {"query": "tea", "id": id, "since": "2026-05-09"}
+    assert asking.post("/v1/recall/explain", json=body).json()["part"] == "time"
+    for wrong in ({"since": "soon"}, {"metadata": {"topic": ["tea"]}}, {"until": 5}):
+        answer = asking.post("/v1/recall", json={"query": "tea", **wrong})
+        assert answer.status_code == 422
+        assert [field.split(".")[0] for field in wrong_fields(answer)] == [*wrong]

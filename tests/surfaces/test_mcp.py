@@ -82,7 +82,8 @@ def test_every_tool_is_described_annotated_and_structured(server: MCPServer, mod
         assert len(tool.description) > 100
         assert tool.output_schema["type"] == "object"
         assert all("description" in field for field in tool.input_schema["properties"].values())
-        assert not {"profile", "project", "session"} & tool.input_schema["properties"].keys()
+        narrows = {"memory_recall": {"project"}, "memory_remember": {"session"}}.get(name, set())
+        assert {"profile", "project", "session"} & tool.input_schema["properties"].keys() == narrows
         assert tool.annotations.read_only_hint is (name in READING)
         assert tool.annotations.destructive_hint is (name in ("memory_update", "memory_forget"))
         assert tool.annotations.idempotent_hint is (name != "memory_remember")
@@ -126,6 +127,29 @@ def test_recall_can_be_narrowed_to_kinds_and_says_what_to_do_when_nothing_is_fou
     assert len(call(server, "memory_recall", query="tea", kinds=["identity"])["hits"]) == 1
     nothing = call(server, "memory_recall", query="tea", kinds=["semantic"])
     assert (nothing["hits"], "other words" in nothing["advice"]) == ([], True)
+
+
+def test_recall_can_be_narrowed_by_ids_dates_metadata_and_project(server: MCPServer, engine: Engine):
+    when = {"occurred": "2026-05-08", "source": "notes.md", "session": "walk", "metadata": {"topic": "tea"}}
+    (old,) = call(server, "memory_remember", text="Ana likes tea", **when)["ids"]
+    (new,) = call(server, "memory_remember", text="Ana likes green tea")["ids"]
+
+    def found(scope: MCPServer = server, **options: Any) -> set[str]:
+        return {hit["id"] for hit in call(scope, "memory_recall", query="tea", **options)["hits"]}
+
+    memory = engine.get(old)
+    assert (memory.source, memory.session, memory.project, memory.metadata) == (
+        "notes.md", "walk", "home", {"topic": "tea"},
+    )  # fmt: skip
+    assert found() == {old, new}
+    assert found(exclude=[new]) == found(until="2026-05-08") == found(metadata={"topic": "tea"}) == {old}
+    assert found(since="2026-05-09") == {new}
+    assert found(project="home") == {old, new}
+    whole = build_server(lambda _: open_scope(engine))
+    assert (found(whole, project="home"), found(whole, project="work")) == ({old, new}, set())
+    assert "is not a time" in error(server, "memory_recall", query="tea", since="soon")
+    alone = build_server(lambda _: open_scope(engine, session="alone"))
+    assert "limited to the session 'alone'" in error(alone, "memory_remember", text="tea", session="walk")
 
 
 def test_a_memory_is_read_corrected_and_forgotten(server: MCPServer, engine: Engine):
@@ -212,10 +236,17 @@ class Raising:
 @pytest.mark.parametrize("tool", CALLS)
 @pytest.mark.parametrize("argument", ["profile", "project", "session"])
 def test_no_tool_can_be_told_to_look_elsewhere(server: MCPServer, engine: Engine, tool: str, argument: str):
+    engine.remember("the key of work", project="work", session="other")
+
     said = error(server, tool, **{**CALLS[tool], argument: "other"})
 
-    assert said.startswith(f"{tool} has no argument '{argument}'; its arguments are ")
-    assert engine.stats().memories == 0
+    refused = {
+        ("memory_recall", "project"): "there is no project 'other' for this caller",
+        ("memory_remember", "session"): "session 'other' does not belong to project 'home'",
+    }
+    expected = refused.get((tool, argument), f"{tool} has no argument '{argument}'; its arguments are ")
+    assert said.startswith(expected)
+    assert engine.stats().memories == 1
 
 
 def test_wrong_arguments_are_named_without_repeating_them(server: MCPServer):

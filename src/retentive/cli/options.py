@@ -235,10 +235,15 @@ def confirm(question: str, *, yes: bool) -> None:
 
 def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
     """Parse tuning parameters from `parameter=value`."""
-    parameters = {}
+    return parse_pairs(pairs, "keyword_weight=2", noun="parameter")
+
+
+def parse_pairs(pairs: list[str] | None, example: str, *, noun: str = "key") -> dict[str, Any]:
+    """Parse `key=value`; a value that is a JSON number, true, false or null is that, any other is text."""
+    values = {}
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise Invalid(f"'{pair}': write a parameter as parameter=value, such as keyword_weight=2")
-        parameters[name.strip()] = parameter_value(value.strip())
-    return parameters
+            raise Invalid(f"'{pair}': write a {noun} as {noun}=value, such as {example}")
+        values[name.strip()] = parameter_value(value.strip())
+    return values

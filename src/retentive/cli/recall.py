@@ -8,7 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from retentive.cli.options import RANKING, SCOPE, Kinds, Project, SetParameters, common, emit, parse_parameters
+from retentive.cli.options import (
+    RANKING,
+    SCOPE,
+    Kinds,
+    Project,
+    SetParameters,
+    common,
+    emit,
+    parse_pairs,
+    parse_parameters,
+)
 from retentive.engine import Engine
 from retentive.models import Memory, Query
 
@@ -28,6 +38,19 @@ OnlySession = Annotated[
 Exclude = Annotated[
     list[str] | None, typer.Option(help="Leave out the memory with this id. Repeatable.", rich_help_panel=SCOPE)
 ]
+Since = Annotated[
+    str | None, typer.Option(help="Only memories from this date or time on, such as 2026-05-08.", rich_help_panel=SCOPE)
+]
+Until = Annotated[
+    str | None,
+    typer.Option(help="Only memories before this time; a date includes that day.", rich_help_panel=SCOPE),
+]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", help="Only memories with this metadata, such as topic=kitchen. Repeatable.", rich_help_panel=SCOPE
+    ),
+]
 Limit = Annotated[int, typer.Option(min=0, help="Maximum number of hits; 0 returns all that match.")]
 Preset = Annotated[
     str | None,
@@ -43,6 +66,9 @@ def recall(
     only_session: OnlySession = False,
     kind: Kinds = None,
     exclude: Exclude = None,
+    since: Since = None,
+    until: Until = None,
+    metadata: Metadata = None,
     limit: Limit = 10,
     preset: Preset = None,
     set_parameters: SetParameters = None,
@@ -52,6 +78,7 @@ def recall(
 ) -> None:
     """Search memories with the keyword and the semantic retriever."""
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
+    scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     with common(ctx).engine() as engine:
         built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
         answer = engine.recall(built)
@@ -72,12 +99,16 @@ def explain(
     only_session: OnlySession = False,
     kind: Kinds = None,
     exclude: Exclude = None,
+    since: Since = None,
+    until: Until = None,
+    metadata: Metadata = None,
     limit: Limit = 10,
     preset: Preset = None,
     set_parameters: SetParameters = None,
 ) -> None:
     """Explain why a memory ranks where it does for a query, or why it does not appear."""
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
+    scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     with common(ctx).engine() as engine:
         explanation = engine.explain(_query(engine, query, scope, exclude, limit, preset, set_parameters), id)
         beside = [hit.memory for hit in (explanation.above, explanation.below) if hit]

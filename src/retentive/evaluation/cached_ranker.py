@@ -61,7 +61,7 @@ class CachedStore:
         self._reads: dict[Hashable, _Reads] = {}
 
     def open_search(self, query: Query) -> CachedSearch:
-        reads = self._reads.setdefault((query.text, query.scope, query.exclude), _Reads())
+        reads = self._reads.setdefault((query.text, query.scope, query.exclude, query.filter), _Reads())
         return CachedSearch(lambda: self._store.open_search(query), query, reads)
 
 

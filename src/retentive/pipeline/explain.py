@@ -6,6 +6,7 @@ a memory that no retriever returned, from the score and rank that each retriever
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ STEPS = {
 def explain(memory: Memory, query: Query, outcome: SearchOutcome, recall: Recall, store: Store) -> Explanation:
     """Explain the rank of a memory in a recall, or its absence."""
     case = _Case(memory, query, outcome, recall, store)
-    for explain_case in (_hit, _out_of_scope, _excluded, _dropped):
+    for explain_case in (_hit, _out_of_scope, _out_of_filter, _excluded, _dropped):
         explanation = explain_case(case)
         if explanation:
             return explanation
@@ -97,6 +98,21 @@ def _out_of_scope(case: _Case) -> Explanation | None:
         return None
     part, of_memory, wanted = difference
     sentence = f"It is outside the scope: its {part} is {of_memory}, and the recall searched {wanted}."
+    return case.explanation(outcome="outside", sentence=sentence, part=part)
+
+
+def _out_of_filter(case: _Case) -> Explanation | None:
+    memory, wanted = case.memory, case.query.filter
+    part = wanted.unmet_by(memory)
+    if part is None:
+        return None
+    if part == "time":
+        bounds = (("from", wanted.since), ("before", wanted.until))
+        searched = " ".join(f"{word} {time.isoformat()}" for word, time in bounds if time)
+        difference = f"its time is {memory.when.isoformat()}, and the recall searched {searched}"
+    else:
+        difference = f"its metadata does not have {json.dumps(dict(wanted.metadata), ensure_ascii=False)}"
+    sentence = f"It is outside the filter: {difference}."
     return case.explanation(outcome="outside", sentence=sentence, part=part)
 
 

@@ -199,7 +199,7 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
     """The neighbours of the best candidates in their sessions, if context affects the ranking.
 
     Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
-    Neighbours that the caller excludes, or of kinds it did not ask for, are left out.
+    Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
     """
     query = searched.query
     candidates = _memories(*results)
@@ -216,6 +216,7 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
         and memory.id not in candidates
         and memory.id not in query.exclude
         and (kinds is None or memory.kind in kinds)
+        and query.filter.unmet_by(memory) is None
         and searched.matches(memory)
     }
     known = {**candidates, **added}

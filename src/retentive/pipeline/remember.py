@@ -274,7 +274,7 @@ def _check(draft: Draft) -> None:
     if draft.position is not None and (type(draft.position) is not int or not 0 <= draft.position < 2**53):
         raise Invalid(f"position: a whole number from 0, not {draft.position!r}")
     if draft.metadata != {}:
-        _check_metadata(draft.metadata)
+        check_metadata(draft.metadata)
 
 
 def _check_text(text: Any) -> None:
@@ -294,7 +294,7 @@ def check_name(name: str, value: Any) -> None:
     check_unicode(name, value)
 
 
-def _check_metadata(metadata: Any) -> None:
+def check_metadata(metadata: Any) -> None:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise Invalid("metadata: an object with text keys")
     try:

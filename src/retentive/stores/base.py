@@ -180,8 +180,9 @@ class Scores(NamedTuple):
 class Search(Protocol):
     """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
 
-    The query's scope and exclusions are applied inside both retrievers. In a project, both also find the identity
-    memories of the profile that belong to no project. Methods are called from one thread at a time.
+    The query's scope, filter and exclusions are applied inside both retrievers: what they leave out hides nothing. In a
+    project, both also find the identity memories of the profile that belong to no project. Methods are called from one
+    thread at a time.
     """
 
     @property
@@ -198,7 +199,8 @@ class Search(Protocol):
         """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
 
         Terms above the document frequency `query.tuning.common_words` do not retrieve candidates, unless there is no
-        rarer term; they only affect scoring. A term's weight depends on its document frequency in the scope.
+        rarer term; they only affect scoring. Document frequencies are those in the scope (in a large one perhaps
+        estimated from the profile's), and the mean length is the profile's: other profiles have no effect.
         """
         ...
 
@@ -212,7 +214,7 @@ class Search(Protocol):
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         """Return the memories before and after each of these in its session, by position.
 
-        Memories without a session are not in the result. Exclusions and kinds do not apply here.
+        Memories without a session are not in the result. Exclusions, kinds and the filter do not apply here.
         """
         ...
 

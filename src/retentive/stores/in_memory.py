@@ -50,7 +50,7 @@ from retentive.stores.paging import cursor_of, page_length, parse_cursor
 class InMemoryStore(Undamaged):
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
 
-    BM25 takes the mean length of all memories, or `mean_length` to score as a store does that uses a fixed one.
+    BM25 takes the mean length of a profile's memories, or `mean_length` to score as a store does that uses a fixed one.
     """
 
     def __init__(self, *, mean_length: float | None = None) -> None:

@@ -115,7 +115,7 @@ class InMemorySearch:
     """The reads of one recall. `retentive.stores.base.Search` documents the methods.
 
     `entries` is a copy of the store's dict, and entries are never changed: together they are a snapshot. BM25 takes the
-    mean length of all memories, or `mean_length` if it is given.
+    mean length of all memories of the profile, or `mean_length` if it is given.
     """
 
     query: Query
@@ -157,7 +157,9 @@ class InMemorySearch:
         return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
-        counts = _document_frequencies(self.entries.values())
+        profile = self.query.scope.profile
+        own = (one for one in self.entries.values() if one.memory.profile == profile)
+        counts = Counter(term for one in own for term in set(one.terms))
         found = sorted((-count, term) for term, count in counts.items() if term.startswith(prefix))
         return [term for _, term in found[:limit]]
 
@@ -171,28 +173,38 @@ class InMemorySearch:
         self.close()
 
     def _candidates(self, kind: Kind | None) -> list[Entry]:
-        """Return what is in the scope and not excluded, or what of it is of one kind."""
-        excluded = set(self.query.exclude)
-        found = (entry for entry in self.in_scope if entry.memory.id not in excluded)
-        return [entry for entry in found if kind in (None, entry.memory.kind)]
+        """Return what is in the scope, matches the filter and is not excluded, or what of it is of one kind."""
+        excluded, wanted = set(self.query.exclude), self.query.filter
+        return [
+            entry
+            for entry in self.in_scope
+            if entry.memory.id not in excluded
+            and wanted.unmet_by(entry.memory) is None
+            and kind in (None, entry.memory.kind)
+        ]
 
     def _existing(self, ids: Sequence[str]) -> list[Entry]:
         return [self.entries[id] for id in ids if id in self.entries]
 
+    @cached_property
+    def _frequencies(self) -> Counter[str]:
+        """Document frequencies in the scope."""
+        return Counter(term for entry in self.in_scope for term in set(entry.terms))
+
     def _query_terms(self, common_words: float) -> list[str]:
-        """Return the terms of the query that some memory has, without those above this document frequency."""
-        frequencies = _document_frequencies(self.entries.values())
-        return rare_terms(query_terms(self.query.text), frequencies, memories=len(self.entries), common=common_words)
+        """Return the terms of the query that the scope has, without those above this document frequency."""
+        terms = query_terms(self.query.text)
+        return rare_terms(terms, self._frequencies, memories=len(self.in_scope), common=common_words)
 
     @cached_property
     def _bm25(self) -> BM25:
-        """BM25 with document frequencies of the scope; lengths are relative to all memories of the store."""
+        """BM25 with document frequencies of the scope; lengths are relative to all memories of the profile."""
         mean_length = self.mean_length
         if mean_length is None:
-            lengths = [len(entry.terms) + SCOPE_TOKENS for entry in self.entries.values()]
+            profile = self.query.scope.profile
+            lengths = [len(one.terms) + SCOPE_TOKENS for one in self.entries.values() if one.memory.profile == profile]
             mean_length = sum(lengths) / max(len(lengths), 1)
-        frequencies = _document_frequencies(self.in_scope)
-        return BM25(self._query_terms(1.0), frequencies, memories=len(self.in_scope), mean_length=mean_length)
+        return BM25(self._query_terms(1.0), self._frequencies, memories=len(self.in_scope), mean_length=mean_length)
 
     def _keyword_score(self, entry: Entry) -> float:
         return self._bm25(entry.terms, extra_length=SCOPE_TOKENS)
@@ -206,10 +218,6 @@ class InMemorySearch:
     def _parts(self, entries: Iterable[Entry]) -> dict[str, Vector]:
         found = {entry.memory.id: entry.parts(self.model) for entry in entries}
         return {id: parts for id, parts in found.items() if parts is not None}
-
-
-def _document_frequencies(entries: Iterable[Entry]) -> Counter[str]:
-    return Counter(term for entry in entries for term in set(entry.terms))
 
 
 def _best(candidates: list[Candidate], limit: int, depth: int = 0) -> Retrieved:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from retentive.text.analysis import MAX_QUERY_TERMS
 
@@ -14,13 +14,18 @@ MAX_POSTINGS = 3_000
 """A query reads at least this many postings of the index; a 50th of the number of memories if that is more."""
 
 
+MIN_COMMON = 10
+"""A term in up to this many memories retrieves candidates, whatever its share."""
+
+
 def rare_terms(terms: Iterable[str], frequencies: Mapping[str, int], *, memories: int, common: float) -> list[str]:
     """Return the known terms, rarest first, without those in more than the share `common` of all memories.
 
-    Common terms cost most of the time of a search and find little. The rarest known term is always included.
+    Common terms cost most of the time of a search and find little. The rarest known term is always included. The share
+    is smoothed as in the IDF, so that it can be computed from an IDF alone.
     """
     known = sorted((term for term in terms if frequencies.get(term, 0) > 0), key=lambda term: (frequencies[term], term))
-    most = max(common * memories, 10)
+    most = max(common * (memories + 1) - 0.5, MIN_COMMON)
     return [term for at, term in enumerate(known) if at == 0 or frequencies[term] <= most][:MAX_QUERY_TERMS]
 
 
@@ -59,16 +64,29 @@ class BM25:
 
     def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
         """The score of a document's terms; 0 if it has none of the query's."""
-        matching = self._terms.intersection(document)
-        if not matching:
+        if self._terms.isdisjoint(document):
             return 0.0
-        damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
+        return self._score(document.count, len(document) + extra_length)
+
+    def score_text(self, terms: str, *, extra_length: int = 0) -> float:
+        """The score of a document's terms, joined by single spaces: an eighth of the time of splitting them."""
+        padded = spaced(terms)
+        length = terms.count(" ") + 1 if terms else 0
+        return self._score(lambda term: padded.count(f" {term} "), length + extra_length)
+
+    def _score(self, count_of: Callable[[str], int], length: int) -> float:
+        damping = self._k1 * (1 - self._b + self._b * length / self._mean_length)
         score = 0.0
         for term, weight in self._weights:
-            if term in matching:
-                count = document.count(term)
+            count = count_of(term)
+            if count:
                 score += weight * count * (self._k1 + 1) / (count + damping)
         return score
+
+
+def spaced(terms: str) -> str:
+    """Terms that were joined by single spaces, each with a space of its own on both sides."""
+    return f" {terms.replace(' ', '  ')} "
 
 
 def _idf(frequency: int, memories: int) -> float:

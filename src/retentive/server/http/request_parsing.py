@@ -195,6 +195,17 @@ def _to_time(value: Any) -> datetime | None:
         raise ValueError(str(error).removeprefix(": ")) from None
 
 
+def _check_scalar(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | int | float):
+        raise ValueError("must be text, a number, true, false or null")
+    return value
+
+
+def _check_time_bound(value: str) -> str:
+    _to_time(value)
+    return value
+
+
 def _to_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -217,6 +228,13 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME, json_schema_extra
 QueryText = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, json_schema_extra=_PATTERN), NOT_BLANK]
 Id = Annotated[str, BeforeValidator(_to_id), WithJsonSchema({"type": "string", "format": "uuid"})]
 Time = Annotated[datetime, BeforeValidator(_to_time), WithJsonSchema({"type": "string", "format": "date-time"})]
+
+# Left as text, because a date means the whole day.
+TimeBound = Annotated[str, AfterValidator(_check_time_bound), Field(max_length=50, examples=["2026-05-08"])]
+
+MetadataValue = Annotated[
+    Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
+]
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]

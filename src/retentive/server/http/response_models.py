@@ -154,7 +154,7 @@ class Explanation(_Response):
     hit: Hit | None
     above: Hit | None = Field(description="The hit before it.")
     below: Hit | None = Field(description="The hit after it.")
-    part: str | None = Field(description="The part of the scope that excludes it.")
+    part: str | None = Field(description="The part of the scope or of the filter (time, metadata) that excludes it.")
     same_as: str | None = Field(description="The id of a higher hit with the same text.")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
-from retentive.engine import Engine
-from retentive.errors import NotFound
-from retentive.models import Explanation, Kind, Memory, Profile, Query, Scope
+from retentive.engine import Engine, QueryOptions
+from retentive.errors import Invalid, NotFound
+from retentive.models import Explanation, Memory, Profile, Query, Scope
 from retentive.pipeline.remember import check_name
 from retentive.tenancy import ProfileView
 
@@ -31,20 +31,20 @@ class ToolScope:
             return self.view.within
         return replace(self.view.within, sessions=(self.session,), only_sessions=True)
 
-    def query(self, text: str, *, limit: int, kinds: Sequence[Kind] | None = None) -> Query:
+    def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query in this scope."""
-        within = self.within
-        return self.view.query(
-            text, limit=limit, kinds=kinds, session=within.sessions, only_session=within.only_sessions
-        )
+        options["session"], options["only_session"] = self.within.sessions, self.within.only_sessions
+        return self.view.query(text, **options)
 
     def explain(self, query: Query, id: str) -> Explanation:
         """Explain why a memory ranks where it does for a query, or why it does not appear."""
         return self.view.explain(query, id, within=self.within)
 
-    def remember(self, drafts: Sequence[Mapping[str, Any]]) -> Sequence[Memory]:
-        """Store memories in the session and return them."""
-        return self.view.remember([{**draft, "session": self.session} for draft in drafts])
+    def remember(self, drafts: Sequence[Mapping[str, Any]], *, session: str | None = None) -> Sequence[Memory]:
+        """Store memories in a session of the scope, by default in its own, and return them."""
+        if session not in (None, self.session) and self.within.sessions is not None:
+            raise Invalid(f"session: this memory is limited to the session '{self.session}'; leave the session out")
+        return self.view.remember([{**draft, "session": session or self.session} for draft in drafts])
 
     def get(self, id: str) -> Memory:
         """Return a memory."""

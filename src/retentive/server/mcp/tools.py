@@ -42,6 +42,13 @@ Kinds = Annotated[
     list[Kind] | None,
     Field(description="Only these kinds: episodic (events), semantic (facts), identity (who somebody is)."),
 ]
+Exclude = Annotated[list[str], Field(max_length=1000, description="Ids of memories that you already have; left out.")]
+Since = Annotated[str, Field(description="Only memories from this date or time on (ISO 8601), such as 2026-05-08.")]
+Until = Annotated[str, Field(description="Only memories before this time (ISO 8601); a date includes that day.")]
+Project = Annotated[str, Field(description="Only memories of this project; leave it out for all you can see.")]
+Metadata = Annotated[
+    dict[str, str | int | float | bool | None], Field(description='Only memories with this metadata: {"topic": "car"}.')
+]
 NewKind = Annotated[
     Kind, Field(description="episodic: it happened or was said; semantic: a lasting fact; identity: who somebody is.")
 ]
@@ -50,7 +57,14 @@ Speaker = Annotated[str, Field(description="The name of who said it; leave it ou
 
 
 async def memory_recall(
-    query: QueryText, limit: Limit = 8, kinds: Kinds = None
+    query: QueryText,
+    limit: Limit = 8,
+    kinds: Kinds = None,
+    exclude: Exclude = [],  # noqa: B006 - a default in a JSON schema; nothing changes it
+    since: Since = "",
+    until: Until = "",
+    project: Project = "",
+    metadata: Metadata = {},  # noqa: B006
 ) -> Annotated[CallToolResult, RecallResult]:
     """Find memories that answer a query, with keyword and semantic search.
 
@@ -62,7 +76,17 @@ async def memory_recall(
     """
 
     def work(scope: ToolScope) -> RecallResult:
-        found = scope.view.recall(scope.query(query, limit=limit, kinds=kinds), record_use=scope.record_use)
+        asked = scope.query(
+            query,
+            limit=limit,
+            kinds=kinds,
+            exclude=exclude,
+            since=since or None,
+            until=until or None,
+            project=project or None,
+            metadata=metadata,
+        )
+        found = scope.view.recall(asked, record_use=scope.record_use)
         hits = [hit_out(hit) for hit in found.hits]
         return RecallResult(hits=hits, degraded=found.degraded_reason, advice=None if hits else NOTHING_FOUND)
 
@@ -77,6 +101,12 @@ async def memory_remember(
     kind: NewKind = "episodic",
     importance: Importance = 0.5,
     speaker: Speaker = "",
+    occurred: Annotated[str, Field(description="When it happened (ISO 8601); leave it out if it is now.")] = "",
+    source: Annotated[str, Field(description="Where it comes from, such as a file or an address.")] = "",
+    session: Annotated[str, Field(description="The session to store it in; leave it out for the current one.")] = "",
+    metadata: Annotated[
+        dict[str, Any], Field(description="Further values by key, which memory_recall can filter by.")
+    ] = {},  # noqa: B006
 ) -> Annotated[CallToolResult, RememberResult]:
     """Store something that will be useful in a later conversation.
 
@@ -89,11 +119,16 @@ async def memory_remember(
     def work(scope: ToolScope) -> RememberResult:
         if bool(text.strip()) == bool(texts):
             raise ToolError("pass either text (one memory) or texts (several), not empty; nothing was stored")
-        drafts = [
-            {"text": one, "kind": kind, "importance": importance, "speaker": speaker.strip() or None}
-            for one in texts or [text]
-        ]
-        stored = scope.remember(drafts)
+        fields = {
+            "kind": kind,
+            "importance": importance,
+            "speaker": speaker.strip() or None,
+            "occurred": occurred or None,
+            "source": source.strip() or None,
+            "metadata": metadata,
+        }
+        drafts = [{"text": one, **fields} for one in texts or [text]]
+        stored = scope.remember(drafts, session=session.strip() or None)
         problem = scope.view.engine.embeddings.problem()
         return RememberResult(
             ids=[memory.id for memory in stored],

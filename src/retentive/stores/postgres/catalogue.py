@@ -12,7 +12,7 @@ from retentive.stores.base import Progress, no_progress
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.memories import active_model
 from retentive.stores.postgres.pool import Connection
-from retentive.stores.postgres.search_stats import append_changes
+from retentive.stores.postgres.search_stats import CountName, append_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, from_micros
 
@@ -72,7 +72,7 @@ class CatalogueTables:
             number, owner, old = row
             new = 0 if project is None else project_ids(connection, [(owner, project)])[owner, project]
             if new != old:
-                _move(connection, number, old, new)
+                _move(connection, number, owner, old, new)
             return _sessions(connection, profile, session=session)[0]
 
         # One transaction: it locks only the rows of this session, and other writers do not wait for them.
@@ -93,18 +93,18 @@ def _sessions(
     ]
 
 
-def _move(connection: Connection, session: int, old: int, new: int) -> None:
+def _move(connection: Connection, session: int, profile: int, old: int, new: int) -> None:
     """Set the project of a session, of its memories and of their vectors."""
     connection.execute("UPDATE sessions SET project = nullif(%s, 0) WHERE id = %s", (new, session))
     moved = connection.execute(
         "UPDATE memories SET project = nullif(%s, 0) WHERE session = %s RETURNING kind", (new, session)
     ).fetchall()
     connection.execute("UPDATE vectors SET project = nullif(%s, 0) WHERE session = %s", (new, session))
-    changes: Counter[str] = Counter()
+    changes: Counter[CountName] = Counter()
     for kind, count in Counter(kind for (kind,) in moved).items():
         for project, sign in ((old, -1), (new, +1)):
             if project:
-                changes[f"=r{project}k{kind}"] += sign * count
+                changes[profile, f"=r{project}k{kind}"] += sign * count
     append_changes(connection, changes)
 
 

@@ -16,7 +16,7 @@ from retentive.stores.base import stale_vectors
 from retentive.stores.postgres.bm25_extension import INDEX, Bm25Preselector
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
-from retentive.stores.postgres.search_stats import scope_names
+from retentive.stores.postgres.search_stats import CountName, count_names
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 
@@ -182,17 +182,18 @@ def find_problems(connection: Connection) -> list[str]:
 
 def _counts_agree(connection: Connection) -> bool:
     """Whether the stored counts are those of the memories, counted again."""
-    expected: Counter[str] = Counter()
-    expected_length = 0
+    expected: Counter[CountName] = Counter()
+    lengths: Counter[CountName] = Counter()
     with connection.cursor("every_memory", binary=True) as cursor:
         cursor.itersize = 5000
         for *scope, terms in cursor.execute(_SQL("every_memory")):
-            document = terms.split()
-            expected.update({"=", *document, *scope_names(ScopeIds(*scope))})
-            expected_length += len(document) + SCOPE_TOKENS
+            ids, document = ScopeIds(*scope), terms.split()
+            expected.update(count_names(ids, document))
+            lengths[ids.profile, "="] += len(document) + SCOPE_TOKENS
     stored = connection.execute(_SQL("stored_counts"), binary=True).fetchall()
-    counts = {name: memories for name, memories, _ in stored}
-    return counts == expected and sum(length for _, _, length in stored) == expected_length
+    return {(profile, name): memories for profile, name, memories, _ in stored} == expected and {
+        (profile, name): length for profile, name, _, length in stored if length
+    } == lengths
 
 
 def stale_keys(connection: Connection) -> list[int]:

@@ -16,7 +16,7 @@ from retentive.stores.postgres.sql import read_script
 SCHEMA, EARLIER_SCHEMA = "retentive", "recollect"
 """The schema of an address that names none. A store created before the project was renamed has the earlier one."""
 
-MIGRATIONS = ("001_memories.sql", "002_text_hash.sql", "003_damage.sql")
+MIGRATIONS = ("001_memories.sql", "002_text_hash.sql", "003_damage.sql", "004_profile_counts.sql")
 MIN_PGVECTOR = (0, 8)
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('retentive.migrations', 0))"

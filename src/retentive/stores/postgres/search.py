@@ -21,6 +21,7 @@ from retentive.stores.postgres.search_stats import (
     Bm25Extension,
     ResolvedScope,
     SearchStats,
+    filter_condition,
     read_search_stats,
 )
 from retentive.stores.postgres.sql import Statements
@@ -99,7 +100,8 @@ class PostgresSearch:
     def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int, kind: Kind | None) -> Rows:
         """Read the memories to score. The BM25 extension selects them where it applies; if it fails, we do."""
         plain = self._keyword_statement(stats, retrieving, limit, kind)
-        extension = self._preselector.applicable(stats)
+        # The extension selects before a filter applies, which could leave nothing.
+        extension = None if self._query.filter else self._preselector.applicable(stats)
         if extension is None or extension.index is None:
             if extension is not None:
                 self._maintenance.schedule()
@@ -138,9 +140,11 @@ class PostgresSearch:
             parameters[f"term{number}"] = _quoted(term)
             parameters[f"weight{number}"] = stats.scorer([term])  # the score of a memory that consists of this term
             weights.append(f"CASE WHEN words @@ %(term{number})s::tsquery THEN %(weight{number})s::float8 ELSE 0 END")
+        filtered, values = filter_condition(self._query.filter)
+        parameters |= values
         parts = {
             "weights": " + ".join(weights),
-            "exclusion": "AND id <> ALL (%(exclude)s)" if self._query.exclude else "",
+            "exclusion": ("AND id <> ALL (%(exclude)s)" if self._query.exclude else "") + filtered,
         }
         name = "by_terms" if extension else "selected"
         selected = _SQL.text("select_by_terms", name=name, most=round_up(2 * limit), **parts)
@@ -163,9 +167,10 @@ class PostgresSearch:
             self._maintenance.schedule()
         exclude, depth = list(self._query.exclude), max(limit, depth)
         scope = stats.scope if kind is None else replace(stats.scope, kinds=[KIND_NUMBERS[kind]])
-        near = nearest_part(active, scope, limit=limit, depth=depth, excluding=bool(exclude))
+        filtered, values = filter_condition(self._query.filter)
+        near = nearest_part(active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered)
         cosine_part, parameters = self._cosine()
-        parameters |= {**scope.parameters, "exclude": exclude, "known": list(self._memories), "limit": limit}
+        parameters |= {**values, **scope.parameters, "exclude": exclude, "known": list(self._memories), "limit": limit}
         found: list[tuple[float, int]] = []
         for key, rank, cosine, terms, *row in self._reader.execute(
             _SQL("nearest", near=near, cosine=cosine_part, columns=COLUMNS), parameters
@@ -212,7 +217,7 @@ class PostgresSearch:
         return dict(self._reader.execute(_SQL("vectors"), {"ids": list(ids), "model": active.id}))
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
-        parameters = {"prefix": prefix, "end": prefix + LAST, "limit": limit}
+        parameters = {"profile": self._query.scope.profile, "prefix": prefix, "end": prefix + LAST, "limit": limit}
         return [term for (term,) in self._reader.execute(_SQL("terms_with_prefix"), parameters)]
 
     def _prepare(self) -> SearchStats:
@@ -240,7 +245,7 @@ class PostgresSearch:
         return _SQL.text("cosine", model=active.id), {"vector": self._vector}
 
     def _bm25(self, terms: str) -> float:
-        return self._prepare().scorer(terms.split(), extra_length=SCOPE_TOKENS)
+        return self._prepare().scorer.score_text(terms, extra_length=SCOPE_TOKENS)
 
     def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory | None:
         """Keep a memory with its scores; None if it is damaged."""
@@ -260,13 +265,20 @@ def extension_terms(stats: SearchStats) -> list[str]:
     return [term for term in terms if 3 * stats.frequencies[term] <= stats.memories] or terms[:1]
 
 
-def nearest_part(active: ActiveModel, scope: ResolvedScope, *, limit: int, depth: int, excluding: bool) -> str:
-    """Return the part of a statement that selects the nearest memories with their scores."""
+def nearest_part(
+    active: ActiveModel, scope: ResolvedScope, *, limit: int, depth: int, excluding: bool, filtered: str = ""
+) -> str:
+    """Return the part of a statement that selects the nearest memories with their scores.
+
+    With a filter the scope is searched exactly: a scan of the index could end before it finds a memory that matches.
+    """
     depth, least = round_up(depth), min(round_up(limit), round_up(depth))
     excluded = "ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s))"
     exclusion = f"AND memory <> ALL ({excluded})" if excluding else ""
+    if filtered:
+        exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608
     parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
-    if scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
+    if filtered or scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
         return _SQL.text("nearest_exact", **parts)
     per_memory = min(max(active.vectors_per_memory, 1.0), 20.0)
     scanned = min(round_up(int(depth * per_memory * (1.1 if per_memory > MULTIPLE_PARTS else 1.0))), 20_000)

@@ -1,24 +1,25 @@
-"""Statistics of the store: what a search reads first, in one statement, and how writers keep the counts.
+"""Statistics of a profile: what a search reads first, in one statement, and how writers keep the counts.
 
-Memories are counted by term and by scope. A writer appends its changes to the table `count_changes`, so that no writer
-waits for another; compaction adds them to the table `counts` from time to time; readers add up both.
+Memories are counted by term and by scope, for each profile. A writer appends its changes to the table `count_changes`,
+so that no writer waits for another; compaction adds them to the table `counts` from time to time; readers add up both.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
-from retentive.models import Model, Scope
+from retentive.models import Filter, Model, Scope
 from retentive.stores.postgres.connections import Execute
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, to_micros
 from retentive.text.analysis import MAX_QUERY_TERMS, query_terms
-from retentive.text.bm25 import BM25, searching_terms
+from retentive.text.bm25 import BM25, rare_terms, searching_terms
 
 IDENTITY = KIND_NUMBERS["identity"]
 
@@ -30,7 +31,10 @@ _SEARCH_STATS = Statements("search_stats")("search_stats")
 ScopedTerms = tuple[ScopeIds, Sequence[str]]
 """The scope of a memory, and its terms."""
 
-_COPY = b"COPY count_changes (name, memories, length) FROM STDIN (FORMAT BINARY)"
+CountName = tuple[int, str]
+"""A profile and what is counted in it: a term, '=' for all memories, or a part of the scope. Profile 0 is the store."""
+
+_COPY = b"COPY count_changes (profile, name, memories, length) FROM STDIN (FORMAT BINARY)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,23 @@ class ResolvedScope:
         }
 
 
+def filter_condition(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """Return a filter as an SQL condition on the columns of a memory, with AND before it, and its parameters.
+
+    jsonb cannot hold the character NUL, which metadata can.
+    """
+    conditions = {
+        "since": "coalesce(occurred, created) >= %(since)s",
+        "until": "coalesce(occurred, created) < %(until)s",
+        "metadata": r"replace(metadata, '\u0000', '\ufffd')::jsonb @> %(metadata)s::jsonb",
+    }
+    parameters: dict[str, Any] = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
+    if wanted.metadata:
+        parameters["metadata"] = json.dumps(dict(wanted.metadata), ensure_ascii=False).replace(r"\u0000", r"\ufffd")
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return "".join(f" AND {conditions[name]}" for name in given), given
+
+
 @dataclass(frozen=True, slots=True)
 class ActiveModel:
     """The model whose vectors are searched: its id, whether it has an HNSW index, and its mean vectors per memory."""
@@ -98,19 +119,23 @@ class Bm25Extension:
 
 @dataclass(frozen=True, slots=True)
 class SearchStats:
-    """The scope, None if it cannot contain a memory, and the statistics of the store and of the query's terms.
+    """The scope, None if it cannot contain a memory, and the statistics of the scope and of the query's terms.
 
-    `mean_length` is the mean number of terms of a memory. `frequencies` has the number of memories that contain each
-    term, rarest first. `scorer` is BM25 with the frequencies in the scope.
+    `mean_length` is the mean number of terms of a memory of the profile. `frequencies` has the number of memories in
+    the scope that contain each term, rarest first. `scorer` is BM25 with these frequencies.
     """
 
     scope: ResolvedScope | None
-    memories: int
     mean_length: float
     active: ActiveModel | None
     extension: Bm25Extension | None
     frequencies: Mapping[str, int]
     scorer: BM25
+
+    @property
+    def memories(self) -> int:
+        """How many memories are in the scope."""
+        return self.scope.memories if self.scope else 0
 
     def retrieving_terms(self, max_share: float) -> list[str]:
         """Return the terms that retrieve candidates; the more common ones only affect scoring."""
@@ -135,7 +160,7 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
     [row] = execute(_SEARCH_STATS, parameters)
     profile, projects, sessions, shared, scope_memories, scope_query, memories, length = row[:8]
     model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[8:15]
-    extension, extension_index, terms, in_store, in_scope = row[15:]
+    extension, extension_index, terms, in_profile, in_scope = row[15:]
     resolved = active = None
     if profile is not None and kinds != [] and (projects is None or projects or sessions):
         resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query, shared)
@@ -143,50 +168,51 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
         model = Model(name, revision, dimension, fingerprint)
         active = ActiveModel(model_id, model, indexed, vectors_per_memory)
     share, mean_length = scope_memories / max(memories, 1), length / max(memories, 1)
-    frequencies: dict[str, int] = dict(zip(terms, in_store, strict=True))
-    scope_frequencies = {
-        # Where it was not counted, a term is taken to be as common in the scope as in the store.
-        term: round(frequencies[term] * share) if counted is None else counted
-        for term, counted in zip(terms, in_scope, strict=True)
+    found = {
+        # Where it was not counted, a term is taken to be as common in the scope as in the profile.
+        term: max(round(overall * share), 1) if counted is None else counted
+        for term, overall, counted in zip(terms, in_profile, in_scope, strict=True)
     }
+    frequencies = {term: found[term] for term in rare_terms(found, found, memories=scope_memories, common=1.0)}
     return SearchStats(
         resolved,
-        memories,
         mean_length,
         active,
         None if extension is None else Bm25Extension(extension, extension_index),
         frequencies,
-        BM25(frequencies, scope_frequencies, memories=scope_memories, mean_length=mean_length),
+        BM25(frequencies, frequencies, memories=scope_memories, mean_length=mean_length),
     )
 
 
-def scope_names(ids: ScopeIds) -> list[str]:
-    """Return the names under which a memory is counted in its profile, project and session."""
+def count_names(ids: ScopeIds, terms: Iterable[str]) -> set[CountName]:
+    """Return the names under which a memory is counted."""
     containers = (("p", ids.profile), ("r", ids.project), ("s", ids.session))
-    return [f"={letter}{id}k{ids.kind}" for letter, id in containers if id]
+    parts = {f"={letter}{id}k{ids.kind}" for letter, id in containers if id}
+    return {(0, "="), *((ids.profile, name) for name in {"=", *parts, *terms})}
 
 
 def record_changes(
     connection: Connection, added: Iterable[ScopedTerms] = (), removed: Iterable[ScopedTerms] = ()
 ) -> None:
     """Count memories that were added or removed."""
-    changes: Counter[str] = Counter()
-    length = 0
-    for sign, entries in ((+1, list(added)), (-1, list(removed))):
-        counted = Counter(chain.from_iterable({*terms, *scope_names(ids)} for ids, terms in entries))
-        for name, count in counted.items():
-            changes[name] += sign * count
-        changes["="] += sign * len(entries)
-        length += sign * sum(len(terms) + SCOPE_TOKENS for _, terms in entries)
-    append_changes(connection, changes, length)
+    changes: Counter[CountName] = Counter()
+    lengths: Counter[CountName] = Counter()
+    for sign, entries in ((+1, added), (-1, removed)):
+        for ids, terms in entries:
+            lengths[ids.profile, "="] += sign * (len(terms) + SCOPE_TOKENS)
+            for name in count_names(ids, terms):
+                changes[name] += sign
+    append_changes(connection, changes, lengths)
 
 
-def append_changes(connection: Connection, changes: Counter[str], length: int = 0) -> None:
-    """Append changes by name. `length` is the change of the total length of all memories."""
-    rows = [(name, count, length if name == "=" else 0) for name, count in sorted(changes.items())]
-    rows = [row for row in rows if row[1] or row[2]]
+def append_changes(
+    connection: Connection, changes: Mapping[CountName, int], lengths: Mapping[CountName, int] = MappingProxyType({})
+) -> None:
+    """Append changes of numbers of memories, and of their total lengths."""
+    rows = [(*name, count, lengths.get(name, 0)) for name, count in sorted(changes.items())]
+    rows = [row for row in rows if row[2] or row[3]]
     if rows:
         with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
-            copy.set_types(("text", "int8", "int8"))
+            copy.set_types(("int4", "text", "int8", "int8"))
             for row in rows:
                 copy.write_row(row)

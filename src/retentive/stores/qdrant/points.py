@@ -17,7 +17,7 @@ import numpy as np
 from qdrant_client import models as q
 
 from retentive.errors import Invalid
-from retentive.models import Memory, Model, hash_text, indexed_text
+from retentive.models import Memory, Model, Scalar, hash_text, indexed_text
 from retentive.stores.base import Vector
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.sparse import WORDS, weights
@@ -100,6 +100,13 @@ def _payload(memory: Memory, *, born: int, written: int, parts: int) -> dict[str
     payload["when"] = to_micros(memory.when)
     payload["day"] = memory.when.toordinal()
     return {**payload, "born": born, "written": written, "parts": parts}
+
+
+def metadata_text(key: str, value: Scalar) -> str:
+    """Return a text that occurs in the payload of every memory with this metadata."""
+    start = json.dumps(key, ensure_ascii=False) + ": "
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return start if number else start + json.dumps(value, ensure_ascii=False)  # 1 and 1.0 are equal
 
 
 def has_stale_vectors(payload: Mapping[str, Any]) -> bool:

@@ -17,9 +17,10 @@ from retentive.models import ALL, Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
-from retentive.stores.qdrant.points import id_of_point, memory_of, points_of
+from retentive.stores.qdrant.points import id_of_point, memory_of, metadata_text, points_of
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
+from retentive.stores.sql_codec import to_micros
 from retentive.text.analysis import index_terms, query_terms
 
 SPARE = 16
@@ -55,6 +56,7 @@ class QdrantSearch:
         self._memories: dict[str, Memory] = {}
         self._keyword_scores: dict[str, float] = {}
         self._semantic_scores: dict[str, float | None] = {}
+        self._points_with_metadata: list[Any] | None = None
 
     @property
     def model(self) -> Model | None:
@@ -76,8 +78,7 @@ class QdrantSearch:
         if self._scope is None or not query_terms(text):
             return None
         lookups = self._connection.query(term_lookups(text, self._scope))
-        memories = self._collections.memory_count()
-        return query_weights(text, lookups, memories=memories, common=self._query.tuning.common_words)
+        return query_weights(text, lookups, common=self._query.tuning.common_words)
 
     # Retrievers
 
@@ -120,12 +121,31 @@ class QdrantSearch:
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
 
     def _condition(self, scope: q.Filter, kind: Kind | None) -> q.Filter:
-        """Return the scope without what the caller excludes, or what of it is of one kind."""
-        must: list[q.Condition] = [scope] if kind is None else [scope, any_of("kind", [kind])]
+        """Return the scope with the filter and without what the caller excludes, or what of it is of one kind."""
+        must: list[q.Condition] = [scope]
+        wanted = self._query.filter
+        if wanted.since or wanted.until:
+            bounds = q.Range(gte=to_micros(wanted.since), lt=to_micros(wanted.until))
+            must.append(q.FieldCondition(key="when", range=bounds))
+        if wanted.metadata:
+            must.append(q.HasIdCondition(has_id=self._with_metadata(q.Filter(must=must))))
+        if kind is not None:
+            must.append(any_of("kind", [kind]))
         excluded = list(points_of(self._query.exclude).values())
-        if not excluded and kind is None:
+        if not excluded and len(must) == 1:
             return scope
         return q.Filter(must=must, must_not=[q.HasIdCondition(has_id=excluded)] if excluded else None)
+
+    def _with_metadata(self, where: q.Filter) -> list[Any]:
+        """Return the points with the metadata of the filter. The server finds its text, which occurs in few others."""
+        if self._points_with_metadata is None:
+            texts = [metadata_text(key, value) for key, value in self._query.filter.metadata]
+            parts = [q.FieldCondition(key="metadata", match=q.MatchText(text=text)) for text in texts]
+            records = self._connection.scroll(self._connection.memories, q.Filter(must=[where, *parts]))
+            self._points_with_metadata = [
+                record.id for record in records if not self._query.filter.unmet_by(memory_of(payload_of(record)))
+            ]
+        return self._points_with_metadata
 
     def _at_most(self, limit: int) -> int:
         """Return a limit that the server can allocate: for a large one, not more than the number of memories."""

@@ -2,8 +2,9 @@
 
 The server multiplies each term of a query by ln(1 + r), where r is (memories without the term + 0.5) / (memories with
 it + 0.5). Every other store uses ln(r), counted within the scope. So the terms of a query are first looked up one by
-one, in the whole collection and in the scope: the score of a term, divided by its weight in the point that was found,
-is its IDF. Document frequency and the weight of the term in the query follow from that.
+one in the scope, with the IDF of the whole collection and with that of the scope: the score of a term, divided by its
+weight in the point that was found, is its IDF. The weight of the term in the query follows from both, so that the
+score does not depend on what is outside the scope.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
 from retentive.stores.sql_codec import SCOPE_TOKENS
-from retentive.text.analysis import index_terms, query_terms
-from retentive.text.bm25 import K1, B, rare_terms
+from retentive.text.analysis import MAX_QUERY_TERMS, index_terms, query_terms
+from retentive.text.bm25 import K1, MIN_COMMON, B
 
 WORDS = "words"
 """The name of the sparse vector."""
@@ -53,46 +54,46 @@ class QueryWeights(NamedTuple):
 
 
 def term_lookups(text: str, scope: q.Filter) -> list[q.QueryRequest]:
-    """Return the queries that find the IDF of each term of a text: in the collection, and in the scope."""
+    """Return two queries for each term of a text: for its IDF in the collection, and for that in the scope.
+
+    The second one also returns enough points to tell whether the term is in more than `MIN_COMMON` memories.
+    """
     within = q.SearchParams(idf=q.IdfCorpusParams(corpus=scope))
     requests = []
     for term in query_terms(text):
         query = q.NearestQuery(nearest=q.SparseVector(indices=[number_of(term)], values=[1.0]))
         requests += [
-            q.QueryRequest(query=query, using=WORDS, limit=1, with_vector=[WORDS], with_payload=False),
+            q.QueryRequest(query=query, using=WORDS, limit=1, with_vector=[WORDS], with_payload=False, filter=scope),
             q.QueryRequest(
-                query=query, using=WORDS, limit=1, with_vector=[WORDS], with_payload=False, filter=scope, params=within
+                query=query, using=WORDS, limit=MIN_COMMON + 1, with_payload=False, filter=scope, params=within
             ),
         ]
     return requests
 
 
-def query_weights(text: str, lookups: Sequence[QueryResponse], *, memories: int, common: float) -> QueryWeights | None:
+def query_weights(text: str, lookups: Sequence[QueryResponse], *, common: float) -> QueryWeights | None:
     """Weigh the terms of a query from the responses to `term_lookups`; None if no term occurs in the scope.
 
-    Terms in more than the share `common` of all memories score, but do not retrieve candidates.
+    Terms in more than the share `common` of the memories of the scope score, but do not retrieve candidates, as
+    `rare_terms` chooses them.
     """
-    terms = query_terms(text)
-    overall, in_scope = _idf(terms, lookups[::2]), _idf(terms, lookups[1::2])
-    frequencies = {term: max(round((memories + 1) * math.exp(-idf) - 0.5), 1) for term, idf in overall.items()}
-    known = rare_terms(terms, frequencies, memories=memories, common=1.0)
-    rare = rare_terms(known, frequencies, memories=memories, common=common)
-    scoring, retrieving = ([term for term in some if term in in_scope] for some in (known, rare))
+    overall: dict[str, float] = {}
+    in_scope: dict[str, float] = {}
+    rare = set()
+    for term, best, found in zip(query_terms(text), lookups[::2], lookups[1::2], strict=True):
+        if best.points and found.points:
+            vectors: Any = best.points[0].vector
+            stored = vectors[WORDS]
+            weight = stored.values[stored.indices.index(number_of(term))]
+            overall[term], in_scope[term] = best.points[0].score / weight, found.points[0].score / weight
+            if len(found.points) <= MIN_COMMON or math.exp(-in_scope[term]) <= common:
+                rare.add(term)
+    scoring = sorted(in_scope, key=lambda term: (-round(in_scope[term], 5), term))[:MAX_QUERY_TERMS]
     if not scoring:
         return None
     factors = {term: _bm25_idf(in_scope[term]) / overall[term] for term in scoring}
+    retrieving = [term for at, term in enumerate(scoring) if at == 0 or term in rare]
     return QueryWeights(_vector(scoring, factors), _vector(retrieving, factors))
-
-
-def _idf(terms: Sequence[str], lookups: Sequence[QueryResponse]) -> dict[str, float]:
-    """Return the server's IDF of each term that was found."""
-    found = {}
-    for term, response in zip(terms, lookups, strict=True):
-        for point in response.points:
-            vectors: Any = point.vector
-            stored = vectors[WORDS]
-            found[term] = point.score / stored.values[stored.indices.index(number_of(term))]
-    return found
 
 
 def _bm25_idf(server_idf: float) -> float:

@@ -42,6 +42,7 @@ MIGRATIONS = (
     "004_no_view.sql",
     "005_text_hash.sql",
     "006_damage.sql",
+    "007_profile_counts.sql",
 )
 
 

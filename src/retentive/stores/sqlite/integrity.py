@@ -13,6 +13,7 @@ from retentive.models import NOT_ITS_TEXT, Damage, Memory
 from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import stale_vectors
 from retentive.stores.damage import damage_sentences
+from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import by_keys
 from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
@@ -95,15 +96,19 @@ def _words(connection: apsw.Connection) -> list[str]:
 
 
 def _totals(connection: apsw.Connection) -> list[str]:
-    counted: Counter[str] = Counter()
-    memories = 0
-    for (terms,) in connection.execute("SELECT CAST(terms AS BLOB) FROM memories"):
-        counted.update(set(terms.decode(errors="replace").split()))
-        memories += 1
+    counted: Counter[tuple[int, str]] = Counter()
+    totals: dict[int, tuple[int, int]] = {}
+    for profile, text in connection.execute("SELECT profile, CAST(terms AS BLOB) FROM memories"):
+        terms = text.decode(errors="replace").split()
+        counted.update((profile, term) for term in set(terms))
+        memories, length = totals.get(profile, (0, 0))
+        totals[profile] = memories + 1, length + len(terms) + SCOPE_TOKENS
+    stored = connection.execute("SELECT profile, term, memories FROM term_counts")
     lines = []
-    if dict(connection.execute("SELECT term, memories FROM term_counts")) != counted:
+    if {(profile, term): memories for profile, term, memories in stored} != counted:
         lines.append("the document frequencies differ from the memories")
-    if connection.execute("SELECT memories FROM state").get != memories:
+    in_use = connection.execute("SELECT id, memories, terms FROM profiles WHERE memories <> 0 OR terms <> 0")
+    if {profile: (memories, terms) for profile, memories, terms in in_use} != totals:
         lines.append("the count of memories is wrong")
     return lines
 

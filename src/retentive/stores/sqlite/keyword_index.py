@@ -1,11 +1,10 @@
-"""The FTS5 index over our own terms, and the document frequencies beside it."""
+"""The FTS5 index over our own terms, and the document frequencies of each profile beside it."""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
 
 import apsw
 
@@ -34,7 +33,7 @@ def add(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
         "INSERT INTO words (rowid, terms, scope) VALUES (?, ?, ?)",
         ((key, " ".join(terms), ids.tokens) for key, terms, ids in entries),
     )
-    _count(connection, [terms for _, terms, _ in entries], +1)
+    _count(connection, entries, +1)
 
 
 def remove(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
@@ -43,21 +42,26 @@ def remove(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
         "INSERT INTO words (words, rowid, terms, scope) VALUES ('delete', ?, ?, ?)",
         ((key, " ".join(terms), ids.tokens) for key, terms, ids in entries),
     )
-    _count(connection, [terms for _, terms, _ in entries], -1)
+    _count(connection, entries, -1)
 
 
-def _count(connection: apsw.Connection, documents: Sequence[list[str]], sign: int) -> None:
-    counts = Counter(chain.from_iterable(map(set, documents)))
+def _count(connection: apsw.Connection, entries: Sequence[Entry], sign: int) -> None:
+    """Count memories in their profiles: their number, their total length, and the document frequency of each term."""
+    counts: Counter[tuple[int, str]] = Counter()
+    lengths: dict[int, list[int]] = {}
+    for _, terms, ids in entries:
+        counts.update((ids.profile, term) for term in set(terms))
+        lengths.setdefault(ids.profile, []).append(len(terms) + SCOPE_TOKENS)
     connection.executemany(
-        "INSERT INTO term_counts (term, memories) VALUES (?, ?) "
-        "ON CONFLICT (term) DO UPDATE SET memories = memories + excluded.memories",
-        ((term, sign * count) for term, count in sorted(counts.items())),
+        "INSERT INTO term_counts (profile, term, memories) VALUES (?, ?, ?) "
+        "ON CONFLICT (profile, term) DO UPDATE SET memories = memories + excluded.memories",
+        ((profile, term, sign * count) for (profile, term), count in sorted(counts.items())),
     )
-    if sign < 0 and counts:
-        connection.execute(
-            "DELETE FROM term_counts WHERE memories <= 0 AND term IN carray(?)", (apsw.carray(tuple(counts)),)
+    if sign < 0:
+        connection.executemany(
+            "DELETE FROM term_counts WHERE profile = ? AND term = ? AND memories <= 0", sorted(counts)
         )
-    connection.execute(
-        "UPDATE state SET memories = memories + ?, terms = terms + ?",
-        (sign * len(documents), sign * sum(len(terms) + SCOPE_TOKENS for terms in documents)),
+    connection.executemany(
+        "UPDATE profiles SET memories = memories + ?, terms = terms + ? WHERE id = ?",
+        ((sign * len(some), sign * sum(some), profile) for profile, some in lengths.items()),
     )

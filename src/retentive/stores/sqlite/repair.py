@@ -41,7 +41,7 @@ def repair(connection: apsw.Connection, *, at: datetime) -> Repair:
         connection.execute("REINDEX")
         connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
         connection.execute("DELETE FROM term_counts")
-        connection.execute("UPDATE state SET memories = 0, terms = 0")
+        connection.execute("UPDATE profiles SET memories = 0, terms = 0")
         changed, unreadable, memories = _repair_memories(connection, at)
         removed = _rebuild_blocks(connection)
         connection.execute(

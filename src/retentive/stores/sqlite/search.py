@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
-from typing import NamedTuple, Self
+from types import MappingProxyType, TracebackType
+from typing import Any, NamedTuple, Self
 
 import apsw
 
@@ -18,28 +20,35 @@ from retentive.stores.sqlite.memory_table import (
     IndexedRow,
     count_memories,
     fetch_json,
+    filtered_keys,
     indexed_rows,
     keys_of,
     neighbour_keys,
     resolve,
+    terms_of,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import LAST, query_terms
-from retentive.text.bm25 import BM25, rare_terms, searching_terms
+from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms, spaced
 
 MAX_COUNTED = 20_000
-"""Up to this document frequency, a term is counted in the scope (at most a fifth of a millisecond each)."""
+"""A term is counted in a scope if it cannot have more memories there than this (about a millisecond for as many)."""
 
 MAX_MATCHES = 100
-"""Up to this many matching memories are scored one by one; more are first ordered by FTS5."""
+"""Scopes of up to this many memories are read without the index, and up to as many matching memories are all scored. Of
+more, twice as many as are wanted are scored: the best by an approximation of BM25."""
+
+ORDERING_TERMS = 2
+"""If fewer terms retrieve candidates, the next rarest ones take part in that approximation too."""
+
+_BYTES = bytes(range(256))
+"""`instr` of a byte in it is the byte's value plus 1: how a statement reads the first bytes of a blob as numbers."""
 
 
 class StoreState(NamedTuple):
     """The store in one snapshot. Every write raises the sequence number."""
 
     sequence: int
-    memories: int
-    terms: int
     profiles: int
     model_id: int | None
     model: Model | None
@@ -47,28 +56,27 @@ class StoreState(NamedTuple):
 
 def read_state(connection: apsw.Connection) -> StoreState:
     """The state of the store in this snapshot."""
-    sequence, memories, terms, profiles, model_id, *model = connection.execute(
+    sequence, profiles, model_id, *model = connection.execute(
         """
-        SELECT s.sequence, s.memories, s.terms, (SELECT count(*) FROM profiles), m.id, m.name, m.revision, m.dimension,
-               m.fingerprint
+        SELECT s.sequence, (SELECT count(*) FROM profiles), m.id, m.name, m.revision, m.dimension, m.fingerprint
         FROM state AS s LEFT JOIN models AS m ON m.id = s.active_model
         """
     ).get
-    return StoreState(sequence, memories, terms, profiles, model_id, None if model_id is None else Model(*model))
+    return StoreState(sequence, profiles, model_id, None if model_id is None else Model(*model))
 
 
 class QueryTerms(NamedTuple):
     """The terms of a query, rarest first, with their document frequencies in the scope.
 
-    `retrieving` terms retrieve candidates, all `scoring` terms score them. `matches` are the keys of all memories in
-    the scope that have a retrieving term, where these are few.
+    `retrieving` terms retrieve candidates, all `scoring` terms score them. `memories` is how many the scope has, and
+    `mean_length` the mean length of the memories of its profile.
     """
 
-    retrieving: Sequence[str]
-    scoring: Sequence[str]
-    frequencies: Mapping[str, int]
-    memories: int
-    matches: Sequence[int] | None = None
+    retrieving: Sequence[str] = ()
+    scoring: Sequence[str] = ()
+    frequencies: Mapping[str, int] = MappingProxyType({})
+    memories: int = 0
+    mean_length: float = 0.0
 
 
 class SqliteSearch:
@@ -89,6 +97,7 @@ class SqliteSearch:
         self._vector: Vector | None = None
         self._semantic: dict[int, float] = {}
         self._keyword: dict[int, float] = {}
+        self._documents: dict[int, str] | None = None  # the terms of every memory of a small scope
         self._connection: apsw.Connection | None = connections.acquire()
         try:
             with connections.errors():
@@ -123,16 +132,11 @@ class SqliteSearch:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
-            # FTS5's own BM25 chooses candidates where many memories match; ours scores them.
-            most = limit + len(self._excluded) + limit // 2
-            keys = self._terms.matches
-            if keys is None or len(keys) > most or kind is not None:
-                of_kind = "" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})"
-                keys = _match(self._reader, self._terms.retrieving, self._fts_filter + of_kind, limit=most)
-            rows = self._load(key for key in keys if key not in self._excluded)
-        scored = sorted(((self._keyword_score(row), row) for row in rows), key=lambda one: (-one[0], one[1].key))
-        best = [Candidate(row.memory, score) for score, row in scored[:limit]]
-        return Retrieved(best, [candidate.score for candidate in best])
+            matching = self._matching(2 * limit + len(self._excluded), kind)
+            scores = {key: self._keyword_score(key, matching[key]) for key in matching if key not in self._excluded}
+            rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
+        candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
+        return Retrieved(candidates, [candidate.score for candidate in candidates])
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         self._vector, self._semantic = vector, self._semantic if vector is self._vector else {}
@@ -140,7 +144,9 @@ class SqliteSearch:
             return Retrieved()
         scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
         with self._connections.errors():
-            best = self._index.search(self._reader, vector, scope, limit=max(limit, depth), exclude=self._excluded)
+            best = self._index.search(
+                self._reader, vector, scope, limit=max(limit, depth), exclude=self._excluded, only=self._filtered
+            )
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])
         candidates = [Candidate(row.memory, self._semantic[row.key]) for row in rows]
@@ -162,7 +168,7 @@ class SqliteSearch:
                 missing = {row.key: row.slots for row in rows if row.key not in self._semantic}
                 self._semantic.update(self._index.score(self._reader, self._vector, missing))
         return Scores(
-            {row.memory.id: self._keyword_score(row) for row in rows},
+            {row.memory.id: self._keyword_score(row.key, row.terms) for row in rows},
             {row.memory.id: self._semantic[row.key] for row in rows if row.key in self._semantic},
         )
 
@@ -175,9 +181,17 @@ class SqliteSearch:
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
-        statement = "SELECT term FROM term_counts WHERE term >= ? AND term < ? ORDER BY memories DESC, term LIMIT ?"
+        statement = """
+            SELECT t.term FROM profiles AS p JOIN term_counts AS t ON t.profile = p.id
+            WHERE p.name = ? AND t.term >= ? AND t.term < ? ORDER BY t.memories DESC, t.term LIMIT ?
+        """
         with self._connections.errors():
-            return [term for (term,) in self._reader.execute(statement, (prefix, prefix + LAST, limit))]
+            return [
+                term
+                for (term,) in self._reader.execute(
+                    statement, (self._query.scope.profile, prefix, prefix + LAST, limit)
+                )
+            ]
 
     @property
     def _reader(self) -> apsw.Connection:
@@ -195,50 +209,104 @@ class SqliteSearch:
         return self._scope.fts_filter(single_profile=self._state.profiles == 1) if self._scope else ""
 
     @cached_property
-    def _terms(self) -> QueryTerms:
-        """The terms of the query, with their document frequencies.
+    def _filtered(self) -> array[int] | None:
+        """The keys that match the filter; None without one."""
+        if self._scope is None or not self._query.filter:
+            return None
+        return array("q", filtered_keys(self._reader, self._scope, self._query.filter))
 
-        A term that is rare in the store may be common in the scope (the names of two people in their own conversation),
-        and then tells nothing there. So scores depend on frequencies in the scope, and retrieval on those in the store.
+    @cached_property
+    def _terms(self) -> QueryTerms:
+        """The terms of the query, with their document frequencies in the scope.
+
+        A term that is rare in the profile may be common in the scope (the names of two people in their own
+        conversation), and then tells nothing there. Where counting would take longer than the search, a term is taken
+        to be as common in the scope as in the profile.
         """
-        connection, state = self._reader, self._state
-        terms = query_terms(self._query.text)
-        if self._scope is None or not terms:
-            return QueryTerms((), (), {}, 0)
+        terms, scope = query_terms(self._query.text), self._scope
+        if scope is None or not terms:
+            return QueryTerms()
+        connection = self._reader
         with self._connections.errors():
-            in_store = _store_frequencies(connection, terms)
-            scoring = rare_terms(terms, in_store, memories=state.memories, common=1.0)
-            if not scoring:
-                return QueryTerms((), (), {}, 0)
-            common = self._query.tuning.common_words
-            retrieving = searching_terms(scoring, in_store, memories=state.memories, common=common)
-            memories = count_memories(connection, self._scope) if self._fts_filter else state.memories
-            share = memories / max(state.memories, 1)
-            matches = None
-            if share * sum(in_store[term] for term in retrieving) <= MAX_MATCHES:
-                matches = _matching_documents(connection, retrieving, self._fts_filter)
-            frequencies = in_store
-            if self._fts_filter:
-                frequencies = {}
-                for term in scoring:
-                    if in_store[term] > MAX_COUNTED:  # counting would take longer than the search
-                        frequencies[term] = round(in_store[term] * share)
-                    elif matches is not None and term in retrieving:
-                        frequencies[term] = sum(term in document for document in matches.values())
-                    else:
-                        frequencies[term] = _count_matches(connection, term, self._fts_filter)
-        return QueryTerms(retrieving, scoring, frequencies, memories, None if matches is None else list(matches))
+            memories, length = connection.execute(_PROFILE_TOTALS, (scope.profile,)).get
+            mean_length = length / max(memories, 1)
+            frequencies = _profile_frequencies(connection, scope.profile, terms)
+            if scope.containers is not None or scope.kinds is not None:
+                in_scope = count_memories(connection, scope)
+                frequencies = self._scope_frequencies(frequencies, in_scope, share=in_scope / max(memories, 1))
+                memories = in_scope
+        scoring = rare_terms(terms, frequencies, memories=memories, common=1.0)
+        common = self._query.tuning.common_words
+        retrieving = searching_terms(scoring, frequencies, memories=memories, common=common)
+        return QueryTerms(retrieving, scoring, frequencies, memories, mean_length)
+
+    def _scope_frequencies(self, in_profile: Mapping[str, int], memories: int, *, share: float) -> dict[str, int]:
+        """The document frequencies in the scope, given those in the profile and the scope's share of its memories."""
+        if memories <= MAX_MATCHES:
+            keys = _matching_keys(self._reader, _MATCHING.format(filter=""), {"any": self._fts_filter[len(" AND ") :]})
+            documents = terms_of(self._reader, keys)
+            if len(documents) == len(keys):  # otherwise some are damaged
+                self._documents = documents
+                texts = [spaced(terms) for terms in documents.values()]
+                return {term: sum(f" {term} " in text for text in texts) for term in in_profile}
+        countable = [term for term, count in in_profile.items() if min(count, memories) <= MAX_COUNTED]
+        estimated = {term: max(round(count * share), 1) for term, count in in_profile.items()}
+        return estimated | _count_matches(self._reader, countable, self._fts_filter)
 
     @cached_property
     def _bm25(self) -> BM25:
-        terms, state = self._terms, self._state
-        mean_length = state.terms / max(state.memories, 1)
-        return BM25(terms.scoring, terms.frequencies, memories=terms.memories, mean_length=mean_length)
+        terms = self._terms
+        return BM25(terms.scoring, terms.frequencies, memories=terms.memories, mean_length=terms.mean_length)
 
-    def _keyword_score(self, row: IndexedRow) -> float:
-        score = self._keyword.get(row.key)
+    def _matching(self, most: int, kind: Kind | None) -> dict[int, str]:
+        """The terms, by key, of the memories that a retrieving term finds; if there are more, of about the best."""
+        only = self._filtered
+        if only is not None and not only:
+            return {}
+        if self._documents is not None and kind is None:
+            wanted = [f" {term} " for term in self._terms.retrieving]
+            keys = None if only is None else frozenset(only)
+            return {
+                key: terms
+                for key, terms in self._documents.items()
+                if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
+            }
+        fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
+        found = self._matching_keys(most, fts_filter, only)
+        terms = terms_of(self._reader, found)
+        self._load(key for key in found if key not in terms)  # they are damaged
+        return terms
+
+    def _matching_keys(self, most: int, fts_filter: str, only: array[int] | None) -> list[int]:
+        """The keys of the memories that a retrieving term finds; if there are more, of about the best.
+
+        FTS5's own BM25 would order them by the statistics of the whole store.
+        """
+        found = self._terms
+        any_term = _fts_query(found.retrieving, fts_filter)
+        filtered = {} if only is None else {"filtered": apsw.carray(only)}
+        condition = "AND +words.rowid IN carray(:filtered)" if filtered else ""
+        if sum(found.frequencies[term] for term in found.retrieving) <= max(most, MAX_MATCHES):
+            return _matching_keys(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
+        others = [term for term in found.scoring if term not in found.retrieving]
+        others = others[: max(ORDERING_TERMS - len(found.retrieving), 0)]
+        queries = [_fts_query([term], fts_filter) for term in found.retrieving]
+        queries += [f"{_fts_query([term], '')} AND {any_term}" for term in others]
+        weights = [self._bm25([term]) for term in (*found.retrieving, *others)]
+        parameters = {
+            "weights": json.dumps(list(zip(queries, weights, strict=True))),
+            "bytes": _BYTES,
+            "per_memory": K1 * (1 - B),
+            "per_term": K1 * B / max(found.mean_length, 1e-9),
+            "most": most,
+            **filtered,
+        }
+        return _matching_keys(self._reader, _BEST_MATCHING.format(filter=condition), parameters)
+
+    def _keyword_score(self, key: int, terms: str) -> float:
+        score = self._keyword.get(key)
         if score is None:
-            score = self._keyword[row.key] = self._bm25(row.terms.split(), extra_length=SCOPE_TOKENS)
+            score = self._keyword[key] = self._bm25.score_text(terms, extra_length=SCOPE_TOKENS)
         return score
 
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
@@ -258,50 +326,55 @@ class SqliteSearch:
         return {id: self._keys[id] for id in ids if id in self._keys}
 
 
-def _store_frequencies(connection: apsw.Connection, terms: tuple[str, ...]) -> dict[str, int]:
-    """The document frequency of each term in the whole store, where it is not 0."""
+_PROFILE_TOTALS = "SELECT memories, terms FROM profiles WHERE id = ?"
+
+_MATCHING = "SELECT json_group_array(rowid) FROM words WHERE words MATCH :any {filter}"
+
+# An approximation of BM25 that ignores how often a term occurs in a memory. `sz` starts with the memory's length in
+# terms as a varint: one byte up to 127, otherwise two, of which the first is at least 128.
+_BEST_MATCHING = f"""
+    SELECT json_group_array(key) FROM (
+      SELECT key FROM (
+        SELECT words.rowid AS key, sum(one.value ->> 1) AS weight
+        FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) {{filter}}
+        GROUP BY words.rowid
+      )
+      CROSS JOIN words_docsize ON id = key
+      ORDER BY weight / (1 + :per_memory + :per_term * ({SCOPE_TOKENS} + CASE
+        WHEN sz < x'80' THEN instr(:bytes, substr(sz, 1, 1)) - 1
+        ELSE (instr(:bytes, substr(sz, 1, 1)) - 129) * 128 + (instr(:bytes, substr(sz, 2, 1)) - 1) % 128
+      END)) DESC, key LIMIT :most
+    )
+"""  # noqa: S608 - a number of our own
+
+
+def _matching_keys(connection: apsw.Connection, statement: str, parameters: Mapping[str, Any]) -> list[int]:
+    keys: list[int] = fetch_json(connection, statement, parameters)
+    return keys
+
+
+def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple[str, ...]) -> dict[str, int]:
+    """The document frequency of each term in a profile, where it is not 0."""
     found: dict[str, int] = fetch_json(
         connection,
         "SELECT json_group_object(t.term, t.memories) "
-        "FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.term = asked.value",
-        (apsw.carray(terms),),
+        "FROM carray(?) AS asked CROSS JOIN term_counts AS t ON t.profile = ? AND t.term = asked.value",
+        (apsw.carray(terms), profile),
     )
     return found
 
 
-def _matching_documents(
-    connection: apsw.Connection, terms: Sequence[str], fts_filter: str
-) -> dict[int, list[str]] | None:
-    """The memories that have any of these terms, with all terms of each; None if there are too many, or damaged."""
-    try:
-        rows = fetch_json(
-            connection,
-            "SELECT json_group_array(json_array(key, terms)) FROM (SELECT m.key, m.terms "
-            "FROM words CROSS JOIN memories AS m ON m.key = words.rowid WHERE words MATCH ? LIMIT ?)",
-            (_fts_query(terms, fts_filter), MAX_MATCHES + 1),
-        )
-    except (UnicodeDecodeError, apsw.CorruptError):
-        return None  # one of them is damaged: they are read one by one
-    found = {key: document.split() for key, document in rows}
-    return found if len(found) <= MAX_MATCHES else None
-
-
-def _count_matches(connection: apsw.Connection, term: str, fts_filter: str) -> int:
-    """The document frequency of a term in the scope."""
-    statement = "SELECT count(*) FROM words WHERE words MATCH ?"
-    count: int = connection.execute(statement, (_fts_query([term], fts_filter),)).get
-    return count
-
-
-def _match(connection: apsw.Connection, terms: Sequence[str], fts_filter: str, *, limit: int) -> list[int]:
-    """The best memories by FTS5's BM25."""
-    keys: list[int] = fetch_json(
+def _count_matches(connection: apsw.Connection, terms: Sequence[str], fts_filter: str) -> dict[str, int]:
+    """The document frequency of each term in the scope."""
+    if not terms:
+        return {}
+    queries = tuple(_fts_query([term], fts_filter) for term in terms)
+    counts: list[int] = fetch_json(
         connection,
-        "SELECT json_group_array(key) FROM ("
-        "SELECT rowid AS key FROM words WHERE words MATCH ? ORDER BY bm25(words, 1.0, 0.0), rowid LIMIT ?)",
-        (_fts_query(terms, fts_filter), limit),
+        "SELECT json_group_array((SELECT count(*) FROM words WHERE words MATCH asked.value)) FROM carray(?) AS asked",
+        (apsw.carray(queries),),
     )
-    return keys
+    return dict(zip(terms, counts, strict=True))
 
 
 def _fts_query(terms: Sequence[str], fts_filter: str) -> str:

@@ -121,12 +121,21 @@ class VectorIndex:
         return len(self._empty) > MOST_EMPTY and 2 * BLOCK * len(self._empty) > self._count
 
     def search(
-        self, connection: apsw.Connection, vector: Vector, scope: ResolvedScope, *, limit: int, exclude: frozenset[int]
+        self,
+        connection: apsw.Connection,
+        vector: Vector,
+        scope: ResolvedScope,
+        *,
+        limit: int,
+        exclude: frozenset[int],
+        only: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        """The keys of the nearest memories in the scope with their cosines, best first."""
+        """The keys of the nearest memories in the scope with their cosines, best first; only of `only` if given."""
         count = self._count
         columns = self._columns
         places = np.flatnonzero(columns.within(scope, count))
+        if only is not None:
+            places = places[np.isin(columns.memory[places], only)]
         if exclude:
             places = places[~np.isin(columns.memory[places], list(exclude))]
         if len(places) > EXACT:

@@ -22,11 +22,13 @@ from retentive.server.http.request_parsing import (
     CamelModel,
     Id,
     Kinds,
+    MetadataValue,
     NameFilter,
     QueryText,
     SessionFilter,
     StrictRoute,
     Time,
+    TimeBound,
     TuningChoice,
     tuning_override,
 )
@@ -56,6 +58,15 @@ class _QueryIn(CamelModel):
         validation_alias=AliasChoices("exclude", "recentIds", "recent_ids"),
         description="Ids of memories that the caller already has. `recentIds` is accepted too.",
     )
+    since: TimeBound | None = Field(None, description="Search only memories from this time or date on.")
+    until: TimeBound | None = Field(
+        None, description="Search only memories before this time. A date includes that day."
+    )
+    metadata: dict[str, MetadataValue] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="Search only memories whose metadata has these keys with equal values.",
+    )
     now: Time | None = Field(None, description="The time to rank by. Default: the current time.")
 
     def to_query(self, view: ProfileView, tuning: TuningChoice | None) -> models.Query:
@@ -68,6 +79,9 @@ class _QueryIn(CamelModel):
             only_session=self.only_session,
             kinds=self.kinds,
             exclude=self.exclude,
+            since=self.since,
+            until=self.until,
+            metadata=self.metadata,
             now=self.now,
             tuning=tuning_override(tuning),
         )

@@ -8,10 +8,10 @@ SELECT pg_advisory_unlock(hashtextextended('retentive.maintenance.' || current_s
 SELECT pg_try_advisory_xact_lock(hashtextextended('retentive.compact.' || current_schema(), 0))
 
 -- name: compact
-WITH removed AS (DELETE FROM count_changes RETURNING name, memories, length)
-INSERT INTO counts AS c (name, memories, length)
-SELECT name, sum(memories), sum(length) FROM removed GROUP BY name ORDER BY name
-ON CONFLICT (name) DO UPDATE SET memories = c.memories + excluded.memories, length = c.length + excluded.length
+WITH removed AS (DELETE FROM count_changes RETURNING profile, name, memories, length)
+INSERT INTO counts AS c (profile, name, memories, length)
+SELECT profile, name, sum(memories), sum(length) FROM removed GROUP BY profile, name ORDER BY profile, name
+ON CONFLICT (profile, name) DO UPDATE SET memories = c.memories + excluded.memories, length = c.length + excluded.length
 
 -- name: models_without_index
 SELECT m.id, m.dimension FROM models AS m
@@ -85,5 +85,5 @@ WHERE c.relnamespace = current_schema()::regnamespace AND NOT i.indisvalid AND N
 SELECT profile, coalesce(project, 0), coalesce(session, 0), kind, terms FROM memories
 
 -- name: stored_counts
-SELECT name, sum(memories)::bigint, sum(length)::bigint FROM (TABLE counts UNION ALL TABLE count_changes) AS c
-GROUP BY name HAVING sum(memories) <> 0 OR sum(length) <> 0
+SELECT profile, name, sum(memories)::bigint, sum(length)::bigint FROM (TABLE counts UNION ALL TABLE count_changes) AS c
+GROUP BY profile, name HAVING sum(memories) <> 0 OR sum(length) <> 0

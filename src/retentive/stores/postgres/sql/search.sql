@@ -106,9 +106,12 @@ SELECT m.id, v.embedding FROM memories AS m JOIN vectors AS v ON v.memory = m.ke
 WHERE m.id = ANY (%(ids)s) AND v.model = %(model)s AND v.part = 0
 
 -- name: terms_with_prefix
+WITH owner AS (SELECT id FROM profiles WHERE name = %(profile)s)
 SELECT name FROM (
-  SELECT name, memories FROM counts WHERE name >= %(prefix)s AND name < %(end)s
+  SELECT name, memories FROM counts
+  WHERE profile = (SELECT id FROM owner) AND name >= %(prefix)s AND name < %(end)s
   UNION ALL
-  SELECT name, memories FROM count_changes WHERE name >= %(prefix)s AND name < %(end)s
+  SELECT name, memories FROM count_changes
+  WHERE profile = (SELECT id FROM owner) AND name >= %(prefix)s AND name < %(end)s
 ) AS both_tables
 GROUP BY name HAVING sum(memories) > 0 ORDER BY sum(memories) DESC, name LIMIT %(limit)s

@@ -33,6 +33,7 @@ shared AS MATERIALIZED (
 shared_memories AS MATERIALIZED (
   SELECT coalesce(array_agg(m.key ORDER BY m.key), '{}') AS keys
   FROM memories AS m WHERE m.words @@ (SELECT query FROM shared)::tsquery
+    AND NOT coalesce(m.session = ANY ((SELECT sessions FROM resolved)::integer[]), false)
 ),
 containers AS MATERIALIZED (
   SELECT 'p' || profile::text AS container FROM resolved WHERE projects IS NULL
@@ -47,10 +48,12 @@ counted AS MATERIALIZED (
   SELECT name, sum(memories)::bigint AS memories, sum(length)::bigint AS length
   FROM (
     SELECT name, memories, length FROM counts
-    WHERE name = ANY ('='::text || %(terms)s::text[] || (SELECT names FROM scope_names))
+    WHERE profile = (SELECT profile FROM resolved)
+      AND name = ANY ('='::text || %(terms)s::text[] || (SELECT names FROM scope_names))
     UNION ALL
     SELECT name, memories, length FROM count_changes
-    WHERE name = ANY ('='::text || %(terms)s::text[] || (SELECT names FROM scope_names))
+    WHERE profile = (SELECT profile FROM resolved)
+      AND name = ANY ('='::text || %(terms)s::text[] || (SELECT names FROM scope_names))
   ) AS both_tables
   GROUP BY name
 ),
@@ -58,11 +61,15 @@ total AS MATERIALIZED (
   SELECT coalesce(sum(memories), 0)::bigint AS memories, coalesce(sum(length), 0)::bigint AS length
   FROM counted WHERE name = '='
 ),
+store AS MATERIALIZED (
+  SELECT (SELECT coalesce(sum(memories), 0) FROM counts WHERE profile = 0)
+    + (SELECT coalesce(sum(memories), 0) FROM count_changes WHERE profile = 0) AS memories
+),
 in_scope AS MATERIALIZED (
   SELECT
     coalesce(sum(memories), 0)::bigint + (SELECT cardinality(keys) FROM shared_memories) AS memories,
     -- The scope as a part of a tsquery; NULL if it excludes no memory.
-    CASE WHEN coalesce(sum(memories), 0) < (SELECT memories FROM total) THEN nullif(concat_ws(
+    CASE WHEN coalesce(sum(memories), 0) < (SELECT memories FROM store) THEN nullif(concat_ws(
       ' & ',
       (SELECT '(' || string_agg('''=' || container || '''', ' | ') || coalesce(' | (' || (SELECT query FROM shared) || ')', '')
               || ')' FROM containers),
@@ -76,18 +83,18 @@ known_terms AS (
   WHERE name = ANY (%(terms)s::text[]) AND memories > 0
   ORDER BY memories, name LIMIT %(max_terms)s
 ),
--- A term that is rare in the store may be common in the scope. Counting reads every memory of the scope that contains
+-- A term that is rare in the profile may be common in the scope. Counting reads every memory of the scope that contains
 -- the term, so it is done only where there cannot be many.
 frequencies AS (
-  SELECT name, memories AS in_store,
+  SELECT name, known_terms.memories AS in_profile,
     CASE
-      WHEN scope_query IS NULL THEN memories
-      WHEN least(memories, (SELECT memories FROM in_scope)) <= %(max_counted)s THEN (
+      WHEN i.memories = total.memories THEN known_terms.memories
+      WHEN least(known_terms.memories, i.memories) <= %(max_counted)s THEN (
         SELECT count(*) FROM memories AS m
-        WHERE m.words @@ ('(' || scope_query || ') & ''' || known_terms.name || '''')::tsquery
+        WHERE m.words @@ ('(' || i.query || ') & ''' || known_terms.name || '''')::tsquery
       )
     END AS in_scope
-  FROM known_terms, (SELECT query AS scope_query FROM in_scope) AS i
+  FROM known_terms, total, in_scope AS i
 )
 SELECT
   resolved.profile, resolved.projects, resolved.sessions, (SELECT keys FROM shared_memories), in_scope.memories, in_scope.query,
@@ -103,9 +110,9 @@ SELECT
    WHERE e.extname = 'pg_textsearch'),
   (SELECT current_schema() || '.memories_by_bm25' FROM pg_index
    WHERE indexrelid = to_regclass('memories_by_bm25') AND indisvalid),
-  ARRAY(SELECT name FROM frequencies ORDER BY in_store, name),
-  ARRAY(SELECT in_store FROM frequencies ORDER BY in_store, name),
-  ARRAY(SELECT in_scope FROM frequencies ORDER BY in_store, name)
+  ARRAY(SELECT name FROM frequencies ORDER BY in_profile, name),
+  ARRAY(SELECT in_profile FROM frequencies ORDER BY in_profile, name),
+  ARRAY(SELECT in_scope FROM frequencies ORDER BY in_profile, name)
 FROM total
 CROSS JOIN in_scope
 CROSS JOIN state
