@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from training.weights import Weights, layers
 
-MAX_TOKENS = 256
 HEADS = 12
+
+# cuDNN's attention plans anew for every shape, which takes ten times as long as computing.
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 class Layer(nn.Module):
@@ -79,8 +81,10 @@ class Bert(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor, second: Tensor | None = None) -> Tensor:
         """The last state of each text's first token; `second` is where the second text of each pair starts."""
         at = torch.arange(ids.shape[1], device=ids.device)
-        types = torch.zeros_like(ids) if second is None else (at[None] >= second[:, None]).long()
-        states = self.words[ids] + self.positions[at] + self.types[types]
+        # Not by indexing: the gradient of an index with many repeats, such as the two types, is very slow.
+        states = functional.embedding(ids, self.words) + self.positions[: ids.shape[1]] + self.types[0]
+        if second is not None:
+            states = states + (at[None] >= second[:, None]).unsqueeze(-1) * (self.types[1] - self.types[0])
         states = _layer_norm(states, self.norm_weight, self.norm_bias)
         if ids.is_cuda:
             states = states.bfloat16()
@@ -143,7 +147,7 @@ class Pieces:
     def batch(self, pool: Tensor, chosen: Tensor) -> tuple[Tensor, ...]:
         """The token ids of some texts, padded, with their lengths and where the second text of a pair starts."""
         ends, starts = self.ends[chosen], self.starts[chosen]
-        width = int(self.total[chosen].max())
+        width = -(-int(self.total[chosen].max()) // 8) * 8  # aligned, as fast attention needs it
         at = torch.arange(width, device=pool.device).expand(len(chosen), width).contiguous()
         piece = torch.searchsorted(ends, at, right=True).clamp(max=ends.shape[1] - 1)
         before = functional.pad(ends[:, :-1], (1, 0)).gather(1, piece)

@@ -21,8 +21,9 @@ from torch import Tensor
 from training import measure
 from training.bert import Bert, run
 from training.device_data import Data, open_weights
-from training.losses import agreement, evidence, some_candidates
+from training.losses import TEACHER_TEMPERATURE, agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
+from training.speed import steps_in
 from training.store import load_candidates, save_weights
 
 STEP_TOKENS = 48_000
@@ -42,15 +43,18 @@ class Recipe:
     passages: int = 128
     read_passages: int = 8
     texts: int = 192
-    long_texts: int = 48
+    long_texts: int = 96
     temperature: float = 0.03
     context: float = 0.5
     label: float = 0.3
     distil: float = 1.5
-    passage: float = 0.5
-    keep: float = 1.5
+    passage_label: float = 0.3
+    passage_distil: float = 0.3
+    passage_keep: float = 0.6
+    keep: float = 2.0
     mean_share: float = 0.25
-    seconds: float = 1e9
+    seconds: float = 0.0
+    """If set, the number of steps is what fits into this time, by the speed of the first; give it as `steps` to repeat."""
 
 
 class Trainer:
@@ -74,6 +78,7 @@ class Trainer:
         self.kept = measure.vectors(self.base, data.pool, data.texts)
         self.kept_turns = measure.vectors(self.base, data.pool, data.turns)
         self.kept_passages = measure.vectors(self.base, data.pool, data.passages)
+        self.kept_passage_queries = measure.vectors(self.base, data.pool, data.passage_queries)
         self.long_turns = (data.turns.length > 60).nonzero()[:, 0]
         self.long_passages = (data.passages.length > 60).nonzero()[:, 0]
 
@@ -128,7 +133,11 @@ class Trainer:
         # What the teacher finds about as good as the evidence may answer the question too.
         best = teacher.masked_fill(~is_gold, -torch.inf).amax(1, keepdim=True)
         unsure = torch.zeros_like(gold).scatter(1, where, teacher > best - 1.5)
+        # On plain passages the untrained model ranks about as well as the teacher: its order is kept too.
+        then = self.kept_passage_queries[asked] @ self.kept_passages[unique].T / recipe.temperature
+        every = torch.ones_like(gold)
         return {
+            "passage_keep": agreement(scores, TEACHER_TEMPERATURE * then, every).mean(),
             "passage_distil": agreement(scores.gather(1, where), teacher, torch.ones_like(is_gold)).mean(),
             "passage_label": evidence(scores, gold, ~gold & ~unsure).mean(),
         }
@@ -155,8 +164,9 @@ class Trainer:
             "distil_context": recipe.distil * recipe.context,
             "distil_best": recipe.distil * recipe.context,
             "label_best": recipe.label * recipe.context,
-            "passage_distil": recipe.passage,
-            "passage_label": recipe.passage,
+            "passage_distil": recipe.passage_distil,
+            "passage_label": recipe.passage_label,
+            "passage_keep": recipe.passage_keep,
             "keep": recipe.keep,
         }
         total = torch.stack([share[name] * part for name, part in parts.items()]).sum()
@@ -170,6 +180,8 @@ class Trainer:
         groups = [{"params": embeddings, "lr": recipe.rate * recipe.embedding_rate}, {"params": rest}]
         optimiser = torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=0.01, fused=self.data.device == "cuda")
         rates = [recipe.rate * recipe.embedding_rate, recipe.rate]
+        if recipe.seconds:
+            recipe.steps = steps_in(recipe.seconds, lambda: self.loss()[0].backward(), self.data.device)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rates, total_steps=recipe.steps + 1, pct_start=0.05)
         began = time.monotonic()
         for step in range(recipe.steps):
@@ -182,9 +194,6 @@ class Trainer:
             if step % 100 == 0 or step == recipe.steps - 1:
                 shown = " ".join(f"{name} {part.item():.3f}" for name, part in parts.items())
                 print(f"step {step} loss {loss.item():.3f} {shown} at {time.monotonic() - began:.0f} s", flush=True)
-            if time.monotonic() - began > recipe.seconds:
-                print(f"stopped after step {step}: out of time", flush=True)
-                break
 
     def measure(self) -> dict[str, dict[str, dict[str, float]]]:
         """Search by vectors alone on the development sets."""

@@ -21,6 +21,7 @@ from training.candidates import Candidates
 from training.device_data import Data, Texts, open_weights
 from training.losses import agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
+from training.speed import steps_in
 from training.store import load_candidates, load_weights, save_weights
 
 SEED = 15
@@ -47,22 +48,30 @@ def _loss(
     return agreement(scores, teacher, present).mean() + 0.05 * pointwise + 0.2 * label
 
 
-def train(model: Bert, data: Data, queries: Candidates, passages: Candidates, *, steps: int, rate: float) -> None:
-    """All steps; three in four read the turn alone."""
+def train(
+    model: Bert, data: Data, queries: Candidates, passages: Candidates, *, steps: int, rate: float, seconds: float
+) -> int:
+    """All steps, three in four of which read the turn alone; return how many."""
     arrays = data.arrays
     often = weights_of(arrays["sources"], arrays["query_source"], SOURCE_WEIGHT)
     counts = weights_of(arrays["sources"], arrays["query_source"], EVIDENCE_WEIGHT)
     label_weight = torch.from_numpy(counts).float().to(data.device)
     sampler = QuerySampler(arrays["query_conversation"], often, seed=SEED)
     optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01, fused=data.device == "cuda")
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps + 1, pct_start=0.05)
-    began = time.monotonic()
-    for step in range(steps):
+
+    def loss_of(step: int) -> Tensor:
         asked = torch.from_numpy(sampler.draw(QUERIES)).to(data.device)
         loss = _loss(model, data, data.turns, data.queries, queries, asked, step % 4 == 3, label_weight[asked])
         asked = torch.randint(len(data.passage_queries), (PASSAGES,), device=data.device)
         ones = torch.ones(len(asked), device=data.device)
-        loss = loss + _loss(model, data, data.passages, data.passage_queries, passages, asked, False, ones)
+        return loss + _loss(model, data, data.passages, data.passage_queries, passages, asked, False, ones)
+
+    if seconds:
+        steps = steps_in(seconds, lambda: loss_of(0).backward(), data.device)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps + 1, pct_start=0.05)
+    began = time.monotonic()
+    for step in range(steps):
+        loss = loss_of(step)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -70,6 +79,7 @@ def train(model: Bert, data: Data, queries: Candidates, passages: Candidates, *,
         schedule.step()
         if step % 200 == 0 or step == steps - 1:
             print(f"student step {step} loss {loss.item():.3f} at {time.monotonic() - began:.0f} s", flush=True)
+    return steps
 
 
 def main() -> None:
@@ -79,6 +89,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--rate", type=float, default=1.5e-4)
+    parser.add_argument("--seconds", type=float, default=0.0)
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(SEED)
@@ -86,7 +97,8 @@ def main() -> None:
     queries, passages = load_candidates(options.folder / "candidates.npz", device)
     model = Bert(load_weights(options.folder, "student-start")).to(device).train()
     print(f"n: {len(data.queries):,} queries, {len(data.passage_queries):,} passages; {len(model.layers)} layers")
-    train(model, data, queries, passages, steps=options.steps, rate=options.rate)
+    wanted = {"steps": options.steps, "rate": options.rate, "seconds": options.seconds}
+    steps = train(model, data, queries, passages, **wanted)
     model.eval()
     base = Bert(open_weights(options.folder / "bge.onnx.xz")).to(device).eval()
     figures = {}
@@ -96,7 +108,7 @@ def main() -> None:
         print("student", name, {form: measure.show(values) for form, values in figures[name].items()}, flush=True)
     options.out.mkdir(parents=True, exist_ok=True)
     save_weights(options.out, "reranker", model.weights())
-    recipe = {"steps": options.steps, "rate": options.rate, "seed": SEED, "layers": len(model.layers)}
+    recipe = {"steps": steps, "rate": options.rate, "seed": SEED, "layers": len(model.layers)}
     (options.out / "reranker.json").write_text(json.dumps({"recipe": recipe, "reranked": figures}, indent=1))
 
 
