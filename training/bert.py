@@ -158,9 +158,7 @@ class Pieces:
         return (ids, self.total[chosen], *rest)
 
 
-def run(
-    compute: Callable[..., Tensor], pool: Tensor, pieces: Pieces, *, budget: int, most: int = 1 << 30
-) -> Tensor:
+def run(compute: Callable[..., Tensor], pool: Tensor, pieces: Pieces, *, budget: int, most: int = 1 << 30) -> Tensor:
     """Apply the model to all texts, in batches of at most `budget` tokens, shortest first; results in given order."""
     order = torch.argsort(pieces.total)
     lengths = pieces.total[order].cpu().numpy()

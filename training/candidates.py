@@ -1,16 +1,15 @@
-"""Candidates for each query: which turns of its conversation, or which passages, the teacher scores."""
+"""Candidates for each query: which turns of its conversation, or which passages, the teacher scores, and the scores."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from training.device_data import Data
-
-PER_QUERY = 32
-NEAREST = 18
-"""Of a long conversation's candidates, how many are the nearest by the untrained model; the rest are random."""
+from training.sampling import PER_QUERY, choose
 
 PER_PASSAGE = 10
 
@@ -22,23 +21,6 @@ class Candidates:
         self.number, self.gold, self.beside = number, gold, beside
         self.alone = torch.zeros(number.shape, device=number.device)
         self.context = torch.zeros(number.shape, device=number.device)
-
-
-def choose(
-    near: np.ndarray, gold: list[int], without: list[int], first: int, size: int, chance: np.random.Generator
-) -> np.ndarray:
-    """Candidates of one query: its evidence and the turns beside it, the nearest, then random ones.
-
-    `near` is the order of the conversation's turns by the untrained model; numbers are counted from its first turn.
-    """
-    count = len(near)
-    beside = [turn + step for turn in gold for step in (-1, 1) if 0 <= turn + step < count]
-    rest = chance.permutation(count)
-    ordered = list(dict.fromkeys([*gold[:4], *beside[:4], *near[:NEAREST].tolist(), *rest.tolist()]))
-    kept = [turn for turn in ordered if turn not in without][:size]
-    found = np.full(size, -1, np.int64)
-    found[: len(kept)] = np.array(kept, np.int64) + first
-    return found
 
 
 def of_queries(data: Data, queries: Tensor, turns: Tensor, seed: int) -> Candidates:
@@ -87,3 +69,33 @@ def of_passages(data: Data, queries: Tensor, passages: Tensor, seed: int) -> Can
     number = torch.cat(found)
     is_gold = number == gold[:, None]
     return Candidates(number, is_gold, torch.zeros_like(is_gold))
+
+
+def save_candidates(path: Path, queries: Candidates, passages: Candidates) -> None:
+    """Write the candidates and the teacher's scores."""
+    arrays = {}
+    for name, one in (("queries", queries), ("passages", passages)):
+        arrays[f"{name}_number"] = one.number.cpu().numpy().astype(np.int32)
+        arrays[f"{name}_gold"] = np.packbits(one.gold.cpu().numpy())
+        arrays[f"{name}_beside"] = np.packbits(one.beside.cpu().numpy())
+        arrays[f"{name}_alone"] = one.alone.cpu().numpy().astype(np.float16)
+        arrays[f"{name}_context"] = one.context.cpu().numpy().astype(np.float16)
+    np.savez_compressed(path, **arrays)
+
+
+def load_candidates(path: Path, device: str) -> tuple[Candidates, Candidates]:
+    """Read the candidates of queries and of passages."""
+    found = []
+    with np.load(path) as arrays:
+        for name in ("queries", "passages"):
+            number = torch.from_numpy(arrays[f"{name}_number"].astype(np.int64)).to(device)
+
+            def mask(kind: str, name: str = name, number: torch.Tensor = number) -> torch.Tensor:
+                bits = np.unpackbits(arrays[f"{name}_{kind}"])[: number.numel()].astype(bool)
+                return torch.from_numpy(bits.reshape(number.shape)).to(device)
+
+            one = Candidates(number, mask("gold"), mask("beside"))
+            one.alone = torch.from_numpy(arrays[f"{name}_alone"].astype(np.float32)).to(device)
+            one.context = torch.from_numpy(arrays[f"{name}_context"].astype(np.float32)).to(device)
+            found.append(one)
+    return found[0], found[1]

@@ -22,7 +22,9 @@ CONTEXT = 60
 class Texts:
     """Texts in the pool: where each starts, how long it is, and (for turns) what is read before it."""
 
-    def __init__(self, rows: np.ndarray, device: str, before: np.ndarray | None = None, context: np.ndarray | None = None):
+    def __init__(
+        self, rows: np.ndarray, device: str, before: np.ndarray | None = None, context: np.ndarray | None = None
+    ):
         self.start = torch.from_numpy(rows[:, 0].astype(np.int64)).to(device)
         self.length = torch.from_numpy(rows[:, 1].astype(np.int64)).to(device)
         no_context = np.full(len(rows), -1, np.int32)

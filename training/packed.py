@@ -93,7 +93,7 @@ def _meeting_series(id: str) -> str:
 
 
 def _meeting(id: str) -> str:
-    return id.split("/")[-1].split("#")[0]
+    return id.rsplit("/", maxsplit=1)[-1].split("#", maxsplit=1)[0]
 
 
 GROUP: dict[str, Callable[[str], str]] = {"friendsqa": _episode, "qmsum": _meeting_series}

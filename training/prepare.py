@@ -63,7 +63,7 @@ class Pool:
 
 def prepare(data: Path, dev: Path, tokenizer: Any) -> dict[str, np.ndarray]:
     """All arrays of the trainer."""
-    chance = random.Random(SEED)  # noqa: S311
+    chance = random.Random(SEED)
     train, kept = split_held_out(read_conversations(data))
     train = [rename_speakers(one, chance) if one.source in RENAMED else one for one in train]
     pool = Pool(tokenizer)

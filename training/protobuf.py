@@ -1,4 +1,4 @@
-"""The small part of the protocol buffer format that an ONNX file needs, so that no library is needed to read or write one.
+"""The small part of the protocol buffer format that an ONNX file needs, so that no library is needed for it.
 
 A message is a list of fields, each with a number and a value: an integer, or bytes (text, packed numbers, a message).
 """

@@ -1,4 +1,4 @@
-"""Which queries, and which of their candidates, are in a step."""
+"""Which turns are candidates of a query, and which queries are in a step."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ EVIDENCE_WEIGHT = {
     "about": 0.0,
 }
 """How much the label of a query counts."""
+
+PER_QUERY = 32
+"""How many candidates a query of a conversation has."""
+
+NEAREST = 18
+"""Of a long conversation's candidates, how many are the nearest by the untrained model; the rest are random."""
 
 PER_VISIT = 6
 """How many queries of a conversation are in a step together: they share the vectors of its turns."""
@@ -58,3 +64,20 @@ class QuerySampler:
             size = min(len(group), PER_VISIT)
             found.append(self._chance.choice(group, size, replace=False, p=self._weights[at]))
         return np.unique(np.concatenate(found))
+
+
+def choose(
+    near: np.ndarray, gold: list[int], without: list[int], first: int, size: int, chance: np.random.Generator
+) -> np.ndarray:
+    """Candidates of one query: its evidence and the turns beside it, the nearest, then random ones.
+
+    `near` is the order of the conversation's turns by the untrained model; numbers are counted from its first turn.
+    """
+    count = len(near)
+    beside = [turn + step for turn in gold for step in (-1, 1) if 0 <= turn + step < count]
+    rest = chance.permutation(count)
+    ordered = list(dict.fromkeys([*gold[:4], *beside[:4], *near[:NEAREST].tolist(), *rest.tolist()]))
+    kept = [turn for turn in ordered if turn not in without][:size]
+    found = np.full(size, -1, np.int64)
+    found[: len(kept)] = np.array(kept, np.int64) + first
+    return found

@@ -1,4 +1,4 @@
-"""The teacher: fit the cross-encoder to conversations, then score all candidates: `python -m training.teacher FOLDER OUT`.
+"""Fit the cross-encoder to conversations, then score all candidates: `python -m training.teacher FOLDER OUT`.
 
 FOLDER has `data.npz.xz` (of `training.prepare`), `bge.onnx.xz` and `reranker.onnx.xz`. OUT gets the candidates and
 their scores, and four layers of the teacher as the start of its student.
@@ -16,11 +16,11 @@ from torch import Tensor
 
 from training import candidates, measure
 from training.bert import Bert, run
-from training.candidates import Candidates
+from training.candidates import Candidates, save_candidates
 from training.device_data import Data, Texts, open_weights
 from training.losses import agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
-from training.store import save_candidates, save_weights
+from training.weight_files import save_weights
 from training.weights import keep_layers
 
 SEED = 15

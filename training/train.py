@@ -20,11 +20,12 @@ from torch import Tensor
 
 from training import measure
 from training.bert import Bert, run
+from training.candidates import load_candidates
 from training.device_data import Data, open_weights
 from training.losses import TEACHER_TEMPERATURE, agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
 from training.speed import steps_in
-from training.store import load_candidates, save_weights
+from training.weight_files import save_weights
 
 STEP_TOKENS = 48_000
 """Tokens in one batch of a step: few large batches, of texts of about the same length."""
@@ -54,7 +55,7 @@ class Recipe:
     keep: float = 2.0
     mean_share: float = 0.25
     seconds: float = 0.0
-    """If set, the number of steps is what fits into this time, by the speed of the first; give it as `steps` to repeat."""
+    """If set, the number of steps is what fits into this time by the speed of a few, instead of `steps`."""
 
 
 class Trainer:
@@ -172,6 +173,10 @@ class Trainer:
         total = torch.stack([share[name] * part for name, part in parts.items()]).sum()
         return total, parts
 
+    def try_step(self) -> None:
+        """Compute the gradients of a step."""
+        self.loss()[0].backward()
+
     def train(self) -> None:
         """All steps."""
         recipe, model = self.recipe, self.model
@@ -181,7 +186,7 @@ class Trainer:
         optimiser = torch.optim.AdamW(groups, lr=recipe.rate, weight_decay=0.01, fused=self.data.device == "cuda")
         rates = [recipe.rate * recipe.embedding_rate, recipe.rate]
         if recipe.seconds:
-            recipe.steps = steps_in(recipe.seconds, lambda: self.loss()[0].backward(), self.data.device)
+            recipe.steps = steps_in(recipe.seconds, self.try_step, self.data.device)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rates, total_steps=recipe.steps + 1, pct_start=0.05)
         began = time.monotonic()
         for step in range(recipe.steps):

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from training import measure
 from training.bert import Bert, run
-from training.candidates import Candidates
+from training.candidates import Candidates, load_candidates
 from training.device_data import Data, Texts, open_weights
 from training.losses import agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
 from training.speed import steps_in
-from training.store import load_candidates, load_weights, save_weights
+from training.weight_files import load_weights, save_weights
 
 SEED = 15
 QUERIES, PASSAGES, READ = 160, 96, 16
