@@ -7,16 +7,12 @@ forget or change may be in the bytes of the store file or of its log.
 
 from __future__ import annotations
 
-import argparse
 import random
 import re
-import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, islice
-from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -24,6 +20,7 @@ from time import monotonic
 from typing import Any
 
 from retentive.stores.base import Record
+from tests.attack.harness import PROCESSES, Run, main
 from tests.stores.build import MODEL, embedded, id_of
 from tests.stores.sqlite_file import opened
 
@@ -33,8 +30,8 @@ TAIL = 12
 _RANDOM = re.compile(rb"[a-z]{12,}")
 _NUMBERED = re.compile(rb"qz[0-9]{10}")
 
-PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tests.attack.forgotten"])
+COUNTED = ("forgotten or replaced texts", "kills")
+WRONG = ("readable", "problems")
 
 
 @dataclass
@@ -140,7 +137,9 @@ def readable(path: str, words: set[str]) -> set[str]:
     return {tails[tail] for tail in found}
 
 
-def attack(path: str, seed: int, *, rounds: int, seconds: float, processes: int, operations: int, kills: int) -> Result:
+def write_and_search(
+    path: str, seed: int, *, rounds: int, seconds: float, processes: int, operations: int, kills: int
+) -> Result:
     """Run rounds until the time is up; close the store and search its files."""
     result, gone, deadline = Result(), set[str](), monotonic() + seconds
     for number in range(rounds):
@@ -154,33 +153,26 @@ def attack(path: str, seed: int, *, rounds: int, seconds: float, processes: int,
     return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
-    parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--kills", type=int, default=2, help="processes killed in each round")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        result = attack(
-            str(Path(folder, "memories.db")),
-            given.seed,
-            rounds=10**6,
-            seconds=given.seconds,
-            processes=given.processes,
-            operations=200,
-            kills=given.kills,
-        )
-    print(f"seed {given.seed}: {result.forgotten:,} texts forgotten or replaced, {result.kills:,} processes killed")
-    for line in (*sorted(result.readable)[:20], *result.problems[:20]):
-        print(f"  {line}")
-    verdict = "PASS" if result.passed else "FAIL"
-    print(f"{verdict} forgotten: {len(result.readable):,} readable, {len(result.problems):,} problems")
-    sys.exit(not result.passed)
+def attack(run: Run) -> None:
+    """Write, change, forget and kill for the whole time, then search the files once."""
+    rounds = run.max_rounds or 10**6
+    operations = 200 if run.max_rounds is None else 40
+    result = write_and_search(
+        str(run.folder / "memories.db"),
+        run.seed,
+        rounds=rounds,
+        seconds=run.seconds,
+        processes=3,
+        operations=operations,
+        kills=2,
+    )
+    run.count("forgotten or replaced texts", result.forgotten)
+    run.count("kills", result.kills)
+    for word in sorted(result.readable):
+        run.fail("readable", word)
+    for problem in result.problems:
+        run.fail("problems", problem)
 
 
 if __name__ == "__main__":
-    # As a module of its own name, which the fork server can import.
-    from tests.attack import forgotten
-
-    forgotten.main()
+    main("forgotten")

@@ -26,7 +26,7 @@ from tests.surfaces.serving import client, token
 COUNTED = ("attempts", "answered", "rejected")
 WRONG = ("leaks", "different answers", "changes of others", "errors")
 
-ATTEMPTS = 150
+ATTEMPTS = 100
 OWN = 60
 MCP = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2025-06-18"}
 MARKER = re.compile(r"zq[0-9a-f]{12}")

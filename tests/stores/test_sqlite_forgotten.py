@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from retentive.stores.sqlite.checkpoints import clear_unallocated
-from tests.attack.forgotten import Writer, attack, readable
+from tests.attack.forgotten import Writer, readable, write_and_search
 from tests.stores.build import MODEL, embedded, id_of, keyword_ids
 from tests.stores.sqlite_file import opened
 
@@ -82,7 +82,7 @@ def fts_check(path: str) -> None:
 
 
 def test_nothing_forgotten_is_readable_after_several_processes_of_which_some_are_killed(path: str):
-    result = attack(path, 7, rounds=2, seconds=60, processes=2, operations=30, kills=1)
+    result = write_and_search(path, 7, rounds=2, seconds=60, processes=2, operations=30, kills=1)
 
     assert result.kills == 2
     assert result.forgotten > 50
