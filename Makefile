@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= $(VENV)/sample.db
+WORKERS ?= 2
 
 # What serving needs: the service and the evaluation that its page offers. The other two are small and complete the program.
 EXTRAS := server,eval,import,watch
@@ -53,7 +54,7 @@ browser: dev ## Find or install a Chromium for the tests of the playground
 
 pytest: dev
 	-@$(BIN)/python -m tests.browser.chromium
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 SECONDS ?= 60
 attack: dev ## Attack stores and services, each attack for SECONDS=60 (kills, races, damage, hostile input; see docs/reliability.md)
