@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STORE ?= $(VENV)/sample.db
+WORKERS ?= 2
 
 # What serving needs: the service and the evaluation that its page offers. The other two are small and complete the program.
 EXTRAS := server,eval,import,watch
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check format lint types contracts browser pytest bench heldout screenshots references docs docs-serve clean
+.PHONY: help install dev run test check format lint types contracts browser pytest attack bench heldout screenshots references docs docs-serve clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -53,7 +54,11 @@ browser: dev ## Find or install a Chromium for the tests of the playground
 
 pytest: dev
 	-@$(BIN)/python -m tests.browser.chromium
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+
+SECONDS ?= 60
+attack: dev ## Attack stores and services, each attack for SECONDS=60 (kills, races, damage, hostile input; see docs/reliability.md)
+	$(BIN)/python -m tests.attack --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 format: dev ## Format the code
 	$(BIN)/ruff format .

@@ -78,6 +78,8 @@ def test_a_clock_that_jumps_drops_no_idempotency_key(jump):
         ({"text": "x", "occurred": "last week"}, "occurred"),
         ({"text": "x", "metadata": {"f": float("nan")}}, "metadata"),
         ({"text": "x", "metadata": {"f": object()}}, "metadata"),
+        ({"text": "x", "metadata": 0}, "metadata"),
+        ({"text": "x", "metadata": []}, "metadata"),
         ({"text": "x", "id": "not-a-uuid"}, "id"),
         ({"text": "x", "colour": "red"}, "colour"),
         ({"importance": 0.5}, "text"),
@@ -88,6 +90,11 @@ def test_bad_input_is_named_and_nothing_of_the_call_is_stored(engine, fields, na
         engine.remember_many([{"text": "good"}, fields])
 
     assert engine.stats().memories == 0
+
+
+def test_an_import_to_undo_whose_name_is_no_text_is_invalid(engine):
+    with pytest.raises(Invalid, match="surrogate"):
+        engine.imports.undo("\ud800")
 
 
 def test_a_time_without_a_zone_is_utc_and_one_with_a_zone_keeps_its_moment(engine):

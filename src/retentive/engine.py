@@ -396,13 +396,13 @@ class Engine:
 
     def _unit_vector(self, vector: Sequence[float] | npt.NDArray[np.floating[Any]]) -> Vector:
         """A caller's vector, normalised. `Invalid` if it cannot be compared with the store's vectors."""
-        row = np.asarray(vector, np.float32)
+        row = np.asarray(vector, np.float64)  # the squares of large numbers would overflow in float32
         model = self.store.model()
         norm = float(np.linalg.norm(row))
         if row.ndim != 1 or not 0 < norm < np.inf or (model is not None and len(row) != model.dimension):
             length = model.dimension if model else "some"
             raise Invalid(f"vector: {length} finite numbers that are not all 0, not an array of shape {row.shape}")
-        return row / np.float32(norm)
+        return (row / norm).astype(np.float32)
 
     def _record_use(self) -> None:
         """Record which memories recalls returned. A failure is logged and nothing else."""
@@ -634,6 +634,7 @@ class Imports:
         """Remove exactly what an import added."""
         from retentive.transfer.importing.log import undo_import
 
+        check_unicode("run", run)
         return undo_import(self._store, run, progress=progress)
 
 

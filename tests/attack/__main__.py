@@ -10,8 +10,8 @@ import sys
 ATTACKS = (
     "kill",
     "kill_postgres",
-    "concurrency",
     "forgotten",
+    "concurrency",
     "fuzz",
     "isolation",
     "corruption",

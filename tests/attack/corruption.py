@@ -27,7 +27,7 @@ WRONG = ("wrong texts", "not reported", "not saved", "problems")
 
 PAGE = 4096
 MEMORIES = 250
-PER_CHILD = 25
+PER_CHILD = 8
 """How many files one process reads; a new one does not inherit what an earlier file has done to it."""
 
 PATIENCE = 120

@@ -11,28 +11,41 @@ import random
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from retentive.stores.base import Record
-from tests.attack.harness import Child, Run, children, main, receive
+from tests.attack.harness import PROCESSES, Run, main
 from tests.stores.build import MODEL, embedded, id_of
 from tests.stores.sqlite_file import opened
-
-COUNTED = ("texts forgotten", "kills")
-WRONG = ("readable", "problems")
-
-WRITERS = 3
-OPERATIONS = 40
-"""What each process does in a round, unless it is killed."""
 
 TAIL = 12
 """FTS5 leaves out what a term shares with the one before it, so only the end of the random word is looked for."""
 
 _RANDOM = re.compile(rb"[a-z]{12,}")
 _NUMBERED = re.compile(rb"qz[0-9]{10}")
+
+COUNTED = ("forgotten or replaced texts", "kills")
+WRONG = ("readable", "problems")
+
+
+@dataclass
+class Result:
+    """How many texts were forgotten, and the words of these that are readable."""
+
+    forgotten: int = 0
+    kills: int = 0
+    readable: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        return not self.readable and not self.problems
 
 
 class Writer:
@@ -72,35 +85,41 @@ class Writer:
                 yield gone
 
 
-def write(path: str, seed: float, first: int, line: Connection) -> None:
+def write(path: str, seed: float, first: int, operations: int, line: Connection) -> None:
     """The work of one process."""
-    for gone in islice(Writer(seed, first).operations(path), OPERATIONS):
+    for gone in islice(Writer(seed, first).operations(path), operations):
         line.send(gone)
 
 
-def run_round(path: str, number: int, run: Run) -> set[str]:
-    """Run processes until they end, of which one is killed; return the words whose removal was acknowledged."""
+def run_round(path: str, seed: int, *, processes: int, operations: int, kills: int, result: Result) -> set[str]:
+    """Run processes until they end or are killed; return the words whose removal was acknowledged."""
+    dice = random.Random(seed)
     gone: set[str] = set()
-    firsts = [(number * WRITERS + writer) * 10**5 for writer in range(WRITERS)]
-    with children(*(Child(write, path, run.dice.random(), first) for first in firsts)) as started:
-        by_line = {child.line: child for child in started}
-        doomed, left = run.dice.choice(started), run.dice.randrange(1, OPERATIONS)
-        while by_line:
-            for line in wait(list(by_line)):
-                assert isinstance(line, Connection)
-                try:
-                    gone.update(receive(line))
-                except EOFError:
-                    child = by_line.pop(line)
-                    child.process.join()
-                    if child.process.exitcode and child is not doomed:
-                        run.fail("problems", f"a process ended with exit code {child.process.exitcode}")
-                    continue
-                if by_line[line] is doomed:
-                    left -= 1
-                    if left == 0:
-                        run.count("kills")
-                        doomed.process.kill()
+    lines: dict[Connection, ForkServerProcess] = {}
+    for number in range(processes):
+        ours, theirs = PROCESSES.Pipe(duplex=False)
+        first = (seed % 1000 * 16 + number) * 10**5
+        process = PROCESSES.Process(target=write, args=(path, dice.random(), first, operations, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        lines[ours] = process
+    after = {line: dice.randrange(1, operations) for line in dice.sample(list(lines), min(kills, processes))}
+    while lines:
+        for line in wait(list(lines)):
+            assert isinstance(line, Connection)
+            try:
+                gone.update(line.recv())
+            except (EOFError, ConnectionResetError):
+                process = lines.pop(line)
+                process.join()
+                if process.exitcode and line not in after:
+                    result.problems.append(f"a process ended with exit code {process.exitcode}")
+                continue
+            if line in after:
+                after[line] -= 1
+                if after[line] == 0:
+                    result.kills += 1
+                    lines[line].kill()
     return gone
 
 
@@ -118,18 +137,41 @@ def readable(path: str, words: set[str]) -> set[str]:
     return {tails[tail] for tail in found}
 
 
+def write_and_search(
+    path: str, seed: int, *, rounds: int, seconds: float, processes: int, operations: int, kills: int
+) -> Result:
+    """Run rounds until the time is up; close the store and search its files."""
+    result, gone, deadline = Result(), set[str](), monotonic() + seconds
+    for number in range(rounds):
+        if monotonic() > deadline:
+            break
+        gone |= run_round(path, seed + number, processes=processes, operations=operations, kills=kills, result=result)
+    with opened(path) as store:
+        result.problems += store.check()
+    result.forgotten = len(gone) // 2
+    result.readable = readable(path, gone)
+    return result
+
+
 def attack(run: Run) -> None:
-    """Run rounds on one file; after each, close the store and search its files for all that was forgotten."""
-    path, gone = str(run.folder / "memories.db"), set[str]()
-    for number in run.rounds():
-        new = run_round(path, number, run)
-        run.count("texts forgotten", len(new) // 2)
-        gone |= new
-        with opened(path) as store:
-            for problem in store.check():
-                run.fail("problems", problem)
-        for word in readable(path, gone):
-            run.fail("readable", word)
+    """Write, change, forget and kill for the whole time, then search the files once."""
+    rounds = run.max_rounds or 10**6
+    operations = 200 if run.max_rounds is None else 40
+    result = write_and_search(
+        str(run.folder / "memories.db"),
+        run.seed,
+        rounds=rounds,
+        seconds=run.seconds,
+        processes=3,
+        operations=operations,
+        kills=2,
+    )
+    run.count("forgotten or replaced texts", result.forgotten)
+    run.count("kills", result.kills)
+    for word in sorted(result.readable):
+        run.fail("readable", word)
+    for problem in result.problems:
+        run.fail("problems", problem)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tests.attack.hostile_files import good_lines, write_hostile
 COUNTED = ("files", "refused", "memories", "kills")
 WRONG = ("half imported", "unexpected errors", "problems")
 
-PER_CHILD = 30
+PER_CHILD = 12
 PATIENCE = 120
 MEMORY = 1_500_000_000
 """Bytes of address space that an import may take beyond what the process has already."""

@@ -156,6 +156,16 @@ def test_moving_a_session_moves_its_memories_for_both_retrievers_and_new_ones(st
     assert store.add([record(4, session="a")], model=None)[0].project == "q"
 
 
+def test_moving_a_session_to_the_project_where_it_is_changes_nothing(store: Store):
+    store.add([embedded(1, session="a", project="p"), embedded(2, session="b")], model=MODEL)
+    before = everything(store)
+
+    moved = [store.move_session("default", "a", project="p"), store.move_session("default", "b", project=None)]
+
+    assert [(session.name, session.project) for session in moved] == [("a", "p"), ("b", None)]
+    assert everything(store) == before
+
+
 def test_a_session_moved_out_of_its_project_is_searched_alone(store: Store):
     store.add([embedded(1, session="a", project="p"), embedded(2, session="b", project="p")], model=MODEL)
 

@@ -78,7 +78,6 @@ LIBRARY = {
         ("'", []),
         ("-", []),
         ("()", []),
-        ("\ud83d deploy", ["deploy"]),
         ("the", ["deploy", "hyphen"]),
         ("where did the trains go", ["running"]),
         ("deploy " * 150_000, ["deploy"]),

@@ -217,7 +217,7 @@ def test_a_schema_without_hashes_of_texts_is_migrated_and_its_vectors_are_taken_
         assert (store.check(), store.remove_stale_vectors(), store.stats().unembedded) == ([], 0, 0)
         store.update(record(1, "pears", vectors=rows(vector(7))), model=MODEL)
 
-        hashes = dict(fetch(store, "SELECT m.id, text_hash FROM vectors JOIN memories AS m ON m.key = memory"))
+        hashes = dict(fetch(store, "SELECT m.id, v.text_hash FROM vectors AS v JOIN memories AS m ON m.key = memory"))
         assert hashes == {id_of(1): bytes.fromhex(store.get([id_of(1)])[0].text_hash), id_of(2): None}
         assert store.check() == []
 

@@ -529,10 +529,9 @@ def test_pages_include_the_smallest_and_the_largest_id(store: QdrantStore):
     store.add([Record(memory(1)._replace(id=first)), Record(memory(2)._replace(id=last))], model=None)
 
     page = store.list(HERE, limit=1)
-    assert ([one.id for one in page.memories], page.next_cursor) == ([last], last)
-    page = store.list(HERE, limit=1, cursor=last)
-    assert ([one.id for one in page.memories], page.next_cursor) == ([first], None)
-    assert store.list(HERE, cursor=first).memories == ()
+    rest = store.list(HERE, limit=1, cursor=page.next_cursor)
+    assert sorted(one.id for one in (*page.memories, *rest.memories)) == [first, last]
+    assert rest.next_cursor is None
 
 
 def test_the_number_of_a_term_never_changes():

@@ -8,8 +8,7 @@ from pathlib import Path
 import apsw
 
 from retentive.stores.sqlite.checkpoints import clear_unallocated
-from tests.attack.forgotten import Writer, readable
-from tests.attack.harness import run_attack
+from tests.attack.forgotten import Writer, readable, write_and_search
 from tests.stores.build import MODEL, embedded, id_of, keyword_ids
 from tests.stores.sqlite_file import opened
 
@@ -82,11 +81,12 @@ def fts_check(path: str) -> None:
     connection.close()
 
 
-def test_nothing_forgotten_is_readable_after_several_processes_of_which_some_are_killed():
-    run = run_attack("forgotten", seed=7, seconds=60, rounds=1)
+def test_nothing_forgotten_is_readable_after_several_processes_of_which_some_are_killed(path: str):
+    result = write_and_search(path, 7, rounds=2, seconds=60, processes=2, operations=30, kills=1)
 
-    assert (run.counts["kills"], run.wrong, run.problems) == (1, {"readable": 0, "problems": 0}, [])
-    assert run.counts["texts forgotten"] > 50
+    assert result.kills == 2
+    assert result.forgotten > 50
+    assert (result.readable, result.problems) == (set(), [])
 
 
 def test_a_page_that_is_no_page_of_rows_is_not_changed():

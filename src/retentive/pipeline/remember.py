@@ -273,7 +273,7 @@ def _check(draft: Draft) -> None:
         raise Invalid(f"evergreen: true or false, not {draft.evergreen!r}")
     if draft.position is not None and (type(draft.position) is not int or not 0 <= draft.position < 2**53):
         raise Invalid(f"position: a whole number from 0, not {draft.position!r}")
-    if draft.metadata:
+    if draft.metadata != {}:
         check_metadata(draft.metadata)
 
 

@@ -118,7 +118,7 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
     """
     if connection.execute("SELECT project FROM sessions WHERE id = ?", (move.session,)).get != move.project:
         raise Conflict("another process moved this session at the same time; it is where that one has moved it")
-    if not keys:
+    if not keys:  # an empty array has no address that SQLite accepts
         return
     wanted = apsw.carray(array("q", keys))
     here = connection.execute(

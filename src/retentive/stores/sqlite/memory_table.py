@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from retentive.errors import Conflict
-from retentive.models import KINDS, UNREADABLE, Damage, Filter, Memory, Scope
+from retentive.models import KINDS, UNREADABLE, Damage, Memory, Scope
 from retentive.stores.base import is_within
 from retentive.stores.sql_codec import EPOCH, KIND_NUMBERS, ScopeIds, to_memories, to_micros
 
@@ -33,8 +33,6 @@ _ROWS = """
 _SCOPES_OF_IDS = _ROWS.format(columns="m.key, m.id, p.name, r.name, s.name, m.kind", column="m.id", joins=_JOINS)
 _BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
 
-_TERMS = _ROWS.format(columns="m.key, m.terms", column="m.key", joins="")
-
 # With what a search needs besides: the terms, and the slots of the vectors.
 _SLOTS = "json((SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key))"
 _INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms, {_SLOTS}", column="m.key", joins=_JOINS)
@@ -50,25 +48,6 @@ IN_SCOPE = """
 _KEYS = f"SELECT key FROM memories WHERE {IN_SCOPE} ORDER BY key"  # noqa: S608 - a text of our own
 
 _KEYS_AMONG = f"SELECT key FROM memories WHERE key IN carray(:keys) AND ({IN_SCOPE}) ORDER BY key"  # noqa: S608
-
-# Metadata is compared by type and value; integers and reals are one type.
-_FILTER = """
-    SELECT json_group_array(m.key) FROM memories AS m
-    WHERE m.profile = :profile
-      AND (:projects IS NULL OR m.project IN (SELECT value FROM json_each(:projects))
-        OR m.session IN (SELECT value FROM json_each(:sessions)) OR (m.project IS NULL AND m.kind = :shared))
-      AND (:kinds IS NULL OR m.kind IN (SELECT value FROM json_each(:kinds)))
-      AND (:since IS NULL OR coalesce(m.occurred, m.created) >= :since)
-      AND (:until IS NULL OR coalesce(m.occurred, m.created) < :until)
-      AND NOT EXISTS (
-        SELECT 1 FROM json_each(:metadata) AS wanted WHERE NOT EXISTS (
-          SELECT 1 FROM json_each(m.metadata) AS has
-          WHERE has.key = wanted.key AND has.atom IS wanted.atom
-            AND replace(has.type, 'integer', 'real') = replace(wanted.type, 'integer', 'real')
-            AND has.type NOT IN ('object', 'array')
-        )
-      )
-"""
 
 _NEIGHBOURS = """
     SELECT json_group_array(json_array(
@@ -191,40 +170,20 @@ def _id(connection: apsw.Connection, statement: str, *values: str | int) -> int 
 
 def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
     """How many memories a search finds in the scope."""
-    count: int = connection.execute(_from_scope("count(*)", scope), scope.parameters).get
-    if scope.shares_identity and scope.containers is not None:
-        shared = scope.shared_filter
-        if scope.containers.sessions:  # of which some have no project
-            shared = f"({shared} NOT ({' OR '.join(_tokens('s', scope.containers.sessions))}))"
-        count += connection.execute("SELECT count(*) FROM words WHERE words MATCH ?", (f"scope : {shared}",)).get
-    return count
-
-
-def _from_scope(selected: str, scope: ResolvedScope) -> str:
-    """A statement that reads all memories of a scope."""
     # The planner uses both indexes where the OR has both sides, and each alone where one is empty.
-    containers = scope.containers
+    where, containers = IN_SCOPE, scope.containers
     if scope.kinds is None and containers is not None and not containers.projects:
         where = "session IN (SELECT value FROM json_each(:sessions))"
     elif scope.kinds is None and containers is not None and not containers.sessions:
         where = "profile = :profile AND project IN (SELECT value FROM json_each(:projects))"
-    else:
-        where = """
-            profile = :profile
-            AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
-              OR session IN (SELECT value FROM json_each(:sessions)))
-            AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
-        """
-    return f"SELECT {selected} FROM memories WHERE {where}"  # noqa: S608 - columns and parameters
-
-
-def filtered_keys(connection: apsw.Connection, scope: ResolvedScope, wanted: Filter) -> list[int]:
-    """The keys of the memories that a search finds in the scope and that match a filter."""
-    bounds = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
-    shared = IDENTITY if scope.shares_identity else None
-    parameters = {**scope.parameters, **bounds, "shared": shared, "metadata": json.dumps(dict(wanted.metadata))}
-    keys: list[int] = fetch_json(connection, _FILTER, parameters)
-    return keys
+    statement = f"SELECT count(*) FROM memories WHERE {where}"  # noqa: S608 - texts of our own
+    count: int = connection.execute(statement, scope.parameters).get
+    if scope.shares_identity and containers is not None:
+        shared = scope.shared_filter
+        if containers.sessions:  # of which some have no project
+            shared = f"({shared} NOT ({' OR '.join(_tokens('s', containers.sessions))}))"
+        count += connection.execute("SELECT count(*) FROM words WHERE words MATCH ?", (f"scope : {shared}",)).get
+    return count
 
 
 class IndexedRow(NamedTuple):
@@ -320,11 +279,6 @@ def indexed_rows(connection: apsw.Connection, keys: Iterable[int], damaged: list
     rows = read_rows(connection, _INDEXED, list(keys), damaged)
     found = to_memories(rows, damaged)
     return {row[0]: IndexedRow(row[0], found[row[0]], row[19], row[20]) for row in rows if row[0] in found}
-
-
-def terms_of(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """The terms, joined by spaces, of the memories of these keys that can be read."""
-    return {row[0]: row[1] for row in read_rows(connection, _TERMS, keys, [])}
 
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:

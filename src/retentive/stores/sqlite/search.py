@@ -16,16 +16,16 @@ from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
 from retentive.stores.base import Retrieved, Scores, Vector
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
 from retentive.stores.sqlite.connections import Connections
+from retentive.stores.sqlite.filtering import filtered_keys
 from retentive.stores.sqlite.memory_table import (
     IndexedRow,
     count_memories,
     fetch_json,
-    filtered_keys,
     indexed_rows,
     keys_of,
     neighbour_keys,
+    read_rows,
     resolve,
-    terms_of,
 )
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.text.analysis import LAST, query_terms
@@ -244,7 +244,7 @@ class SqliteSearch:
         """The document frequencies in the scope, given those in the profile and the scope's share of its memories."""
         if memories <= MAX_MATCHES:
             keys = _matching_keys(self._reader, _MATCHING.format(filter=""), {"any": self._fts_filter[len(" AND ") :]})
-            documents = terms_of(self._reader, keys)
+            documents = _terms_of(self._reader, keys)
             if len(documents) == len(keys):  # otherwise some are damaged
                 self._documents = documents
                 texts = [spaced(terms) for terms in documents.values()]
@@ -273,7 +273,7 @@ class SqliteSearch:
             }
         fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
         found = self._matching_keys(most, fts_filter, only)
-        terms = terms_of(self._reader, found)
+        terms = _terms_of(self._reader, found)
         self._load(key for key in found if key not in terms)  # they are damaged
         return terms
 
@@ -328,6 +328,11 @@ class SqliteSearch:
 
 _PROFILE_TOTALS = "SELECT memories, terms FROM profiles WHERE id = ?"
 
+_TERMS = """
+    SELECT json_group_array(json_array(m.key, m.terms))
+    FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
+"""
+
 _MATCHING = "SELECT json_group_array(rowid) FROM words WHERE words MATCH :any {filter}"
 
 # An approximation of BM25 that ignores how often a term occurs in a memory. `sz` starts with the memory's length in
@@ -351,6 +356,11 @@ _BEST_MATCHING = f"""
 def _matching_keys(connection: apsw.Connection, statement: str, parameters: Mapping[str, Any]) -> list[int]:
     keys: list[int] = fetch_json(connection, statement, parameters)
     return keys
+
+
+def _terms_of(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, str]:
+    """The terms, joined by spaces, of the memories of these keys that can be read."""
+    return {key: terms for key, terms, *_ in read_rows(connection, _TERMS, keys, [])}
 
 
 def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple[str, ...]) -> dict[str, int]:

@@ -1,0 +1,1 @@
+"""Training of the models that Retentive ships. Nothing here is part of the product; see README.md."""

@@ -1,0 +1,29 @@
+"""Text as people write it, from text as tokenizers left it; and how much two texts share."""
+
+from __future__ import annotations
+
+import re
+
+_BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-LRB-": "(", "-RRB-": ")"}
+_TAGS = re.compile(r"\{[a-z]+\}")  # QMSum's marks of sounds and pauses: {vocalsound}, {disfmarker}
+_WORDS = re.compile(r"[a-z0-9]+")
+_COMMON = frozenset({
+    "a", "an", "and", "are", "as", "at", "be", "did", "do", "does", "for", "from", "how", "in", "is", "it", "of", "on",
+    "or", "that", "the", "to", "was", "were", "what", "who",
+})  # fmt: skip
+
+
+def untokenised(text: str) -> str:
+    """Put punctuation and contractions back to the words they belong to."""
+    for old, new in _BRACKETS.items():
+        text = text.replace(old, new)
+    text = _TAGS.sub(" ", text).replace("``", '"').replace("''", '"')
+    text = re.sub(r"\s+([.,!?;:%)\]])", r"\1", text)
+    text = re.sub(r"([(\[])\s+", r"\1", text)
+    text = re.sub(r"\s+(n't|'s|'m|'re|'ve|'ll|'d)\b", r"\1", text)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def content_words(text: str) -> set[str]:
+    """The words of a text, without the commonest."""
+    return {word for word in _WORDS.findall(text.lower()) if word not in _COMMON}

@@ -1,0 +1,125 @@
+"""The weights of a BERT model: read from a quantised ONNX file as floats, and quantised again.
+
+A model is a dictionary of arrays with the names of the original checkpoints, such as
+`encoder.layer.0.attention.self.query.weight`; here a weight is stored input × output, as a matrix product needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from training.protobuf import fields, read_tensor
+
+Floats = npt.NDArray[np.float32]
+Weights = dict[str, Floats]
+
+WEIGHT_LIMIT = 64
+"""The largest quantised weight. On processors without VNNI two products are added in 16 bits: 2 × 255 × 64 fits."""
+
+EMBEDDING_LIMIT = 127
+
+
+class Quantised(NamedTuple):
+    """Integers, and the scale of each column (a weight) or of each row (an embedding)."""
+
+    values: npt.NDArray[np.int8]
+    scale: Floats
+
+
+def quantise(array: Floats, *, axis: int, limit: int) -> Quantised:
+    """Quantise symmetrically, with one scale for each index of the other axis; `axis` is the one reduced."""
+    largest = np.abs(array).max(axis=axis, keepdims=True)
+    scale = np.where(largest > 0, largest / limit, 1.0).astype(np.float32)
+    values = np.clip(np.rint(array / scale), -limit, limit).astype(np.int8)
+    return Quantised(values, scale.squeeze(axis))
+
+
+def dequantise(values: npt.NDArray[np.generic], scale: Floats, zero_point: npt.NDArray[np.generic]) -> Floats:
+    """Floats from integers; scale and zero point are for the whole array or for each column."""
+    centred = values.astype(np.float32) - zero_point.astype(np.float32)
+    return np.asarray(centred * scale, np.float32)
+
+
+class Node(NamedTuple):
+    """An operation of a graph."""
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def read_graph(path: Path) -> tuple[list[Node], dict[str, npt.NDArray[np.generic]]]:
+    """The operations and the stored tensors of an ONNX file."""
+    nodes: list[Node] = []
+    tensors = {}
+    graphs = [value for number, value in fields(memoryview(path.read_bytes())) if number == 7]
+    for number, value in fields(graphs[0]):  # type: ignore[arg-type]
+        if isinstance(value, int):
+            continue
+        if number == 1:
+            nodes.append(_node(value))
+        elif number == 5:
+            name, array = read_tensor(value)
+            tensors[name] = array
+    return nodes, tensors
+
+
+def _node(message: memoryview) -> Node:
+    texts: dict[int, list[str]] = {1: [], 2: [], 4: []}
+    for number, value in fields(message):
+        if number in texts and not isinstance(value, int):
+            texts[number].append(bytes(value).decode())
+    return Node(texts[4][0], tuple(texts[1]), tuple(texts[2]))
+
+
+def read_weights(path: Path) -> Weights:
+    """The weights of a quantised BERT as floats, under their names in the original checkpoint.
+
+    The exporter of the two models here loses the names of weights, but an operation's output is named after its
+    module: `/encoder/layer.0/attention/self/query/MatMul_output_0…`.
+    """
+    nodes, tensors = read_graph(path)
+    found: Weights = {}
+    for node in nodes:
+        if node.op != "MatMulInteger" or not node.inputs[1].endswith("_quantized"):
+            continue
+        stem = node.inputs[1].removesuffix("_quantized")
+        module = _module(node.outputs[0])
+        if f"{stem}_scale" in tensors:
+            scale, zero = tensors[f"{stem}_scale"], tensors[f"{stem}_zero_point"]
+            found[f"{module}.weight"] = dequantise(tensors[node.inputs[1]], scale.astype(np.float32), zero)
+    for name, array in tensors.items():
+        stem = name.removesuffix("_quantized")
+        if name.endswith("_quantized") and "embeddings." in name:
+            scale, zero = tensors[f"{stem}_scale"], tensors[f"{stem}_zero_point"]
+            found[stem.removeprefix("bert.")] = dequantise(array, scale.astype(np.float32), zero)
+        elif name.endswith((".bias", "LayerNorm.weight")):
+            found[name.removeprefix("bert.")] = np.array(array, np.float32)
+    return found
+
+
+def _module(output: str) -> str:
+    if output.startswith("logits"):
+        return "classifier"
+    path = re.sub(r"/(MatMul|Gemm)_output.*", "", output).strip("/").replace("/", ".")
+    return path.removeprefix("bert.")
+
+
+def layers(weights: Weights) -> int:
+    """How many layers the model has."""
+    return 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
+
+
+def keep_layers(weights: Weights, chosen: list[int]) -> Weights:
+    """The model with only these layers, in this order."""
+    kept = {name: array for name, array in weights.items() if not name.startswith("encoder.layer.")}
+    for new, old in enumerate(chosen):
+        for name, array in weights.items():
+            if name.startswith(f"encoder.layer.{old}."):
+                kept[name.replace(f"layer.{old}.", f"layer.{new}.", 1)] = array
+    return kept
