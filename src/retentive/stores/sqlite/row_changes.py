@@ -1,4 +1,4 @@
-"""Replace and delete memories in every table and index."""
+"""Insert, replace and delete memories in the tables and indexes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,27 @@ from retentive.stores.sql_codec import ScopeIds
 from retentive.stores.sqlite import keyword_index, keyword_separators, memory_table, vector_blocks
 from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.memory_table import NameRegistry
+
+
+def insert_rows(
+    connection: apsw.Connection, memories: Sequence[Memory], terms: Sequence[list[str]]
+) -> tuple[range, list[ScopeIds]]:
+    """Insert memories with their terms, but without vectors; return their keys and scopes."""
+    names = NameRegistry(connection)
+    count = len(memories)
+    statement = "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?"
+    first: int = connection.execute(statement, (count, count)).get
+    keys = range(first, first + count)
+    scopes = [names.scope_ids(memory) for memory in memories]
+    connection.executemany(
+        memory_table.INSERT,
+        [
+            memory_table.to_row(key, memory, scope, names.position(memory, scope.session), of_text)
+            for key, memory, scope, of_text in zip(keys, memories, scopes, terms, strict=True)
+        ],
+    )
+    keyword_index.add(connection, list(zip(keys, terms, scopes, strict=True)))
+    return keys, scopes
 
 
 def updated_scope(connection: apsw.Connection, memory: Memory, current: Memory) -> ScopeIds:

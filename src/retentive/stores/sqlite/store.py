@@ -54,8 +54,8 @@ from retentive.stores.sqlite.batches import FIRST_BATCH, batches
 from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
-from retentive.stores.sqlite.memory_table import NameRegistry, resolve
-from retentive.stores.sqlite.row_changes import remove_rows, replace_row, updated_scope
+from retentive.stores.sqlite.memory_table import resolve
+from retentive.stores.sqlite.row_changes import insert_rows, remove_rows, replace_row, updated_scope
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.space import compact, tidy
 from retentive.stores.sqlite.vector_index import VectorIndex
@@ -118,22 +118,7 @@ class SqliteStore:
             if written is not None:
                 return [memory for _, memory in memory_table.by_ids(connection, written).values()]
             memory_table.check_new(connection, ids)
-            names = NameRegistry(connection)
-            first: int = connection.execute(
-                "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?", (len(records), len(records))
-            ).get
-            keys = range(first, first + len(records))
-            scopes = [names.scope_ids(record.memory) for record in records]
-            connection.executemany(
-                memory_table.INSERT,
-                [
-                    memory_table.to_row(
-                        key, record.memory, scope, names.position(record.memory, scope.session), of_text
-                    )
-                    for key, record, scope, of_text in zip(keys, records, scopes, terms, strict=True)
-                ],
-            )
-            keyword_index.add(connection, list(zip(keys, terms, scopes, strict=True)))
+            keys, scopes = insert_rows(connection, [record.memory for record in records], terms)
             self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
             if idempotency_key:
                 side_tables.record_write(connection, idempotency_key, ids)
@@ -146,7 +131,8 @@ class SqliteStore:
         if model is not None and any(record.vectors is not None for _, _, record in entries):
             id = vector_blocks.register(connection, model)
             full = vector_blocks.add_vectors(connection, entries, model=id, dimension=model.dimension)
-            reclaim(connection, full)  # what was forgotten while a block was filled
+            if full:  # much of a block may have been forgotten while it was filled
+                reclaim(connection, full)
 
     def get(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         with self._connections.read() as connection:
