@@ -113,4 +113,6 @@ if __name__ == "__main__":
     # As a module of its own name, which the fork server can import.
     from tests.attack import writers
 
+    program = sys.modules["__main__"]
+    program.__spec__, program.__file__ = None, None
     writers.main()

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from time import monotonic, sleep
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 60
 """How long a writer waits for other processes that hold the write lock."""
+
+_POLL_SECONDS = 0.001
 
 _CLOSED = "the store is closed; open it again"
 _LOCKED = "another process held the lock on {} for too long; nothing was changed, try again"
@@ -122,8 +125,10 @@ class Connections:
                     f"{self.path} can only be read here; nothing was changed, copy it to where it can be written"
                 )
             self._writer.execute(f"PRAGMA synchronous = {synchronous}")
-            with self._queue.first_of_all_processes(started + self._wait_seconds):
-                self._writer.set_busy_timeout(max(int((started + self._wait_seconds - monotonic()) * 1000), 1))
+            deadline = started + self._wait_seconds
+            with self._queue.first_of_all_processes(deadline):
+                # SQLite's own busy handler pauses for up to 100 ms, in which nobody writes.
+                self._writer.set_busy_handler(partial(_poll, deadline))
                 self._writer.execute("BEGIN IMMEDIATE")
             try:
                 self._check_files("nothing was changed")
@@ -276,6 +281,12 @@ def _open_read_only(path: str) -> apsw.Connection:
     mode = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     return apsw.Connection(f"file:{quote(str(Path(path).resolve()))}?{mode}", flags=flags)
+
+
+def _poll(deadline: float, _tries: int) -> bool:
+    """Wait a little for SQLite's lock; return whether to try again."""
+    sleep(_POLL_SECONDS)
+    return monotonic() < deadline
 
 
 def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
