@@ -209,6 +209,21 @@ def test_a_repair_that_would_leave_damaged_pages_changes_nothing_and_names_recov
         assert target.get([memories[0].id])
 
 
+def test_a_row_that_has_lost_its_text_is_left_out_of_lists_and_scans(
+    memories: tuple[Path, list[Memory]], model: Embedder
+):
+    path, (_, blue, *_) = memories
+    content = bytearray(path.read_bytes())
+    row = content.rindex(blue.id.encode(), 0, content.index(b"The blue kettle whistles."))
+    length = content.rindex(bytes([2 * len("The blue kettle whistles.") + 13]), 0, row)
+    content[length] = 0  # in the header of the row: NULL instead of a text of this length
+    path.write_bytes(content)
+    with Engine.open(path, embedder=model) as engine:
+        assert blue.id not in {one.id for one in engine.list().memories}
+        assert blue.id not in {one.memory.id for one in engine.store.scan().records}
+        assert engine.check() != []
+
+
 def test_a_recall_on_damaged_pages_of_the_vector_index_is_our_error(
     memories: tuple[Path, list[Memory]], model: Embedder
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tracemalloc
 
@@ -92,6 +93,25 @@ def test_an_element_of_too_many_parts_is_skipped_without_being_held(monkeypatch)
 
     assert found == [Element(1, None, "it has more than 1,000 parts"), Element(2, {"b": 1})]
     assert peak < 10_000_000
+
+
+class CountingFile(io.BytesIO):
+    """A file that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def test_a_long_value_is_parsed_in_few_pieces_because_each_is_parsed_with_all_before_it():
+    file = CountingFile(b'["' + b"\\u0041" * 2_000_000 + b'"]')
+
+    [element] = read_elements(file)
+
+    assert element.value == "A" * 2_000_000
+    assert file.reads < 20
 
 
 def test_a_value_too_long_for_memory_ends_the_reading_with_its_reason(monkeypatch):

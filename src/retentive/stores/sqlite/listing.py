@@ -9,8 +9,8 @@ import apsw
 from retentive.stores.paging import ListCursor, page_length
 from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope
 
-# An id that is not valid UTF-8 would fail as text. Neither size reads the text itself.
-_SIZE = "octet_length(text) + coalesce(octet_length(metadata), 0)"
+# An id that is not valid UTF-8 would fail as text. Neither size reads the text itself, which a damaged row may lack.
+_SIZE = "coalesce(octet_length(text), 0) + coalesce(octet_length(metadata), 0)"
 _LIST = f"""
     SELECT key, {_SIZE}, coalesce(occurred, created), CAST(id AS BLOB) FROM memories
     WHERE {IN_SCOPE} AND coalesce(occurred, created) <= :time AND (coalesce(occurred, created) < :time OR id < :id)

@@ -25,6 +25,10 @@ MAX_CHARACTERS = 64 * 1024 * 1024
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 """The parser buffers a whole value before its length is known, so reading ends at this length."""
 
+PIECE_BYTES, MAX_PIECE_BYTES = 64 * 1024, 16 * 1024 * 1024
+"""The parser reads a value again from its start with each piece: one of 20 MB in pieces of 64 KB took a minute. So the
+pieces of a long value grow. All of them large would hold the events of many small values."""
+
 HEAD_BYTES = 1 << 18
 _OPENS, _CLOSES = ("start_map", "start_array"), ("end_map", "end_array")
 _Events = Iterator[tuple[str, Any]]
@@ -225,7 +229,7 @@ class _LimitedReader:
             return b""
         if self.bytes_since_event > MAX_VALUE_BYTES:
             raise _ValueTooLong
-        chunk = self._file.read(size)
+        chunk = self._file.read(min(size, max(PIECE_BYTES, self.bytes_since_event)))
         self.bytes_since_event += len(chunk)
         return chunk
 
@@ -238,14 +242,14 @@ class _Head:
         self._left = HEAD_BYTES
 
     def read(self, size: int, /) -> bytes:
-        chunk = self._file.read(size) if self._left > 0 else b""
+        chunk = self._file.read(min(size, self._left)) if self._left > 0 else b""
         self._left -= len(chunk)
         return chunk
 
 
 def _events(source: _LimitedReader) -> _Events:
     # As floats: with Python's own integers, ijson 3.6 crashes the process at a number of 5,000 digits.
-    for event in ijson.basic_parse(source, use_float=True):
+    for event in ijson.basic_parse(source, use_float=True, buf_size=MAX_PIECE_BYTES):
         source.bytes_since_event = 0
         yield event
 
