@@ -124,7 +124,7 @@ def test_a_required_token_is_requested_and_limits_what_is_shown(page, serve, eng
     dialog.get_by_role("button", name="Use token").click()
 
     expect(page.locator(".status-figure").filter(has_text="Memories")).to_contain_text("42")
-    expect(panel(page, "Model and store")).to_contain_text("Not available with a token")
+    expect(panel(page, "Model and store")).to_contain_text("No recalls since startup.")
 
 
 def test_a_late_401_response_does_not_reopen_a_closed_token_dialog(page, serve, expected_errors):

@@ -20,6 +20,7 @@ from retentive.errors import Invalid, Unavailable
 from retentive.models import Judgement, Model, Scope
 from retentive.stores import open_store
 from retentive.stores.base import IdempotencyKey, Record, Search, Store
+from retentive.stores.paging import cursor_of
 from tests.stores.build import NOW, id_of, keyword_ids, listed, make_query, memory, record, rows, unit
 from tests.stores.qdrant_rest import Call, RestServer, run_server
 
@@ -89,7 +90,7 @@ METHODS: dict[str, tuple[Step, Step]] = {
     ),
     "add_with_the_first_vectors": (nothing, fill),
     "get": (fill, lambda store: store.get([id_of(2), id_of(1), "nobody"], within=Scope())),
-    "list": (fill, lambda store: store.list(SCOPE, cursor=id_of(3), limit=1)),
+    "list": (fill, lambda store: store.list(SCOPE, cursor=str(cursor_of(memory(3))), limit=1)),
     "update": (fill, lambda store: store.update(CHANGED, model=SMALL, idempotency_key=KEY)),
     "update_keeping_vectors": (
         fill,

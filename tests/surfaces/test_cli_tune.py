@@ -140,6 +140,7 @@ def test_the_sensitivity_is_plotted(judged_set, tmp_path, name):
     ],
 )
 def test_invalid_options_are_refused(judged_set, words, said):
+    run("remember", "a store without judgements")
     result = run("--json", "tune", *(judged_set if word == "SET" else word for word in words), code=2)
 
     assert said in json.loads(result.stderr)["error"]["message"]

@@ -114,8 +114,10 @@ class OnnxEmbedder:
         return found
 
     def close(self) -> None:
-        if "_pool" in self.__dict__:
-            self._pool.shutdown()
+        """Release threads and sessions; the next text that is embedded opens them again."""
+        pool = self.__dict__.pop("_pool", None)
+        if pool is not None:
+            pool.shutdown()
         self._idle.clear()
 
     def _run(self, text: str) -> npt.NDArray[np.float32]:

@@ -99,7 +99,7 @@ class _SmallTables:
     def add(self, row: RawRow) -> None:
         """Add a row, if it is one of these tables."""
         match row.rowid, row.values:
-            case int(id), [None, RawText(name)]:
+            case int(id), [None, RawText(name)] | [None, RawText(name), int(), int()]:
                 self.profiles[id] = name.decode(errors="replace")
             case int(id), [None, int(), RawText(name)]:
                 self.projects[id] = name.decode(errors="replace")

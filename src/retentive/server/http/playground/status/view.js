@@ -168,7 +168,7 @@ function modelFacts(status) {
 }
 
 function degradedRecalls({ degradedRecalls: counts, recalls }) {
-  if (counts === null) return el("p", { class: "quiet small" }, "Not available with a token: the counts include all profiles.");
+  if (counts === null) return el("p", { class: "quiet small" }, "Not available.");
   const rows = Object.entries(counts);
   if (!rows.length) {
     return el("p", { class: "small" }, recalls ? `None of ${plural(recalls, "recall")} since startup.` : "No recalls since startup.");
