@@ -117,6 +117,7 @@ def _read_table(connection: Connection, table: Table, embedder: OpenEmbedder) ->
         _table(connection, "projects", PROJECT_COLUMNS),
         extra=f", {vectors.of_model}::real[]" if vectors and matcher else "",
         join=vectors.join if vectors and matcher else "",
+        by_time=True,
     )
     last = ""
     try:

@@ -74,10 +74,12 @@ def select_rows(
     wrap: Callable[[str], str] = lambda expression: expression,
     extra: str = "",
     join: str = "",
+    by_time: bool = False,
 ) -> tuple[str, list[str]]:
     """Return the statement that reads a table, with the titles of its sessions and projects, and the selected fields.
 
-    `wrap` converts each expression, `extra` adds expressions, and `join` adds a table.
+    `wrap` converts each expression, `extra` adds expressions, and `join` adds a table. Rows are in the order of their
+    ids; with `by_time` first in that of their times, as ids may be random.
     """
     fields = {field: f"m.{table.quoted(field)}" for field in COLUMNS if field in table.columns}
     joins = f" {join}" if join else ""
@@ -94,7 +96,8 @@ def select_rows(
         joins += f' LEFT JOIN "{projects.name}" AS p ON {_as_text("p", projects)} = CAST({project} AS TEXT)'
         fields["project_title"] = f"p.{projects.quoted('title')}"
     selected = ", ".join(wrap(expression) for expression in fields.values())
-    order = f" ORDER BY m.{table.quoted('id')}" if "id" in table.columns else ""
+    keys = [name for name in ("created", "id") if name in table.columns and (by_time or name == "id")]
+    order = f" ORDER BY {', '.join(f'm.{table.quoted(name)}' for name in keys)}" if keys else ""
     return f'SELECT {selected}{extra} FROM "{table.name}" AS m{joins}{order}', list(fields)  # noqa: S608 - see `quoted`
 
 
