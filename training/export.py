@@ -129,7 +129,7 @@ def _card_text(card: dict[str, Any]) -> str:
     lines = [
         f"# {card['name']}",
         "",
-        f"{use} English. {card['num_hidden_layers']} layers of {card['hidden_size']}, int8 for each column, ",
+        f"{use} English. {card['num_hidden_layers']} layers of {card['hidden_size']}, int8 for each column,",
         f"{card['bytes'] / 1e6:.1f} MB. Training began with {started}.",
         "",
         f"SHA-256 of `model.onnx`: `{card['sha256']}`",

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from training.protobuf import FLOAT, INT64, field, tensor
 from training.smoothing import joined_attention
 from training.weights import EMBEDDING_LIMIT, WEIGHT_LIMIT, Floats, Weights, layers, quantise
 
@@ -18,22 +18,20 @@ HEADS = 12
 EPSILON = 1e-12
 MICROSOFT = "com.microsoft"
 OPSETS = {"": 17, MICROSOFT: 1}
+IR_VERSION = 8
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-
-_FLOAT, _INT, _INTS = 1, 2, 7
 
 
 class Graph:
     """Collects operations and stored tensors."""
 
     def __init__(self) -> None:
-        self._nodes: list[bytes] = []
-        self._tensors: dict[str, bytes] = {}
-        self._count = 0
+        self._nodes: list[NodeProto] = []
+        self._tensors: dict[str, TensorProto] = {}
 
     def constant(self, name: str, array: npt.NDArray[np.generic]) -> str:
         """Store a tensor; return its name."""
-        self._tensors[name] = tensor(name, array)
+        self._tensors[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
         return name
 
     def op(
@@ -52,35 +50,26 @@ class Graph:
         **attributes: int | float | list[int],
     ) -> list[str]:
         """Add an operation with several outputs; return their names."""
-        self._count += 1
-        names = [out or f"{kind}_{self._count}_{number}" for number in range(count)]
-        node = b"".join(field(1, name) for name in inputs) + b"".join(field(2, name) for name in names)
-        node += field(3, f"{kind}_{self._count}") + field(4, kind)
-        node += b"".join(field(5, _attribute(name, value)) for name, value in attributes.items())
-        self._nodes.append(node + (field(7, domain) if domain else b""))
+        name = f"{kind}_{len(self._nodes) + 1}"
+        names = [out or f"{name}_{number}" for number in range(count)]
+        self._nodes.append(helper.make_node(kind, inputs, names, name=name, domain=domain or None, **attributes))
         return names
 
     def model(self, inputs: dict[str, list[str]], output: str, shape: list[str | int]) -> bytes:
         """The whole file."""
-        graph = b"".join(field(1, node) for node in self._nodes) + field(2, "bert")
-        graph += b"".join(field(5, one) for one in self._tensors.values())
-        graph += b"".join(field(11, _value(name, INT64, dims)) for name, dims in inputs.items())
-        graph += field(12, _value(output, FLOAT, shape))
-        opsets = b"".join(field(8, field(1, domain) + field(2, number)) for domain, number in OPSETS.items())
-        return field(1, 8) + field(2, "retentive.training") + field(7, graph) + opsets
-
-
-def _attribute(name: str, value: int | float | list[int]) -> bytes:
-    if isinstance(value, list):
-        return field(1, name) + b"".join(field(8, one) for one in value) + field(20, _INTS)
-    if isinstance(value, float):
-        return field(1, name) + field(2, value) + field(20, _FLOAT)
-    return field(1, name) + field(3, value) + field(20, _INT)
-
-
-def _value(name: str, kind: int, dims: list[str] | list[str | int]) -> bytes:
-    shape = b"".join(field(1, field(2, dim) if isinstance(dim, str) else field(1, dim)) for dim in dims)
-    return field(1, name) + field(2, field(1, field(1, kind) + field(2, shape)))
+        graph = helper.make_graph(
+            self._nodes,
+            "bert",
+            [helper.make_tensor_value_info(name, TensorProto.INT64, dims) for name, dims in inputs.items()],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
+            list(self._tensors.values()),
+        )
+        opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
+        model = helper.make_model(
+            graph, producer_name="retentive.training", opset_imports=opsets, ir_version=IR_VERSION
+        )
+        data: bytes = model.SerializeToString()
+        return data
 
 
 class _Writer:
@@ -117,7 +106,7 @@ class _Writer:
         quantised = quantise(self.weights[f"{name}.weight"], axis=1, limit=EMBEDDING_LIMIT)
         values = self.graph.op("Gather", self.graph.constant(f"{name}.weight", quantised.values), ids)
         scale = self.graph.op("Gather", self.graph.constant(f"{name}.scale", quantised.scale[:, None]), ids)
-        return self.graph.op("Mul", self.graph.op("Cast", values, to=FLOAT), scale)
+        return self.graph.op("Mul", self.graph.op("Cast", values, to=TensorProto.FLOAT), scale)
 
     def embeddings(self) -> str:
         graph = self.graph
@@ -161,7 +150,7 @@ def write_model(
     writer = _Writer(weights, heads, limit, factors or {})
     graph = writer.graph
     inputs = {name: ["batch", "tokens"] for name in INPUTS}
-    mask = graph.op("Cast", INPUTS[1], to=6)
+    mask = graph.op("Cast", INPUTS[1], to=TensorProto.INT32)
     states = writer.embeddings()
     count = layers(weights)
     for number in range(count):

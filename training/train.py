@@ -3,12 +3,14 @@
 FOLDER has `data.npz.xz`, `bge.onnx.xz` and `candidates.npz` (of `training.teacher`). OUT gets the weights. A query's
 vector is compared with those of turns alone and of turns with the one before them; the better of the two counts as
 well, because a memory may have both.
+
+With `--start TRAINED` and `--layers`, a student with some layers of the trained embedder in that folder is trained
+instead: it also follows the vectors of the trained one (`--follow`).
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -25,7 +27,8 @@ from training.device_data import Data, open_weights
 from training.losses import TEACHER_TEMPERATURE, agreement, evidence, some_candidates
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
 from training.speed import steps_in
-from training.weight_files import save_weights
+from training.weight_files import load_weights, save_weights
+from training.weights import keep_layers, layers
 
 STEP_TOKENS = 48_000
 """Tokens in one batch of a step: few large batches, of texts of about the same length."""
@@ -54,6 +57,12 @@ class Recipe:
     passage_keep: float = 0.6
     keep: float = 2.0
     mean_share: float = 0.25
+    start: str = ""
+    """The folder of a trained embedder to begin with, instead of `bge.onnx.xz`."""
+    layers: str = ""
+    """The layers that are kept of the model to begin with, such as 1,3,5,7,9,11; all if empty."""
+    follow: float = 0.0
+    """The weight of being close to the vectors of the model to begin with, on all texts of a step."""
     seconds: float = 0.0
     """If set, the number of steps is what fits into this time by the speed of a few, instead of `steps`."""
 
@@ -65,8 +74,10 @@ class Trainer:
         self.recipe = recipe
         self.data = data = Data(folder / "data.npz.xz", device)
         self.queries, self.found_passages = load_candidates(folder / "candidates.npz", device)
-        self.base = Bert(open_weights(folder / "bge.onnx.xz")).to(device).eval()
-        self.model = copy.deepcopy(self.base).train()
+        start = load_weights(Path(recipe.start), "embedder") if recipe.start else open_weights(folder / "bge.onnx.xz")
+        self.base = Bert(start).to(device).eval()
+        chosen = [int(at) for at in recipe.layers.split(",")] if recipe.layers else list(range(layers(start)))
+        self.model = Bert(keep_layers(start, chosen)).to(device).train()
         arrays = data.arrays
         often = weights_of(arrays["sources"], arrays["query_source"], SOURCE_WEIGHT)
         counts = weights_of(arrays["sources"], arrays["query_source"], EVIDENCE_WEIGHT)
@@ -78,6 +89,8 @@ class Trainer:
         self.turn_conversation = torch.searchsorted(bounds, numbers, right=True) - 1
         self.kept = measure.vectors(self.base, data.pool, data.texts)
         self.kept_turns = measure.vectors(self.base, data.pool, data.turns)
+        self.kept_context = measure.vectors(self.base, data.pool, data.turns, context=True)
+        self.kept_queries = measure.vectors(self.base, data.pool, data.queries)
         self.kept_passages = measure.vectors(self.base, data.pool, data.passages)
         self.kept_passage_queries = measure.vectors(self.base, data.pool, data.passage_queries)
         self.long_turns = (data.turns.length > 60).nonzero()[:, 0]
@@ -85,7 +98,7 @@ class Trainer:
 
     def vectors(self, pieces: object) -> Tensor:
         """Unit vectors, with gradients."""
-        return run(self.model.vector, self.data.pool, pieces, budget=STEP_TOKENS)  # type: ignore[arg-type]
+        return run(self.model.vector, self.data.pool, pieces, budget=STEP_TOKENS)
 
     def conversations(self) -> dict[str, Tensor]:
         """The losses of some queries of conversations."""
@@ -95,8 +108,9 @@ class Trainer:
         number = self.queries.number[asked].gather(1, columns)
         present = number >= 0
         unique, where = torch.unique(number.clamp(min=0), return_inverse=True)
-        query = self.vectors(data.queries.alone(asked))
-        scores = query @ self.vectors(data.turns.alone(unique)).T / recipe.temperature
+        query, turns = self.vectors(data.queries.alone(asked)), self.vectors(data.turns.alone(unique))
+        far = [_distance(query, self.kept_queries[asked]), _distance(turns, self.kept_turns[unique])]
+        scores = query @ turns.T / recipe.temperature
         alone, context = (table[asked].gather(1, columns) for table in (self.queries.alone, self.queries.context))
         mean = (alone + context) / 2
         target = (1 - recipe.mean_share) * alone + recipe.mean_share * context
@@ -112,11 +126,14 @@ class Trainer:
         weight = self.label_weight[asked]
         losses["label"] = (weight * evidence(scores, gold, (known | elsewhere) & ~gold)).mean()
         if recipe.context:
-            read = query @ self.vectors(data.turns.with_context(unique)).T / recipe.temperature
+            in_context = self.vectors(data.turns.with_context(unique))
+            far.append(_distance(in_context, self.kept_context[unique]))
+            read = query @ in_context.T / recipe.temperature
             best = torch.maximum(scores, read)
             losses["distil_context"] = agreement(read.gather(1, where), mean, present).mean()
             losses["distil_best"] = agreement(best.gather(1, where), mean, present).mean()
             losses["label_best"] = (weight * evidence(best, gold, (known | elsewhere) & ~gold)).mean()
+        losses["follow"] = torch.stack(far).mean()
         return losses
 
     def passages(self) -> dict[str, Tensor]:
@@ -126,8 +143,9 @@ class Trainer:
         columns = some_candidates(self.found_passages, asked, recipe.read_passages)
         number = self.found_passages.number[asked].gather(1, columns)
         unique, where = torch.unique(number, return_inverse=True)
-        query = self.vectors(data.passage_queries.alone(asked))
-        scores = query @ self.vectors(data.passages.alone(unique)).T / recipe.temperature
+        query, texts = self.vectors(data.passage_queries.alone(asked)), self.vectors(data.passages.alone(unique))
+        far = [_distance(query, self.kept_passage_queries[asked]), _distance(texts, self.kept_passages[unique])]
+        scores = query @ texts.T / recipe.temperature
         teacher = self.found_passages.alone[asked].gather(1, columns)
         is_gold = self.found_passages.gold[asked].gather(1, columns)
         gold = torch.zeros(scores.shape, dtype=torch.bool, device=data.device).scatter(1, where, is_gold)
@@ -141,6 +159,7 @@ class Trainer:
             "passage_keep": agreement(scores, TEACHER_TEMPERATURE * then, every).mean(),
             "passage_distil": agreement(scores.gather(1, where), teacher, torch.ones_like(is_gold)).mean(),
             "passage_label": evidence(scores, gold, ~gold & ~unsure).mean(),
+            "passage_follow": torch.stack(far).mean(),
         }
 
     def keeping(self) -> Tensor:
@@ -153,7 +172,7 @@ class Trainer:
         now = [self.vectors(data.texts.alone(some)), self.vectors(data.turns.alone(turns))]
         now.append(self.vectors(data.passages.alone(passages)))
         then = torch.cat([self.kept[some], self.kept_turns[turns], self.kept_passages[passages]])
-        return (1 - functional.cosine_similarity(torch.cat(now), then)).mean()
+        return _distance(torch.cat(now), then)
 
     def loss(self) -> tuple[Tensor, dict[str, Tensor]]:
         """The whole loss of a step, and its parts."""
@@ -169,6 +188,8 @@ class Trainer:
             "passage_label": recipe.passage_label,
             "passage_keep": recipe.passage_keep,
             "keep": recipe.keep,
+            "follow": recipe.follow,
+            "passage_follow": recipe.follow,
         }
         total = torch.stack([share[name] * part for name, part in parts.items()]).sum()
         return total, parts
@@ -207,6 +228,11 @@ class Trainer:
         for name, forms in found.items():
             print("dense", name, {form: measure.show(values) for form, values in forms.items()}, flush=True)
         return found
+
+
+def _distance(now: Tensor, then: Tensor) -> Tensor:
+    """How far unit vectors are from others, on average: 1 - cosine."""
+    return (1 - functional.cosine_similarity(now, then)).mean()
 
 
 def main() -> None:

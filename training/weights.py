@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from training.protobuf import fields, read_tensor
+import onnx
+from onnx import numpy_helper
 
 Floats = npt.NDArray[np.float32]
 Weights = dict[str, Floats]
@@ -55,26 +55,9 @@ class Node(NamedTuple):
 
 def read_graph(path: Path) -> tuple[list[Node], dict[str, npt.NDArray[np.generic]]]:
     """The operations and the stored tensors of an ONNX file."""
-    nodes: list[Node] = []
-    tensors = {}
-    graphs = [value for number, value in fields(memoryview(path.read_bytes())) if number == 7]
-    for number, value in fields(graphs[0]):  # type: ignore[arg-type]
-        if isinstance(value, int):
-            continue
-        if number == 1:
-            nodes.append(_node(value))
-        elif number == 5:
-            name, array = read_tensor(value)
-            tensors[name] = array
-    return nodes, tensors
-
-
-def _node(message: memoryview) -> Node:
-    texts: dict[int, list[str]] = {1: [], 2: [], 4: []}
-    for number, value in fields(message):
-        if number in texts and not isinstance(value, int):
-            texts[number].append(bytes(value).decode())
-    return Node(texts[4][0], tuple(texts[1]), tuple(texts[2]))
+    graph = onnx.load(path).graph
+    nodes = [Node(node.op_type, tuple(node.input), tuple(node.output)) for node in graph.node]
+    return nodes, {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 
 def read_weights(path: Path) -> Weights:
