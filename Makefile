@@ -10,7 +10,7 @@ EXTRAS := server,eval,import,watch
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check format lint types contracts browser pytest attack bench heldout screenshots references docs docs-serve clean
+.PHONY: help install dev run test check format lint types contracts browser pytest attack bench heldout screenshots references docs docs-serve wheel sbom clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -86,9 +86,25 @@ docs: dev ## Build the documents as a site in build/site
 docs-serve: dev ## Serve the documents on 127.0.0.1:8000 and reload them when they change
 	@$(BIN)/python -m tools.website serve
 
+$(VENV)/.publish: pyproject.toml | $(BIN)/python
+	@$(PIP) build twine cyclonedx-bom
+	@touch $@
+
+wheel: $(VENV)/.publish ## Build the wheel and the source distribution in dist/, and check their metadata
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+
+sbom: $(VENV)/.publish ## Write a software bill of materials (CycloneDX) of the program with its service to build/sbom.json
+	@mkdir -p build
+	$(PYTHON) -m venv build/sbom
+	build/sbom/bin/python -m pip install --quiet -c constraints.txt '.[$(EXTRAS)]'
+	$(BIN)/cyclonedx-py environment build/sbom/bin/python --pyproject pyproject.toml --output-file build/sbom.json
+	rm -rf build/sbom
+
 SETS ?=
 heldout: dev ## Choose the tuning on half of the queries in SETS='DIR DIR' and measure it on the other half
 	$(BIN)/python -m bench.held_out $(SETS)
 
 clean: ## Remove everything that was installed or cached
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache build
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache build

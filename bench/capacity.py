@@ -153,7 +153,7 @@ class Server:
         vector = self.shape.parts * (2 * self.shape.dimension + 8 + 60)
         row = self.shape.text + self.fields + 12 * self.shape.terms + 60
         postings = 2 * self.shape.terms
-        return self.page * (vector + row + postings + 24 * 6)
+        return self.page * (vector + row + postings + 24 * 8)
 
 
 def component_table(shape: Shape) -> str:

@@ -65,7 +65,7 @@ def _open(engine: str, store: Path, search: Sequence[object]) -> Peer:
     if engine == "lancedb":
         from bench.lancedb_peer import VectorSearch, open_peer
 
-        return open_peer(store, VectorSearch(*search))  # type: ignore[arg-type]
+        return open_peer(store, VectorSearch(*search))  # type: ignore[arg-type] # from the command line
     from bench.retentive_peer import RetentivePeer
     from retentive.engine import Engine
     from retentive.stores import open_store

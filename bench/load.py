@@ -1,6 +1,6 @@
-"""Measures the service under load: one `retentive serve`, one connection and then many, nine recalls per write.
+"""Measures the service under load: one worker with one connection, then all workers with many, nine recalls per write.
 
-python -m bench.load [--memories N] [--seconds S] [--connections N] [--keep DIR]
+python -m bench.load [--memories N] [--seconds S] [--connections N] [--workers N] [--keep DIR]
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from retentive.inference.embedders import open_embedder
 from retentive.settings import EmbedderSettings
 
 ENOUGH = 1.5
+ENOUGH_WORKERS = 1.8
+MOST_MEMORY = 200.0
 SLOWEST = 16.0
 GROWTH = 1.1
 MOST_A_SECOND = 500
@@ -46,7 +48,10 @@ MOST_A_SECOND = 500
 
 
 class MemoryUse(NamedTuple):
-    """Memory in MiB: resident, and its own part. The rest is pages of files, which the system can drop."""
+    """Memory of a process in MiB: resident, and its own part. The rest is pages of files, which the system can drop.
+
+    Of several workers, the largest.
+    """
 
     resident: float
     own: float
@@ -75,8 +80,14 @@ class Service:
 
     def memory(self) -> MemoryUse:
         """Return the memory that it uses now."""
-        taken = psutil.Process(self.process.pid).memory_info()
-        return MemoryUse(taken.rss / 2**20, (taken.rss - taken.shared) / 2**20)
+        taken = [process.memory_info() for process in self._processes()]
+        most = max(taken, key=lambda one: one.rss - one.shared)
+        return MemoryUse(most.rss / 2**20, (most.rss - most.shared) / 2**20)
+
+    def _processes(self) -> list[psutil.Process]:
+        """Return the process, and its workers."""
+        process = psutil.Process(self.process.pid)
+        return [process, *process.children()]
 
     def wait_until_ready(self) -> None:
         """Return when /readyz succeeds."""
@@ -116,9 +127,10 @@ class Service:
 
     def _busy(self) -> tuple[float, float, float]:
         """Return the seconds of processor time so far: of the service, of finished clients, of the whole machine."""
-        own, children, whole = psutil.Process(self.process.pid).cpu_times(), os.times(), psutil.cpu_times()
+        children, whole = os.times(), psutil.cpu_times()
         everything = sum(whole) - whole.idle - getattr(whole, "iowait", 0.0)
-        return own.user + own.system, children.children_user + children.children_system, everything
+        own = [process.cpu_times() for process in self._processes()]
+        return sum(one.user + one.system for one in own), children.children_user + children.children_system, everything
 
 
 class Generator:
@@ -136,7 +148,7 @@ class Generator:
 
 
 @contextmanager
-def serving(store: Path) -> Iterator[Service]:
+def serving(store: Path, *, workers: int = 1) -> Iterator[Service]:
     """Start the service on a store, on a free port."""
     command = [
         sys.executable,
@@ -146,6 +158,7 @@ def serving(store: Path) -> Iterator[Service]:
         str(store),
         "serve",
         "--port=0",
+        f"--workers={workers}",
     ]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "RETENTIVE_SERVER_LOG": "off"}
@@ -167,17 +180,21 @@ def serving(store: Path) -> Iterator[Service]:
             raise RuntimeError(f"the service ended with code {code}")
 
 
-def measure(store: Path, *, connections: int, seconds: float, progress: Progress) -> tuple[LoadResult, LoadResult, int]:
-    """Measure one connection and many; return both, and how many acknowledged writes are missing afterwards."""
+def measure(
+    store: Path, *, connections: int, seconds: float, workers: int, progress: Progress
+) -> tuple[LoadResult, LoadResult, int]:
+    """Measure one connection to one worker, and many to all workers.
+
+    Return both, and how many acknowledged writes are missing afterwards.
+    """
     words = Generator(seed=11)
     with serving(store) as service:
-        service.wait_until_ready()
-        with progress.task("warm up"):
-            service.load(words, connections=2, seconds=3)
-        with progress.task(f"one connection, {seconds:g} s"):
-            one = service.load(words, connections=1, seconds=seconds)
-        with progress.task(f"{connections} connections, {seconds:g} s"):
-            many = service.load(words, connections=connections, seconds=seconds)
+        one = _load(service, words, connections=1, seconds=seconds, progress=progress)
+        if workers == 1:
+            many = _load(service, words, connections=connections, seconds=seconds, progress=progress)
+    if workers > 1:
+        with serving(store, workers=workers) as service:
+            many = _load(service, words, connections=connections, seconds=seconds, progress=progress)
     with progress.task("check every acknowledged write"), Engine.open(store) as engine:
         lost = 0
         for loaded in (one, many):
@@ -187,12 +204,21 @@ def measure(store: Path, *, connections: int, seconds: float, progress: Progress
     return one, many, lost
 
 
+def _load(service: Service, words: Generator, *, connections: int, seconds: float, progress: Progress) -> LoadResult:
+    service.wait_until_ready()
+    with progress.task("warm up"):
+        service.load(words, connections=8, seconds=3)
+    with progress.task(f"connections: {connections}, {seconds:g} s"):
+        return service.load(words, connections=connections, seconds=seconds)
+
+
 def result(
-    one: LoadResult, many: LoadResult, lost: int, connections: int
+    one: LoadResult, many: LoadResult, lost: int, connections: int, workers: int
 ) -> tuple[tuple[Table, ...], tuple[Target, ...]]:
     """Return the tables and the targets."""
     rows, memory, cores = [], [], []
-    for name, loaded in (("1 connection", one), (f"{connections} connections", many)):
+    all_workers = f", {workers} workers" if workers > 1 else ""
+    for name, loaded in (("1 connection", one), (f"{connections} connections{all_workers}", many)):
         for kind, times in (("recalls", loaded.outcomes.reads), ("writes", loaded.outcomes.writes)):
             figures = [float(value) for value in np.percentile(times, [50, 95, 99])]
             rows.append(Row(f"{name}, {kind}", (len(times) / loaded.outcomes.seconds, *figures)))
@@ -212,14 +238,21 @@ def result(
             "Other processes affect the figures.",
         ),
         Table(
-            "Memory of the service, MiB",
+            "Memory of the service, MiB" if workers == 1 else "Memory of the largest worker, MiB",
             ("start", "private", "middle", "private", "end", "private"),
             tuple(memory),
             "Resident memory, and the private part of it; the rest is mapped files.",
         ),
     )
     targets = (
-        Target(f"throughput, {connections} connections / 1", many.rate / one.rate, "≥", ENOUGH, "×"),
+        Target(
+            f"throughput, {connections} connections / 1",
+            many.rate / one.rate,
+            "≥",
+            ENOUGH if workers == 1 else ENOUGH_WORKERS,
+            "×",
+        ),
+        Target("private memory of a process", many.memory[2].own, "≤", MOST_MEMORY, "MiB"),
         Target(f"p95 / p50 at {connections} connections", float(p95 / p50), "≤", SLOWEST, "×"),
         Target("private memory, end / middle", many.memory[2].own / many.memory[1].own, "≤", GROWTH, "×"),
         Target("errors", float(errors), "≤", 0.0, ""),
@@ -228,7 +261,7 @@ def result(
     return tables, targets
 
 
-def _store(directory: Path, size: int, progress: Progress) -> Path:
+def make_store(directory: Path, size: int, progress: Progress) -> Path:
     """Return the path of a store with this many memories, built if it does not exist."""
     path = directory / f"load-{size}.db"
     if not path.exists():
@@ -245,6 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.load", description="Measure the service under load.")
     parser.add_argument("--memories", type=int, default=100_000, metavar="N")
     parser.add_argument("--connections", type=int, default=16, metavar="N")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes of the service (default: 1)")
     parser.add_argument("--seconds", type=float, default=30, metavar="S", help="of load, each (default: 30)")
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="build the store in this directory, or use the one there"
@@ -254,11 +288,11 @@ def main() -> None:
     options = parser.parse_args()
     progress, started, load = Progress(), perf_counter(), {"before": load_average()}
     with tempfile.TemporaryDirectory(prefix="retentive-load-") as name:
-        store = _store(options.keep or Path(name), options.memories, progress)
-        found = measure(store, connections=options.connections, seconds=options.seconds, progress=progress)
+        store = make_store(options.keep or Path(name), options.memories, progress)
+        settings = {name: getattr(options, name) for name in ("connections", "seconds", "workers")}
+        found = measure(store, **settings, progress=progress)
     load["after"] = load_average()
-    tables, targets = result(*found, options.connections)
-    settings = {name: getattr(options, name) for name in ("connections", "seconds")}
+    tables, targets = result(*found, options.connections, options.workers)
     size = SizeResult(options.memories, tables, targets)
     measured = Result(versions(), machine(), settings, DESCRIPTION, load, perf_counter() - started, (size,))
     report.show(measured)

@@ -12,8 +12,9 @@ from bench.corpus import BenchQuery
 from bench.retentive_peer import FilledStore
 from bench.timing import Spread, milliseconds, spread
 from retentive.inference.embedders import Embedder
-from retentive.models import Candidate, Memory, RankedList
+from retentive.models import Candidate, Memory
 from retentive.ranking import Tuning, rank
+from retentive.ranking.lists import RankedList
 
 POOL = 100
 SHARED = 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -63,3 +64,13 @@ def open_engine(tmp_path: Path) -> Iterator[Callable[..., Engine]]:
 def engine(open_engine: Callable[..., Engine], model: Embedder) -> Engine:
     """An engine with the real model on an empty store."""
     return open_engine(model)
+
+
+@pytest.fixture(autouse=True)
+def no_closed_log_streams() -> None:
+    """A command that runs in this process may log to the captured stderr, which is closed after its test."""
+    named = [one for one in logging.root.manager.loggerDict.values() if isinstance(one, logging.Logger)]
+    for logger in (logging.root, *named):
+        for handler in list(logger.handlers):
+            if type(handler) is logging.StreamHandler and getattr(handler.stream, "closed", False):
+                logger.removeHandler(handler)

@@ -40,7 +40,8 @@ OTHERS = PYTHON | {"KeyValue", "Opening"}
 
 @pytest.mark.parametrize("owner", [Engine, AsyncEngine, ProfileView, SavedTuning, AccessTokens, JudgementLog, Imports])
 def test_every_type_in_a_public_signature_is_exported(owner: type[object]):
-    members = [value for name, value in vars(owner).items() if not name.startswith("_") or name == "__init__"]
+    names = [name for name in dir(owner) if not name.startswith("_") or name == "__init__"]
+    members = [inspect.getattr_static(owner, name) for name in names]
     functions = [_function(member) for member in members]
     signatures = [inspect.signature(function) for function in functions if callable(function)]
     annotations = [

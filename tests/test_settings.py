@@ -22,7 +22,7 @@ def test_without_anything_the_store_is_in_the_users_data_folder(here):
     settings = load_settings(environment={})
 
     assert settings.store.endswith("memories.db")
-    assert (settings.profile, settings.embedder.name, settings.tuning) == ("default", "bge-small", {})
+    assert (settings.profile, settings.embedder.name, settings.tuning) == ("default", "memory-small", {})
 
 
 def test_each_layer_goes_over_the_one_below(here):

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Profile, Scope
+from retentive.models import Scope
+from retentive.stores.values import Profile
 from retentive.tenancy import ProfileView
 
 BOS = "01900000-0000-7000-8000-0000000000b0"
@@ -144,5 +145,32 @@ def test_a_view_of_a_project_finds_and_explains_the_identity_of_the_profile_but_
 
     assert {hit.memory.text for hit in view.recall("tea")} == {"Ana drinks tea", "tea in the kitchen"}
     assert view.explain("tea", who.id).outcome == "hit"
+    assert view.explain("kitchen", who.id).outcome == "not_found"
+    assert view.get(who.id) == who
     assert view.forget(who.id) == []
+    with pytest.raises(NotFound, match=who.id):
+        view.update(who.id, importance=1)
     assert engine.get(who.id) == who
+
+
+def test_a_view_of_a_project_gets_no_other_memory_from_outside_of_it(engine):
+    others = engine.remember_many(
+        [
+            {"text": "Ana drinks tea at work", "kind": "identity", "project": "work"},
+            {"text": "tea is ready", "kind": "semantic"},
+            {"text": "tea was ready", "session": "kitchen"},
+            {"text": "Bo drinks tea", "kind": "identity", "profile": "bo"},
+        ]
+    )
+    engine.remember("tea in the kitchen", project="p")
+    who = engine.remember("Ana drinks tea", kind="identity")
+    view = ProfileView(engine, engine.settings.profile, project="p")
+
+    for memory in others:
+        with pytest.raises(NotFound, match=f"^there is no memory {memory.id}$"):
+            view.get(memory.id)
+    for scope in (replace(view.within, kinds=("episodic",)), replace(view.within, sessions=("kitchen",))):
+        with pytest.raises(NotFound, match=f"^there is no memory {who.id}$"):
+            view.get(who.id, within=scope)
+    with pytest.raises(NotFound, match=f"^there is no memory {who.id}$"):
+        ProfileView(engine, engine.settings.profile, project="empty").get(who.id)

@@ -33,7 +33,7 @@ store = "memories.db"
 profile = "ana"
 
 [embedder]
-name = "bge-small"
+name = "memory-small"
 
 [server]
 port = 4000

@@ -1,11 +1,13 @@
 """Retentive: a memory for AI agents. Keyword and semantic search, fused, explained and tunable."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # the module `typing` takes a tenth of the time of a hook to import
 if TYPE_CHECKING:
+    from typing import Any
+
     from retentive.aio import AsyncEngine
-    from retentive.engine import Engine, Imports, QueryOptions
+    from retentive.engine import Engine
     from retentive.errors import (
         Conflict,
         Damaged,
@@ -19,48 +21,28 @@ if TYPE_CHECKING:
     )
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
-    from retentive.models import (
-        Bucket,
-        Compaction,
-        Damage,
-        Explanation,
-        Filter,
-        Hit,
-        Judgement,
-        Kind,
-        Memory,
-        Model,
-        Outcome,
-        Page,
-        Profile,
-        Project,
-        Query,
-        Reason,
-        Recall,
-        Repair,
-        RetrieverReport,
-        Scalar,
-        Scope,
-        Session,
-        Standing,
-        Stats,
-        Timeline,
-        TimelineBy,
-    )
+    from retentive.models import Filter, Hit, Kind, Memory, Model, Query, Reason, Recall, RetrieverReport, Scalar, Scope
     from retentive.pipeline.access_tokens import Access, AccessTokens, Token
     from retentive.pipeline.embeddings import Embeddings
+    from retentive.pipeline.explain import Explanation, Outcome, Standing
     from retentive.pipeline.judgements import JudgementLog
+    from retentive.pipeline.query_options import QueryOptions
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
     from retentive.pipeline.retrievers import Retriever
+    from retentive.pipeline.review import Review, Reviews, Status, Suggestion
+    from retentive.pipeline.similar import OnDuplicate, Similar
+    from retentive.pipeline.timeline import Bucket, Timeline, TimelineBy
     from retentive.pipeline.tuning_history import SavedTuning, TuningChange
     from retentive.ranking import PRESETS, Tuning
     from retentive.settings import EmbedderSettings, Settings
     from retentive.stores.base import Store
+    from retentive.stores.damage import Damage, Repair
+    from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
     from retentive.tenancy import ProfileView
     from retentive.transfer.exporting.jsonl import ExportResult
     from retentive.transfer.formats.base import ImportIssue
     from retentive.transfer.importing.importer import ImportInterrupted, ImportResult
-    from retentive.transfer.importing.log import ImportRun, UndoResult
+    from retentive.transfer.importing.log import ImportRun, Imports, UndoResult
 
 __version__ = "0.1.0"
 
@@ -69,6 +51,7 @@ __all__ = [
     "Access",
     "AccessTokens",
     "AsyncEngine",
+    "Backup",
     "Bucket",
     "Compaction",
     "Conflict",
@@ -98,6 +81,7 @@ __all__ = [
     "MissingExtra",
     "Model",
     "NotFound",
+    "OnDuplicate",
     "Outcome",
     "Page",
     "Profile",
@@ -113,14 +97,19 @@ __all__ = [
     "RetentiveError",
     "Retriever",
     "RetrieverReport",
+    "Review",
+    "Reviews",
     "SavedTuning",
     "Scalar",
     "Scope",
     "Session",
     "Settings",
+    "Similar",
     "Standing",
     "Stats",
+    "Status",
     "Store",
+    "Suggestion",
     "Timeline",
     "TimelineBy",
     "Token",
@@ -133,31 +122,39 @@ __all__ = [
 
 _MODULES = {
     "aio": "AsyncEngine",
-    "engine": "Engine Imports QueryOptions",
+    "engine": "Engine",
     "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
-    "models": "Bucket Compaction Damage Explanation Filter Hit Judgement Kind Memory Model Outcome Page Profile "
-    "Project Query Reason Recall Repair RetrieverReport Scalar Scope Session Standing Stats Timeline TimelineBy",
+    "models": "Filter Hit Kind Memory Model Query Reason Recall RetrieverReport Scalar Scope",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
+    "pipeline.explain": "Explanation Outcome Standing",
     "pipeline.judgements": "JudgementLog",
+    "pipeline.query_options": "QueryOptions",
     "pipeline.remember": "Draft DraftFields MemoryChanges",
     "pipeline.retrievers": "Retriever",
+    "pipeline.review": "Review Reviews Status Suggestion",
+    "pipeline.similar": "OnDuplicate Similar",
+    "pipeline.timeline": "Bucket Timeline TimelineBy",
     "pipeline.tuning_history": "SavedTuning TuningChange",
     "ranking": "PRESETS Tuning",
     "settings": "EmbedderSettings Settings",
     "stores.base": "Store",
+    "stores.damage": "Damage Repair",
+    "stores.values": "Backup Compaction Judgement Page Profile Project Session Stats",
     "tenancy": "ProfileView",
     "transfer.exporting.jsonl": "ExportResult",
     "transfer.formats.base": "ImportIssue",
     "transfer.importing.importer": "ImportInterrupted ImportResult",
-    "transfer.importing.log": "ImportRun UndoResult",
+    "transfer.importing.log": "ImportRun Imports UndoResult",
 }
 """The module of each public name. A name is imported at its first use, so that the command line starts quickly."""
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     for module, names in _MODULES.items():
         if name in names.split():
             return getattr(import_module(f"retentive.{module}"), name)

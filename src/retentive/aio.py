@@ -8,26 +8,17 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Unpack
 
-from retentive.engine import Engine, QueryOptions
-from retentive.models import (
-    Compaction,
-    Explanation,
-    Judgement,
-    Memory,
-    Page,
-    Profile,
-    Project,
-    Query,
-    Recall,
-    Repair,
-    Scope,
-    Session,
-    Stats,
-    Timeline,
-)
+from retentive.engine import Engine
+from retentive.models import Memory, Query, Recall, Scope
+from retentive.pipeline.explain import Explanation
+from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
+from retentive.pipeline.timeline import Timeline
+from retentive.stores.damage import Repair
+from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
 
 if TYPE_CHECKING:
+    from retentive.pipeline.similar import Similar
     from retentive.transfer.exporting import ExportResult
     from retentive.transfer.importing.importer import ImportResult
 
@@ -91,8 +82,10 @@ class AsyncEngine:
             self.engine.update, id, if_version=if_version, idempotency_key=idempotency_key, **changes
         )
 
-    async def forget(self, *ids: str, idempotency_key: str | None = None) -> Sequence[str]:
-        return await asyncio.to_thread(self.engine.forget, *ids, idempotency_key=idempotency_key)
+    async def forget(
+        self, *ids: str, if_version: str | None = None, idempotency_key: str | None = None
+    ) -> Sequence[str]:
+        return await asyncio.to_thread(self.engine.forget, *ids, if_version=if_version, idempotency_key=idempotency_key)
 
     async def forget_scope(self, scope: Scope, **options: Any) -> int:
         return await asyncio.to_thread(self.engine.forget_scope, scope, **options)
@@ -118,8 +111,28 @@ class AsyncEngine:
     async def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
         return await asyncio.to_thread(self.engine.get_many, ids)
 
-    async def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
-        return await asyncio.to_thread(self.engine.list, scope, cursor=cursor, limit=limit)
+    async def list(
+        self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50, **validity: Any
+    ) -> Page:
+        return await asyncio.to_thread(self.engine.list, scope, cursor=cursor, limit=limit, **validity)
+
+    async def supersede(self, old_id: str, new_id: str, **options: Any) -> Memory:
+        return await asyncio.to_thread(self.engine.supersede, old_id, new_id, **options)
+
+    async def retract(self, id: str, **options: Any) -> Memory:
+        return await asyncio.to_thread(self.engine.retract, id, **options)
+
+    async def restore(self, id: str, **options: Any) -> Memory:
+        return await asyncio.to_thread(self.engine.restore, id, **options)
+
+    async def history(self, id: str) -> Sequence[Memory]:
+        return await asyncio.to_thread(self.engine.history, id)
+
+    async def similar(self, id: str, **options: Any) -> Sequence[Similar]:
+        return await asyncio.to_thread(self.engine.similar, id, **options)
+
+    async def sweep(self, **options: Any) -> int:
+        return await asyncio.to_thread(self.engine.sweep, **options)
 
     async def stats(self) -> Stats:
         return await asyncio.to_thread(self.engine.stats)
@@ -147,6 +160,9 @@ class AsyncEngine:
 
     async def compact(self, **options: Any) -> Compaction:
         return await asyncio.to_thread(self.engine.compact, **options)
+
+    async def backup(self, folder: str | os.PathLike[str] | None = None, **options: Any) -> Backup:
+        return await asyncio.to_thread(self.engine.backup, folder, **options)
 
     async def check(self) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.check)

@@ -5,55 +5,34 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict, replace
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from time import monotonic, perf_counter
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-import numpy.typing as npt
-
-from retentive.errors import Invalid, NotFound, RetentiveError, describe_error
+from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
-from retentive.models import (
-    KINDS,
-    Compaction,
-    Explanation,
-    Filter,
-    Judgement,
-    Kind,
-    Memory,
-    Page,
-    Profile,
-    Project,
-    Query,
-    Recall,
-    Repair,
-    Scalar,
-    Scope,
-    Session,
-    Stats,
-    Timeline,
-    TimelineBy,
-    check_unicode,
-)
+from retentive.models import KINDS, Filter, Kind, Memory, Query, Recall, Scope, check_unicode
 from retentive.pipeline.access_tokens import AccessTokens
+from retentive.pipeline.calibration import Calibrations
 from retentive.pipeline.concurrency import INLINE, FairLimiter
 from retentive.pipeline.embeddings import Embeddings
-from retentive.pipeline.explain import explain
-from retentive.pipeline.filters import to_filter
-from retentive.pipeline.judgements import JudgementLog, to_judgements
-from retentive.pipeline.recall import rank_outcome, search
+from retentive.pipeline.explain import Explanation, explain
+from retentive.pipeline.facts import FactVerbs
+from retentive.pipeline.judgements import JudgementLog
+from retentive.pipeline.query_options import QueryOptions, to_as_of, to_filter, unit_vector
+from retentive.pipeline.recall import RecallLog, SearchOutcome, rank_outcome, search
 from retentive.pipeline.remember import (
+    CHANGE,
+    SUGGESTED,
     Draft,
     DraftFields,
     MemoryChanges,
-    check_name,
     request_fingerprint,
     store_memories,
     to_memory,
@@ -61,48 +40,26 @@ from retentive.pipeline.remember import (
     update_memory,
 )
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
-from retentive.pipeline.timeline import timeline
 from retentive.pipeline.tuning_history import SavedTuning
-from retentive.ranking import Tuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Store, Vector
-from retentive.stores.damage import damaged_error
+from retentive.stores.base import Store
+from retentive.stores.values import (
+    IdempotencyKey,
+)
+from retentive.transfer.verbs import Transfer
 
-if TYPE_CHECKING:  # imported when they are used: a recall needs none of them
-    from retentive.transfer.exporting import ExportResult
-    from retentive.transfer.formats.base import ImportIssue
-    from retentive.transfer.importing.importer import ImportResult
-    from retentive.transfer.importing.log import ImportRun, UndoResult
+if TYPE_CHECKING:  # imported when they are used
+    from retentive.pipeline.review import Reviews
+    from retentive.pipeline.similar import OnDuplicate, Similar
 
 log = logging.getLogger(__name__)
 
-USES_PER_WRITE = 64
-"""The use of memories is recorded in one write for this many recalls."""
 
-
-class QueryOptions(TypedDict, total=False):
-    """The options of a recall beside its text; see `Engine.query`."""
-
-    limit: int
-    profile: str | None
-    project: str | None
-    session: str | Sequence[str] | None
-    only_session: bool
-    kinds: Sequence[Kind] | None
-    exclude: Sequence[str]
-    since: date | str | None
-    until: date | str | None
-    metadata: Mapping[str, Scalar] | None
-    tuning: Tuning | Mapping[str, Any] | str | None
-    now: datetime | str | None
-    vector: Sequence[float] | npt.NDArray[np.floating[Any]] | None
-
-
-class Engine:
+class Engine(FactVerbs, Transfer):
     """Remembers and recalls. Thread-safe. Close it, or use it in a `with` block.
 
-    `tuning`, `tokens`, `judgements`, `imports` and `embeddings` group the verbs that are not used daily.
+    `tuning`, `tokens`, `judgements`, `reviews`, `imports` and `embeddings` group the verbs that are not used daily.
     """
 
     def __init__(
@@ -119,13 +76,12 @@ class Engine:
         self.settings = settings or Settings(store="")
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
+        self.calibrations = Calibrations(store)
         self._given_reranker = reranker
         self._further = FurtherRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
-        self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
-        self._degraded: str | None = None
-        self._callbacks: tuple[Callable[[Recall], None], ...] = ()
+        self._recall_log = RecallLog(store, self._threads)
 
     @classmethod
     def open(
@@ -168,7 +124,7 @@ class Engine:
 
     def close(self) -> None:
         """Record the use of memories and close the store and the models."""
-        self._record_use()
+        self._recall_log.record_use()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.embeddings.close()
         if self._given_reranker is None and "_reranker" in vars(self):
@@ -193,9 +149,11 @@ class Engine:
         return JudgementLog(self.store, profile=self.settings.profile)
 
     @cached_property
-    def imports(self) -> Imports:
-        """The imports that can be undone."""
-        return Imports(self.store)
+    def reviews(self) -> Reviews:
+        """The suggestions that a memory has replaced another one, to confirm or to dismiss."""
+        from retentive.pipeline.review import Reviews
+
+        return Reviews(self)
 
     @cached_property
     def _reranker(self) -> Reranker:
@@ -206,20 +164,24 @@ class Engine:
 
     # Remember
 
-    def remember(self, text: str, **fields: Unpack[DraftFields]) -> Memory:
-        """Store one memory and return it."""
+    def remember(self, text: str, *, on_duplicate: OnDuplicate = "keep", **fields: Unpack[DraftFields]) -> Memory:
+        """Store one memory and return it; see `remember_many` for `on_duplicate`, and `similar` for what is like it."""
         fields.setdefault("profile", self.settings.profile)
-        return self.remember_many([Draft(text, **fields)])[0]
+        return self.remember_many([Draft(text, **fields)], on_duplicate=on_duplicate)[0]
 
     def remember_many(
         self,
         drafts: Iterable[Draft | Mapping[str, Any]],
         *,
+        on_duplicate: OnDuplicate = "keep",
         idempotency_key: str | None = None,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
+        `on_duplicate` is what happens to a text that the project has already: `keep` stores it again, `count` counts it
+        in the metadata `repeats` of the stored memory and returns that one, `refuse` raises `Conflict`. A memory that
+        says that something has changed raises suggestions, see `reviews`.
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
         `progress` is called with the number of texts embedded; a long text is several.
         """
@@ -232,8 +194,40 @@ class Engine:
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
+        counted = self._count_repeats(memories, on_duplicate, now) if on_duplicate != "keep" else {}
+        new = [memory for memory in memories if memory.id not in counted] if counted else memories
         embedder = self.embeddings.available()
-        return store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress)
+        stored = store_memories(self.store, embedder, new, idempotency_key=key, progress=progress) if new else []
+        if len(stored) <= SUGGESTED:
+            for memory in stored:
+                if CHANGE.search(memory.text):
+                    self._suggest(memory)
+        if not counted:
+            return stored
+        found = {**counted, **{memory.id: memory for memory in stored}}
+        return [found[memory.id] for memory in memories]
+
+    def _count_repeats(self, memories: Sequence[Memory], how: OnDuplicate, now: datetime) -> dict[str, Memory]:
+        from retentive.pipeline.similar import check_on_duplicate, without_repeats
+
+        check_on_duplicate(how)
+        return without_repeats(self.store, memories, how, now=now)
+
+    def _suggest(self, memory: Memory) -> None:
+        """Queue what a memory may have replaced. A failure is logged: the memory is stored."""
+        try:
+            self.reviews.suggest(memory)
+        except RetentiveError as error:
+            log.warning("no suggestions were made for memory %s: %s", memory.id, error)
+
+    def similar(
+        self, id: str, *, threshold: float = 0.75, limit: int = 5, within: Scope | None = None
+    ) -> Sequence[Similar]:
+        """Return the current memories of the same project that are most like a memory, with cosine and shared words."""
+        from retentive.pipeline.similar import find_similar
+
+        memory = self.get(id, within=within)
+        return find_similar(self.store, memory, now=self.now(), threshold=threshold, limit=limit)
 
     def update(
         self,
@@ -255,17 +249,30 @@ class Engine:
             self.embeddings.available,
             self.get(id, within=within),
             changes,
+            now=self.now(),
             if_version=if_version,
             within=within,
             idempotency_key=key,
         )
 
-    def forget(self, *ids: str, within: Scope | None = None, idempotency_key: str | None = None) -> Sequence[str]:
-        """Delete memories for good and return the ids of those that existed."""
+    def forget(
+        self,
+        *ids: str,
+        if_version: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Sequence[str]:
+        """Delete memories for good and return the ids of those that existed.
+
+        With `if_version`, the `version` of the one memory as the caller has read it: `VersionConflict` if it has
+        changed since.
+        """
+        if if_version is not None and len(ids) != 1:
+            raise Invalid("if_version: a version is that of one memory; forget the others without it")
         if not ids and idempotency_key is None:
             return []  # an empty write would wait for other writers and for the disk
-        key = self._idempotency_key(idempotency_key, lambda: sorted(ids))
-        return self.store.remove(ids, within=within, idempotency_key=key)
+        key = self._idempotency_key(idempotency_key, lambda: sorted(ids) if if_version is None else [*ids, if_version])
+        return self.store.remove(ids, within=within, if_version=if_version, idempotency_key=key)
 
     def forget_scope(
         self, scope: Scope, *, confirm: bool = False, progress: Callable[[int], None] = lambda done: None
@@ -300,16 +307,18 @@ class Engine:
         `limit`: how many hits at most, 10 by default; 0 or less returns all that match. `profile`, `project`,
         `session`, `only_session`, `kinds`: see `scope`. `exclude`: ids of memories that the caller already has.
         `since`, `until`: only memories from a time on, and before a time (a date includes that day), by when they
-        happened. `metadata`: only memories with these values. `tuning`: for this query alone, a whole `Tuning`, some
-        parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding, if the caller
-        has it.
+        happened. `metadata`: only memories with these values. `as_of`: what was current at a time (a date: at its end)
+        instead of now. `include_retired`: also what is retired or expired. `tuning`: for this query alone, a whole
+        `Tuning`, some parameters, or the name of a preset. `now`: the time to rank by. `vector`: the text's embedding,
+        if the caller has it.
         """
         unknown = sorted(options.keys() - QueryOptions.__annotations__.keys())
         if unknown:
             valid = ", ".join(QueryOptions.__annotations__)
             raise TypeError(f"recall() got an unexpected option '{unknown[0]}'; valid options: {valid}")
-        vector = options.get("vector")
+        vector, as_of = options.get("vector"), options.get("as_of")
         now = options.get("now")
+        since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
         return Query(
             text=text,
             scope=self.scope(
@@ -323,8 +332,10 @@ class Engine:
             now=(to_time(now, "now") if now is not None else None) or self.now(),
             limit=options.get("limit", 10),
             exclude=tuple(options.get("exclude", ())),
-            vector=None if vector is None else self._unit_vector(vector),
-            filter=_filter(options),
+            vector=None if vector is None else unit_vector(vector, self.store.model()),
+            filter=to_filter(since, until, metadata) if since or until or metadata else Filter(),
+            as_of=to_as_of(as_of) if as_of is not None else None,
+            include_retired=bool(options.get("include_retired", False)),
         )
 
     def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
@@ -338,8 +349,8 @@ class Engine:
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
-            answer = rank_outcome(outcome, asked, threads, reranker=self._reranker_for(asked), started=started)
-        self._after_recall(answer, asked.now if record_use else None)
+            answer = self._rank(outcome, asked, threads, started)
+        self._recall_log.add(answer, asked.now if record_use else None)
         return answer
 
     def explain(
@@ -352,11 +363,14 @@ class Engine:
         asked = self._to_query(query, options)
         started = perf_counter()
         outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
-        answer = rank_outcome(outcome, asked, self._threads, reranker=self._reranker_for(asked), started=started)
-        # A hit can be outside `within`: an identity memory of the profile that every project finds.
-        found = next((hit.memory for hit in answer.hits if hit.id == id), None)
-        memory = found or self.get(id, within=within)
-        return explain(memory, asked, outcome, answer, self.store)
+        answer = self._rank(outcome, asked, self._threads, started)
+        hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
+        return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
+
+    def _rank(self, outcome: SearchOutcome, query: Query, threads: Executor, started: float) -> Recall:
+        calibration = self.calibrations.of(query, outcome.embedding, outcome.model, outcome.cosines)
+        reranker = self._reranker_for(query)
+        return rank_outcome(outcome, query, threads, reranker=reranker, started=started, calibration=calibration)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
         if isinstance(query, str):
@@ -365,79 +379,14 @@ class Engine:
             raise TypeError(f"a Query has its own options; pass '{next(iter(options))}' to engine.query()")
         return query
 
-    def _after_recall(self, answer: Recall, used_at: datetime | None) -> None:
-        """Log a change of the degraded state, record use, and run the callbacks."""
-        if answer.degraded != self._degraded:
-            self._degraded = answer.degraded
-            if answer.degraded:
-                log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
-        if answer.hits and used_at is not None:
-            self._unrecorded.append((used_at, tuple(hit.id for hit in answer.hits)))
-            if len(self._unrecorded) >= USES_PER_WRITE:
-                self._threads.submit(self._record_use)
-        for callback in self._callbacks:
-            try:
-                callback(answer)
-            except Exception as error:
-                what = describe_error(error)
-                log.error("a callback of recalls failed, the recall itself did not: %s", what)  # noqa: TRY400
-
     def on_recall(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
         """Call a function with every recall, on the thread that recalls; return a function that removes it.
 
         Its exceptions are logged and do not affect the recall.
         """
-        self._callbacks = (*self._callbacks, callback)
+        return self._recall_log.subscribe(callback)
 
-        def remove() -> None:
-            self._callbacks = tuple(one for one in self._callbacks if one is not callback)
-
-        return remove
-
-    def _unit_vector(self, vector: Sequence[float] | npt.NDArray[np.floating[Any]]) -> Vector:
-        """A caller's vector, normalised. `Invalid` if it cannot be compared with the store's vectors."""
-        row = np.asarray(vector, np.float64)  # the squares of large numbers would overflow in float32
-        model = self.store.model()
-        norm = float(np.linalg.norm(row))
-        if row.ndim != 1 or not 0 < norm < np.inf or (model is not None and len(row) != model.dimension):
-            length = model.dimension if model else "some"
-            raise Invalid(f"vector: {length} finite numbers that are not all 0, not an array of shape {row.shape}")
-        return (row / norm).astype(np.float32)
-
-    def _record_use(self) -> None:
-        """Record which memories recalls returned. A failure is logged and nothing else."""
-        used, self._unrecorded = self._unrecorded, []
-        if not used:
-            return
-        try:
-            # One write for all of them, at the time of the last: the difference does not matter.
-            self.store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
-        except RetentiveError as error:
-            log.warning("the use of memories was not recorded: %s", error)
-
-    # Judge
-
-    def judge(
-        self,
-        query: str,
-        *,
-        good: Iterable[str] | Mapping[str, int] = (),
-        bad: Iterable[str] = (),
-        project: str | None = None,
-        asked_at: datetime | str | None = None,
-        profile: str | None = None,
-    ) -> Sequence[Judgement]:
-        """Store relevance judgements of memories, by id, for a query; a later judgement replaces an earlier one.
-
-        `good` may give each id a relevance from 1 to 3.
-        """
-        scope = self.scope(project=project, profile=profile)
-        at = to_time(asked_at, "asked_at")
-        judgements = to_judgements(self.store, query, scope, good=good, bad=bad, asked_at=at, now=self.now())
-        self.store.judge(judgements)
-        return judgements
-
-    # Read
+    # Scope
 
     def scope(
         self,
@@ -461,183 +410,4 @@ class Engine:
         for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
             if value is not None and not value.isascii():
                 check_unicode(name, value)
-        return Scope(self._profile(profile), project, sessions, chosen, only_session)
-
-    def _profile(self, name: str | None) -> str:
-        """The profile of this engine unless one is named. An empty name is the name of no profile."""
-        return self.settings.profile if name is None else name
-
-    def get(self, id: str, *, within: Scope | None = None) -> Memory:
-        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned."""
-        found = self.store.get([id], within=within)
-        if not found:
-            for damage in self.store.damaged([id], within=within):
-                raise damaged_error(damage)
-            raise NotFound(f"there is no memory {id}")
-        return found[0]
-
-    def get_many(self, ids: Sequence[str], *, within: Scope | None = None) -> Sequence[Memory]:
-        """Return the memories with these ids that exist, in the order of the ids."""
-        return self.store.get(ids, within=within)
-
-    def list(self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50) -> Page:
-        """Return one page of memories, newest first. `cursor` is the one returned with the previous page."""
-        if not 1 <= limit <= 1000:
-            raise Invalid(f"limit: a number from 1 to 1000, not {limit}")
-        return self.store.list(scope or self.scope(), cursor=cursor, limit=limit)
-
-    def stats(self) -> Stats:
-        """Return statistics of the store."""
-        return self.store.stats()
-
-    def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
-        """Return the sessions of the profile, or of one project."""
-        return self.store.sessions(self.scope(project=project, profile=profile).profile, project=project)
-
-    def projects(self, *, profile: str | None = None) -> Sequence[Project]:
-        """Return the projects of the profile."""
-        return self.store.projects(self.scope(profile=profile).profile)
-
-    def profiles(self) -> Sequence[Profile]:
-        """Return all profiles that have memories."""
-        return self.store.profiles()
-
-    def move_session(
-        self,
-        session: str,
-        *,
-        project: str | None,
-        profile: str | None = None,
-        progress: Callable[[int], None] = lambda done: None,
-    ) -> Session:
-        """Move a session with all its memories to another project, or out of its project.
-
-        Many are moved in several transactions. If that is interrupted, running it again moves the rest.
-        """
-        check_name("project", project)
-        scope = self.scope(session=session, profile=profile)
-        return self.store.move_session(scope.profile, session, project=project, progress=progress)
-
-    def timeline(
-        self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
-    ) -> Timeline:
-        """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
-        scope = self.scope(project=project, profile=profile)
-        return timeline(self.store.days(scope.profile, project=project), by=by)
-
-    # Import, export, check
-
-    def import_from(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        format: str | None = None,
-        profile: str | None = None,
-        project: str | None = None,
-        dry_run: bool = False,
-        progress: Callable[[int], None] = lambda done: None,
-        report: Callable[[ImportIssue], None] = lambda issue: None,
-    ) -> ImportResult:
-        """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
-
-        The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
-        if given; those of our own export format keep their profiles unless one is given. `report` is called for
-        everything that was skipped.
-        """
-        from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
-
-        check_name("profile", self.settings.profile if profile is None else profile)
-        check_name("project", project)
-        return import_source(
-            self.store,
-            None if dry_run else self.embeddings.available(),
-            open_source(os.fspath(path), format, self.embeddings.embedder),
-            target=ImportTarget(self.settings.profile, profile, project),
-            clock=self.now,
-            dry_run=dry_run,
-            progress=progress,
-            report=report,
-        )
-
-    def export_to(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        format: str | None = None,
-        everything: bool = False,
-        profile: str | None = None,
-        project: str | None = None,
-        session: str | None = None,
-        vectors: bool = False,
-        force: bool = False,
-        output: IO[bytes] | None = None,
-        progress: Callable[[int], None] = lambda done: None,
-    ) -> ExportResult:
-        """Export memories to a file that `import_from` reads.
-
-        It contains this engine's profile or the given one, or a project or session of it; or, with `everything`, all
-        profiles and the saved tuning. If `output` is given, it is written to instead of the file. The format is jsonl;
-        or markdown, for people to read, if that is given or the path is a folder.
-        """
-        from retentive.transfer.exporting import ExportFilter, export_file
-
-        if everything and (profile is not None or project is not None or session is not None):
-            raise Invalid("everything exports the whole store; leave it out to export a profile, project or session")
-        self._record_use()
-        return export_file(
-            self.store,
-            os.fspath(path),
-            ExportFilter() if everything else ExportFilter(self._profile(profile), project, session),
-            format=format,
-            vectors=vectors,
-            force=force,
-            output=output,
-            now=self.now(),
-            progress=progress,
-        )
-
-    def compact(self, *, progress: Callable[[int], None] = lambda done: None) -> Compaction:
-        """Return the space of deleted memories to the file system, while others read and write."""
-        return self.store.compact(progress=progress)
-
-    def check(self) -> Sequence[str]:
-        """Check the store and return one sentence for each problem."""
-        return self.store.check()
-
-    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
-        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
-
-        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
-        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
-        """
-        done = self.store.repair(at=self.now())
-        if self.embeddings.problem() is not None:
-            return done
-        stale = self.store.remove_stale_vectors()
-        self.embeddings.reembed(progress=progress)
-        return replace(done, stale_vectors=stale)
-
-
-class Imports:
-    """`engine.imports`: list imports and undo them. `engine.import_from` makes them."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def list(self) -> Sequence[ImportRun]:
-        """Return the imports that can be undone, newest first."""
-        from retentive.transfer.importing.log import list_runs
-
-        return list_runs(self._store)
-
-    def undo(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> UndoResult:
-        """Remove exactly what an import added."""
-        from retentive.transfer.importing.log import undo_import
-
-        check_unicode("run", run)
-        return undo_import(self._store, run, progress=progress)
-
-
-def _filter(options: QueryOptions) -> Filter:
-    since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
-    return to_filter(since, until, metadata) if since or until or metadata else Filter()
+        return Scope(self.settings.profile if profile is None else profile, project, sessions, chosen, only_session)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 from html import escape
@@ -59,6 +59,9 @@ def _to_json(value: Any) -> Any:
 USE_FIELDS = ("accessed", "access_count")
 """The fields of a memory that record its use."""
 
+FACT_FIELDS = ("key", "valid_from", "valid_to", "superseded_by", "reason", "actor", "expires")
+"""The fields of a memory about its validity: when it is current, what replaced it, and why. Most memories have none."""
+
 
 def indexed_text(text: str, speaker: str | None) -> str:
     """The text that is indexed of a memory with this text and speaker."""
@@ -94,11 +97,31 @@ class Memory(NamedTuple):
     access_count: int = 0
     evergreen: bool = False
     content_hash: str = ""
+    key: str | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    superseded_by: str | None = None
+    reason: str | None = None
+    actor: str | None = None
+    expires: datetime | None = None
 
     @property
     def when(self) -> datetime:
         """The time it happened, or else the time it was stored."""
         return self.occurred or self.created
+
+    @property
+    def start(self) -> datetime:
+        """The time from which it is valid: the one given, or else the time it happened or was stored."""
+        return self.valid_from or self.when
+
+    def is_current(self, at: datetime) -> bool:
+        """Whether it is neither retired nor expired at a time, nor valid only from a later time on."""
+        return (
+            (self.valid_to is None or self.valid_to > at)
+            and (self.expires is None or self.expires > at)
+            and (self.valid_from is None or self.valid_from <= at)
+        )
 
     @property
     def indexed_text(self) -> str:
@@ -116,10 +139,12 @@ class Memory(NamedTuple):
     @property
     def version(self) -> str:
         """A hash of all fields but `accessed` and `access_count`: every change gives another one, use does not."""
-        values = self._replace(
-            created=self.created.astimezone(UTC), occurred=self.occurred and self.occurred.astimezone(UTC)
-        ).to_dict()
-        return hash_text(json.dumps([values[name] for name in self._fields if name not in USE_FIELDS], sort_keys=True))
+        times = ("created", "occurred", "valid_from", "valid_to", "expires")
+        utc = {name: time.astimezone(UTC) for name in times if (time := getattr(self, name)) is not None}
+        values = self._replace(**utc).to_dict()
+        own = [values[name] for name in self._fields if name not in (*USE_FIELDS, *FACT_FIELDS)]
+        facts = {name: values[name] for name in FACT_FIELDS if values[name] is not None}
+        return hash_text(json.dumps([*own, facts] if facts else own, sort_keys=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with ISO 8601 times."""
@@ -150,21 +175,24 @@ class Filter:
     """Conditions on the memories of a scope: what does not match is not searched.
 
     A memory matches if it is from `since` on and before `until`, by `Memory.when`, and if its metadata has each of the
-    given keys with an equal value; 1 equals 1.0, but not true. Statistics of the keyword retriever are those of the
-    scope, so a filter does not change scores.
+    given keys with an equal value; 1 equals 1.0, but not true. Its `Memory.start` is not after `started_by`. Statistics
+    of the keyword retriever are those of the scope, so a filter does not change scores.
     """
 
     since: datetime | None = None
     until: datetime | None = None
     metadata: tuple[tuple[str, Scalar], ...] = ()
+    started_by: datetime | None = None
 
     def __bool__(self) -> bool:
         return self != Filter()
 
     def unmet_by(self, memory: Memory) -> str | None:
-        """The condition that a memory does not meet, "time" or "metadata"; None if it matches."""
+        """The condition that a memory does not meet, "time", "start" or "metadata"; None if it matches."""
         if (self.since and memory.when < self.since) or (self.until and memory.when >= self.until):
             return "time"
+        if self.started_by and memory.start > self.started_by:
+            return "start"
         has = memory.metadata
         met = all(key in has and _equal_scalars(has[key], value) for key, value in self.metadata)
         return None if met else "metadata"
@@ -192,7 +220,8 @@ class Query:
 
     Of a text longer than `MAX_QUERY_TEXT`, its head and its tail are read. `Invalid` if it is not Unicode text.
     `exclude` are ids of memories that the caller already has. `vector` is the text's embedding, if the caller has it.
-    Only memories that match `filter` are found.
+    Only memories that match `filter` are found, and of these only those that are current: now, or at the time `as_of`,
+    which also leaves out what started later. `include_retired` finds those that are retired or expired too.
     """
 
     text: str
@@ -203,14 +232,23 @@ class Query:
     exclude: tuple[str, ...] = ()
     vector: NDArray[float32] | None = None
     filter: Filter = Filter()
+    as_of: datetime | None = None
+    include_retired: bool = False
 
     def __post_init__(self) -> None:
+        if self.as_of is not None and self.filter.started_by is None:
+            object.__setattr__(self, "filter", replace(self.filter, started_by=self.as_of))
         text = self.text
         if len(text) > MAX_QUERY_TEXT:
             half = MAX_QUERY_TEXT // 2
             object.__setattr__(self, "text", text := f"{text[:half]}\n…\n{text[-half:]}")
         if not text.isascii():
             check_unicode("query", text)
+
+    @property
+    def current_at(self) -> datetime | None:
+        """The time at which memories must be current to be found; None if they need not be."""
+        return None if self.include_retired else self.as_of or self.now
 
     @property
     def pool(self) -> int:
@@ -231,32 +269,6 @@ class Candidate(NamedTuple):
 
     memory: Memory
     score: float
-
-
-@dataclass(frozen=True, slots=True)
-class RankedList:
-    """The candidates of one retriever, best first.
-
-    `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
-    `elsewhere` has this retriever's true scores of memories that only other retrievers returned.
-    """
-
-    name: str
-    candidates: tuple[Candidate, ...]
-    weight: float = 1.0
-    depth_scores: tuple[float, ...] = ()
-    elsewhere: Mapping[str, float] = field(default_factory=dict)
-
-
-class Context(NamedTuple):
-    """The neighbours of the candidates in their sessions.
-
-    `memories` are neighbours that no retriever returned; they may enter the result. `neighbours` has, for each memory
-    with a session, the ids of the memories before and after it.
-    """
-
-    memories: tuple[Memory, ...] = ()
-    neighbours: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({})
 
 
 class Period(NamedTuple):
@@ -303,12 +315,17 @@ class Reason(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A memory in the result, with its score and the reason of every step."""
+    """A memory in the result, with its score and the reason of every step.
+
+    The score orders the hits of one result. `relevance` is the estimated probability, from 0 to 1, that the memory
+    helps to answer the query; it can be compared across queries and stores. It is None where it was not estimated.
+    """
 
     memory: Memory
     score: float
     why: tuple[Reason, ...] = ()
     rank: int = 0
+    relevance: float | None = None
 
     @property
     def id(self) -> str:
@@ -317,26 +334,19 @@ class Hit(NamedTuple):
 
     def after(self, step: str, score: float, value: float | None, template: str, *figures: float | str) -> Hit:
         """Return this hit with the score that a step gave it, and the reason."""
-        memory, before, why, rank = self
+        memory, before, why, rank, relevance = self
         reason = _new(Reason, (step, score - before, score, None, value, template, figures))
-        return _new(Hit, (memory, score, (*why, reason), rank))
+        return _new(Hit, (memory, score, (*why, reason), rank, relevance))
 
     def at(self, rank: int) -> Hit:
         """Return this hit with its rank in the result."""
-        return Hit(self.memory, self.score, self.why, rank)
+        return Hit(self.memory, self.score, self.why, rank, self.relevance)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with the memory's id beside the rank."""
         why = [reason.to_dict() for reason in self.why]
-        return {"rank": self.rank, "id": self.id, "score": self.score, "memory": self.memory.to_dict(), "why": why}
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Hits, best first, and those dropped: after the limit with a rank, or by a step whose reason is the last."""
-
-    hits: tuple[Hit, ...]
-    dropped: tuple[Hit, ...] = ()
+        own = {"rank": self.rank, "id": self.id, "score": self.score, "relevance": self.relevance}
+        return {**own, "memory": self.memory.to_dict(), "why": why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,12 +371,14 @@ def snippet(text: str, width: int) -> str:
 class Recall(Serializable):
     """The result of a recall: hits, best first, how each retriever went, and whether anything was missing.
 
-    It iterates over its hits, and `print` and notebooks show them as a table.
+    `relevance` is the estimated probability, from 0 to 1, that anything stored helps to answer the query; no hit has a
+    higher one. It iterates over its hits, and `print` and notebooks show them as a table.
     """
 
     query: str
     hits: tuple[Hit, ...]
     retrievers: tuple[RetrieverReport, ...]
+    relevance: float = 0.0
     degraded: str | None = None
     degraded_reason: str | None = None
     elapsed_ms: float = 0.0
@@ -390,65 +402,35 @@ class Recall(Serializable):
         return self.hits[index]
 
     def __str__(self) -> str:
-        rows = [f"{rank:>3}  {score}  {when}  {text}" for rank, score, when, text in self._rows(80)]
+        rows = [f"{rank:>3}  {'  '.join(map(str, others))}" for rank, *others in self._rows(80)]
         notes = [f"{self.degraded}: {self.degraded_reason}"] if self.degraded else []
-        return "\n".join([*notes, *(rows or ["no hits"])])
+        return "\n".join([*notes, *(rows or [self.empty_note])])
 
     def _repr_html_(self) -> str:
         """The hits as an HTML table, for notebooks. Every text is escaped."""
         rows = [f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in self._rows(200)] or [
-            '<tr><td colspan="4">no hits</td></tr>'
+            f'<tr><td colspan="4">{escape(self.empty_note)}</td></tr>'
         ]
         note = f"<p>{escape(f'{self.degraded}: {self.degraded_reason}')}</p>" if self.degraded else ""
-        head = "<tr><th></th><th>score</th><th>when</th><th>memory</th></tr>"
+        names = ("", "score", *(["relevance"] if self._has_relevance else []), "when", "memory")
+        head = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>"
         return f"{note}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
-    def _rows(self, width: int) -> Iterator[tuple[int, str, str, str]]:
+    @property
+    def empty_note(self) -> str:
+        """Why there are no hits."""
+        irrelevant = any(hit.why and hit.why[-1].step == "relevance" for hit in self.dropped)
+        return f"nothing relevant is stored (relevance {self.relevance:.2f})" if irrelevant else "no hits"
+
+    @property
+    def _has_relevance(self) -> bool:
+        return any(hit.relevance is not None for hit in self.hits)
+
+    def _rows(self, width: int) -> Iterator[tuple[int | str, ...]]:
         for hit in self.hits:
-            memory = hit.memory
-            yield hit.rank, f"{hit.score:.3f}", f"{memory.when:%Y-%m-%d}", snippet(memory.indexed_text, width)
-
-
-@dataclass(frozen=True, slots=True)
-class Standing(Serializable):
-    """The score and rank that one retriever gives a memory, whether it returned it or not.
-
-    `rank` is among all memories of the scope, and None if the retriever cannot find the memory at all. `found` is the
-    number of candidates that the retriever returned, and `last` the score of the last one.
-    """
-
-    retriever: str
-    ran: bool
-    score: float | None = None
-    rank: int | None = None
-    found: int = 0
-    last: float | None = None
-    note: str = ""
-
-
-Outcome = Literal["hit", "behind", "diversity", "duplicate", "floor", "excluded", "outside", "not_found"]
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation(Serializable):
-    """Why a memory ranked where it did for a query, or why it did not appear.
-
-    `hit` is the memory as ranked, if it was; `above` and `below` are the adjacent hits. `part` is the part of the scope
-    that the memory is outside of, and `same_as` the id of the hit with the same text.
-    """
-
-    query: str
-    memory: Memory
-    outcome: Outcome
-    sentence: str
-    standings: tuple[Standing, ...] = ()
-    hit: Hit | None = None
-    above: Hit | None = None
-    below: Hit | None = None
-    part: str | None = None
-    same_as: str | None = None
-    degraded: str | None = None
-    degraded_reason: str | None = None
+            relevance = [f"{hit.relevance or 0.0:.2f}"] if self._has_relevance else []
+            text = snippet(hit.memory.indexed_text, width)
+            yield hit.rank, f"{hit.score:.3f}", *relevance, f"{hit.memory.when:%Y-%m-%d}", text
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,170 +444,3 @@ class Model(Serializable):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.dimension} d, {self.fingerprint[:8]})"
-
-
-@dataclass(frozen=True, slots=True)
-class Session(Serializable):
-    """A conversation or run, in at most one project."""
-
-    name: str
-    profile: str
-    project: str | None
-    memories: int
-    first: datetime | None = None
-    last: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Project(Serializable):
-    """A set of sessions, and memories that belong to no session."""
-
-    name: str
-    profile: str
-    sessions: int
-    memories: int
-
-
-@dataclass(frozen=True, slots=True)
-class Profile(Serializable):
-    """A profile: memories of different profiles are never mixed."""
-
-    name: str
-    projects: int
-    sessions: int
-    memories: int
-
-
-@dataclass(frozen=True, slots=True)
-class Day(Serializable):
-    """The number of memories of one UTC day by kind; kinds without memories may be left out."""
-
-    day: date
-    by_kind: Mapping[Kind, int]
-
-
-TimelineBy = Literal["day", "month", "year"]
-BUCKETS: tuple[TimelineBy, ...] = get_args(TimelineBy)
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket(Serializable):
-    """The number of memories of a day, month or year, which starts at `start`."""
-
-    start: date
-    memories: int
-    by_kind: Mapping[Kind, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Timeline(Serializable):
-    """The number of memories by kind over time, oldest first, without empty buckets."""
-
-    by: TimelineBy
-    first: date | None
-    last: date | None
-    buckets: tuple[Bucket, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement(Serializable):
-    """A relevance judgement: how relevant a memory, given by its id, is to a query, from 0 (not relevant) to 3."""
-
-    query: str
-    memory: str
-    relevance: int
-    created: datetime
-    profile: str = DEFAULT_PROFILE
-    project: str | None = None
-    asked_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Damage(Serializable):
-    """A memory that is stored but cannot be returned, and why. `retentive doctor --repair` handles it."""
-
-    id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetAside(Serializable):
-    """A memory that could not be read when the store was repaired, and the legible part of its text."""
-
-    id: str
-    reason: str
-    at: datetime | None
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Repair(Serializable):
-    """What a repair did, by the ids of memories.
-
-    `changed` have another text than the one that was stored, and were indexed as they are. `set_aside` could not be
-    read. `vectors_removed` is the number of vectors that belonged to no memory, and `stale_vectors` the number of other
-    memories that had a vector of another text and were embedded again.
-    """
-
-    memories: int = 0
-    changed: tuple[str, ...] = ()
-    set_aside: tuple[str, ...] = ()
-    vectors_removed: int = 0
-    stale_vectors: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction(Serializable):
-    """The size of a store before and after it was compacted; `note` says what the store itself does not do."""
-
-    bytes_before: int
-    bytes_after: int
-    note: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Recovery(Serializable):
-    """What was saved of a damaged file.
-
-    `changed` are the ids of memories that may not have their original text. `lost` are memories whose text cannot be
-    read, and `damaged_rows` is the number of rows, of any table, that cannot be read at all.
-    """
-
-    memories: int
-    changed: tuple[str, ...]
-    lost: tuple[Damage, ...]
-    damaged_rows: int
-    judgements: int
-    settings: int
-
-
-NOT_ITS_TEXT = "its text is not the one that was stored"
-UNREADABLE = "it cannot be read"
-"""The reasons of damage: the text does not match its hash, or the row cannot be decoded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Serializable):
-    """One page of memories, newest first, and the cursor of the next page.
-
-    `damaged` are memories of this page that cannot be returned.
-    """
-
-    memories: tuple[Memory, ...]
-    next_cursor: str | None = None
-    damaged: tuple[Damage, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Stats(Serializable):
-    """Statistics of a store."""
-
-    memories: int
-    by_kind: Mapping[str, int]
-    profiles: int
-    projects: int
-    sessions: int
-    vectors: int
-    unembedded: int
-    model: Model | None
-    bytes: int

@@ -5,7 +5,7 @@ The environment spells a setting `RETENTIVE_STORE`, `RETENTIVE_EMBEDDER`, `RETEN
 
     store = "memories.db"
     [embedder]
-    name = "bge-small"
+    name = "memory-small"
     [tuning]
     keyword_weight = 1.0
 
@@ -48,8 +48,8 @@ class EmbedderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(
-        "bge-small",
-        description="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.",
+        "memory-small",
+        description="memory-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.",
     )
     model: str | None = Field(None, description="The model's name at an http(s) address.")
     api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
@@ -73,6 +73,9 @@ class LlmSettings(BaseModel):
     timeout: float = Field(120.0, gt=0, le=3600, description="Seconds without any data after which a request fails.")
     context_tokens: int = Field(2000, ge=0, le=200_000, description="Token budget for memories in a prompt.")
     recent: int = Field(10, ge=0, le=1000, description="Number of the session's latest episodes in a prompt.")
+    extract_facts: bool = Field(
+        False, description="After each turn, ask `llm.model` for facts in the user's message and store them with keys."
+    )
 
 
 class ServerSettings(BaseModel):
@@ -84,15 +87,28 @@ class ServerSettings(BaseModel):
         "127.0.0.1", description="Address to listen on. On any address but loopback, every request needs a token."
     )
     port: int = Field(4000, ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+    workers: int = Field(1, ge=1, le=64, description="Number of processes that serve the store.")
     require_token: bool = Field(False, description="Require a token on loopback too.")
     hosts: tuple[str, ...] = Field((), description="Additional host names accepted in the Host header.")
+    public_url: str | None = Field(
+        None,
+        description="Address under which clients reach the service, such as https://memory.example.org. It turns OAuth "
+        "on for MCP clients.",
+    )
     origins: tuple[str, ...] = Field((), description="Web origins whose pages may call the service (CORS).")
     max_body: int = Field(16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
     max_batch: int = Field(1000, ge=1, description="Maximum number of memories in one request.")
     max_requests_per_token: int = Field(
         32, ge=1, description="Maximum number of requests in progress for one token; more get 429."
     )
+    mcp_explain: bool = Field(False, description="Offer the tool memory_explain to MCP clients.")
     log: Literal["text", "json", "off"] = Field("text", description="Format of the request log on stderr.")
+    sweep_seconds: float = Field(
+        3600.0, ge=0, description="Seconds after which expired memories are deleted again; 0 never deletes them."
+    )
+    keep_expired_days: float = Field(
+        30.0, ge=0, le=36500, description="Days for which expired memories are kept before the service deletes them."
+    )
 
 
 class Settings(BaseModel):

@@ -9,27 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Unpack
 
-from retentive.engine import Engine, QueryOptions
+from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
-from retentive.models import (
-    Explanation,
-    Judgement,
-    Kind,
-    Memory,
-    Page,
-    Profile,
-    Project,
-    Query,
-    Recall,
-    Scope,
-    Session,
-    Timeline,
-    TimelineBy,
-)
+from retentive.models import Kind, Memory, Query, Recall, Scope
+from retentive.pipeline.explain import Explanation
+from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import MemoryChanges, check_name
+from retentive.pipeline.review import Review, Status, Suggestion
+from retentive.pipeline.similar import OnDuplicate, Similar
+from retentive.pipeline.timeline import Timeline, TimelineBy
+from retentive.stores.values import Judgement, Page, Profile, Project, Session
 
 
 class ProfileView:
@@ -43,13 +35,19 @@ class ProfileView:
         self.project = project
         self.within = Scope(profile, project)
 
-    def remember(self, drafts: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None) -> Sequence[Memory]:
+    def remember(
+        self,
+        drafts: Sequence[Mapping[str, Any]],
+        *,
+        on_duplicate: OnDuplicate = "keep",
+        idempotency_key: str | None = None,
+    ) -> Sequence[Memory]:
         """Store memories and return them, all or none."""
         placed = []
         for draft in drafts:
             self._check_profile(draft.get("profile"))
             placed.append({**draft, "profile": self.profile, "project": self._project(draft.get("project"))})
-        return self.engine.remember_many(placed, idempotency_key=self._key(idempotency_key))
+        return self.engine.remember_many(placed, on_duplicate=on_duplicate, idempotency_key=self._key(idempotency_key))
 
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query in this profile; see `Engine.query`."""
@@ -85,9 +83,16 @@ class ProfileView:
         key, narrow = self._key(idempotency_key), self._narrow(within)
         return self.engine.update(id, if_version=if_version, within=narrow, idempotency_key=key, **changes)
 
-    def forget(self, *ids: str, within: Scope | None = None, idempotency_key: str | None = None) -> Sequence[str]:
+    def forget(
+        self,
+        *ids: str,
+        if_version: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Sequence[str]:
         """Delete memories for good and return the ids of those that existed."""
-        return self.engine.forget(*ids, within=self._narrow(within), idempotency_key=self._key(idempotency_key))
+        key, narrow = self._key(idempotency_key), self._narrow(within)
+        return self.engine.forget(*ids, if_version=if_version, within=narrow, idempotency_key=key)
 
     def forget_scope(
         self,
@@ -106,6 +111,62 @@ class ProfileView:
         )
         return self.engine.forget_scope(scope, confirm=confirm)
 
+    def supersede(
+        self,
+        old_id: str,
+        new_id: str,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Retire a memory because another one replaces it, and return it."""
+        key, narrow = self._key(idempotency_key), self._narrow(within)
+        return self.engine.supersede(old_id, new_id, reason=reason, actor=actor, within=narrow, idempotency_key=key)
+
+    def retract(
+        self,
+        id: str,
+        *,
+        at: datetime | str | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Retire a memory that is no longer true, and return it."""
+        key, narrow = self._key(idempotency_key), self._narrow(within)
+        return self.engine.retract(id, at=at, reason=reason, actor=actor, within=narrow, idempotency_key=key)
+
+    def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
+        """Undo that a memory was retired, and return it."""
+        return self.engine.restore(id, within=self._narrow(within), idempotency_key=self._key(idempotency_key))
+
+    def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
+        """Return a memory with all that it replaced, that replaced it, or that have its key, oldest first."""
+        return self.engine.history(id, within=self._narrow(within))
+
+    def similar(self, id: str, *, within: Scope | None = None) -> Sequence[Similar]:
+        """Return the current memories of the same project that are most like a memory."""
+        return self.engine.similar(id, within=self._narrow(within))
+
+    def reviews(self, *, status: Status = "open", within: Scope | None = None) -> Sequence[Review]:
+        """Return the suggestions with this status, with their memories."""
+        return self.engine.reviews.list(profile=self.profile, status=status, within=self._narrow(within))
+
+    def review(self, id: str, action: str, *, actor: str | None = None, within: Scope | None = None) -> Suggestion:
+        """Confirm or dismiss a suggestion, or undo that, and return it."""
+        reviews, narrow = self.engine.reviews, self._narrow(within)
+        if action == "confirm":
+            return reviews.confirm(id, actor=actor, profile=self.profile, within=narrow)
+        decide = reviews.undo if action == "undo" else reviews.dismiss
+        return decide(id, profile=self.profile, within=narrow)
+
+    def sweep(self) -> int:
+        """Delete the memories of the profile that have expired, for good, and return how many there were."""
+        return self.engine.sweep(profile=self.profile)
+
     def list(
         self,
         *,
@@ -115,6 +176,8 @@ class ProfileView:
         kinds: Sequence[Kind] | None = None,
         cursor: str | None = None,
         limit: int = 50,
+        as_of: date | str | None = None,
+        include_retired: bool = False,
     ) -> Page:
         """Return one page of memories, newest first."""
         scope = self.engine.scope(
@@ -124,7 +187,7 @@ class ProfileView:
             kinds=kinds,
             profile=self.profile,
         )
-        return self.engine.list(scope, cursor=cursor, limit=limit)
+        return self.engine.list(scope, cursor=cursor, limit=limit, as_of=as_of, include_retired=include_retired)
 
     def sessions(self, *, project: str | None = None) -> Sequence[Session]:
         """Return the sessions, or those of one project."""

@@ -15,8 +15,8 @@ from time import perf_counter
 import numpy as np
 
 from retentive.models import Model, Scope
-from retentive.stores.base import Record
 from retentive.stores.sqlite import SqliteStore
+from retentive.stores.values import Record
 from tests.stores.build import id_of, make_query, record, unit
 from tests.stores.sqlite_file import opened
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from retentive.stores.base import Record
+from retentive.stores.values import Record
 from tests.attack.harness import PROCESSES, Run, main
 from tests.stores.build import MODEL, embedded, id_of
 from tests.stores.sqlite_file import opened

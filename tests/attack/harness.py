@@ -27,7 +27,8 @@ import numpy as np
 
 from retentive.inference.embedders import Matrix
 from retentive.models import Memory, Model
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Record
 
 SHOWN = 20
 """How many problems are printed."""

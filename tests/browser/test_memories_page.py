@@ -502,3 +502,32 @@ def serious(page: Page) -> list[str]:
     return [
         f"{item['id']}: {item['nodes'][0]['html'][:200]}" for item in found if item["impact"] in ("serious", "critical")
     ]
+
+
+def test_the_history_of_a_fact_is_a_line_of_versions_and_a_date_shows_what_was_true_then(
+    page: Page, base_url: str, api: Api
+):
+    old = api(
+        "POST",
+        "/v1/memories",
+        {"text": f"Ana lives in Paris {EVIL}", "key": "home", "occurred": "2024-01-01T00:00:00Z"},
+    )
+    new = api(
+        "POST", "/v1/memories", {"text": "Ana lives in Berlin", "key": "home", "occurred": "2025-03-01T00:00:00Z"}
+    )
+    try:
+        page.goto(f"{base_url}/#/memories?id={new['id']}")
+        history = editor(page).get_by_role("region", name="History")
+        versions = history.get_by_role("listitem")
+        expect(versions).to_have_count(2)
+        expect(versions.nth(0)).to_contain_text("Ana lives in Paris <img")
+        expect(versions.nth(1)).to_contain_text("now")
+        history.get_by_label("What was true on").fill("2024-06-30")
+        expect(history.get_by_role("status")).to_contain_text("Ana lives in Paris")
+        history.get_by_label("What was true on").fill("2023-06-30")
+        expect(history.get_by_role("status")).to_have_text("Nothing of this was known then.")
+        versions.nth(0).get_by_role("button").click()
+        expect(editor(page).get_by_label("Text")).to_have_value(old["text"])
+        assert page.title() != "broken"
+    finally:
+        api("POST", "/v1/memories/forget", {"ids": [old["id"], new["id"]]})

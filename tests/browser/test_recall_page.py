@@ -64,9 +64,11 @@ def test_the_score_bar_of_a_hit_opens_as_a_table_that_adds_up_to_the_score(page,
 
     rows = page.locator(".hit").first.locator(".hit-score-table tr")
     changes = [float(text.replace("−", "-")) for text in rows.locator("td.number").all_inner_texts()]
-    assert sum(changes[:-1]) == pytest.approx(changes[-1], abs=0.002)
+    *steps, score, relevance = changes
+    assert sum(steps) == pytest.approx(score, abs=0.003)
+    assert 0 <= relevance <= 1
     expect(rows.nth(1)).to_contain_text("semantic")
-    expect(rows.last).to_contain_text("Score")
+    expect(rows.filter(has_text="Score")).to_have_count(1)
     assert bar.locator("rect[data-step=quality]").evaluate("segment => segment.style.fill").startswith("url(")
     expect(bar).to_have_attribute("aria-label", re.compile(r"^Score 0\.\d+: semantic \+0\.\d+"))
 
@@ -138,8 +140,8 @@ def test_parameters_are_built_from_the_schema_and_can_be_reset_to_the_default(pa
     parameter = page.locator("[data-parameter=keywordWeight]")
     expect(parameter).to_contain_text(schema["keywordWeight"]["description"])
     set_parameter(page, "Keyword weight", 3)
-    parameter.get_by_role("button", name="reset to the default, 1.4").click()
-    expect(page.get_by_label("Keyword weight", exact=True)).to_have_value("1.4")
+    parameter.get_by_role("button", name="reset to the default, 1.6").click()
+    expect(page.get_by_label("Keyword weight", exact=True)).to_have_value("1.6")
     expect(page.locator(".tuning-state")).to_have_text("Saved")
 
 
@@ -231,7 +233,7 @@ def test_the_explain_dialog_shows_why_a_memory_is_not_in_the_result(page, base_u
     dialog.get_by_role("button", name=re.compile("Rolling back auth-service")).click()
 
     expect(dialog.locator(".explanation-sentence")).to_contain_text("No retriever returned it")
-    expect(dialog.get_by_role("img", name=re.compile(r"^Rank 3\d"))).to_be_visible()
+    expect(dialog.get_by_role("img", name=re.compile(r"^Rank [34]\d"))).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("button", name="Explain…")).to_be_focused()

@@ -42,7 +42,7 @@ def test_the_model_and_the_store_are_shown(page, base_url, engine: Engine):
     open_status(page, base_url)
 
     model = panel(page, "Model and store")
-    expect(model).to_contain_text("bge-small-en-v1.5-int8")
+    expect(model).to_contain_text("memory-small")
     expect(model).to_contain_text("384")
     expect(model).to_contain_text("No recalls since startup.")
     expect(page.locator(".status-figure").filter(has_text="Memories")).to_contain_text("42")

@@ -286,7 +286,7 @@ def test_the_word_in_the_markers_is_another_one_each_time(ada: ProfileView) -> N
 def test_the_embedders_tokenizer_counts_where_it_has_one(open_engine: Any, model: Embedder) -> None:
     engine = open_engine(model)
     counter = token_counter(engine)
-    assert counter.name == "the tokenizer of bge-small"
+    assert counter.name == "the tokenizer of memory-small"
     assert counter.count("Hello world, how are you?") == 7
     assert counter.count("word " * 2000) == 2000  # more than the model reads at once
     assert counter.count("x" * 3000) >= 1000  # one unknown word to the model, not to others

@@ -20,8 +20,8 @@ from retentive.evaluation.tune import folds, tune
 from retentive.models import Memory, Model
 from retentive.ranking import PRESETS, Tuning
 from retentive.stores import open_store
-from retentive.stores.base import Vector
-from retentive.stores.in_memory_search import InMemorySearch
+from retentive.stores.in_memory.search import InMemorySearch
+from retentive.stores.values import Vector
 from tests.conftest import NOW
 
 CURRENT = Tuning(keyword_weight=0.3, pool_floor=20)

@@ -138,7 +138,7 @@ def test_a_read_only_toolset_has_no_other_tool_and_does_not_record_use(open_engi
     toolset = RetentiveToolset(engine, read_only=True)
 
     answers(toolset, ("memory_recall", {"query": "key"}))
-    engine._record_use()
+    engine._recall_log.record_use()
 
     assert set(tools_of(toolset)) == {"memory_recall"}
     assert engine.get(memory.id).access_count == 0

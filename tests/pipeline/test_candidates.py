@@ -9,7 +9,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.pipeline.remember import content_hash
-from retentive.stores.base import Record
+from retentive.stores.values import Record
 from tests.stores.build import MODEL, axis, memory, rows
 from tests.stores.openers import OPENERS
 

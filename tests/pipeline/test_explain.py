@@ -233,7 +233,7 @@ def test_every_memory_is_explained_as_the_recall_treated_it(engine: Engine, para
 def test_explaining_leaves_no_trace_of_use(engine: Engine):
     (id,) = remember(engine, "at0 the key")
     engine.explain("at0 key", id)
-    engine._record_use()
+    engine._recall_log.record_use()
 
     assert engine.get(id).access_count == 0
 
@@ -244,7 +244,8 @@ def test_an_explanation_can_be_written_as_json(engine: Engine):
     plain = json.loads(json.dumps(engine.explain("at0 key", second).to_dict()))
 
     assert plain["above"]["id"] == first
-    assert plain["hit"]["why"][0]["step"] in ("keyword", "semantic")
+    assert plain["hit"]["why"][0]["step"] == "relevance"
+    assert plain["hit"]["why"][1]["step"] in ("keyword", "semantic")
     assert {one["retriever"] for one in plain["standings"]} == {"semantic", "keyword"}
 
 

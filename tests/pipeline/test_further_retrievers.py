@@ -46,7 +46,7 @@ def test_a_further_retriever_is_fused_by_its_weight_and_explained():
 
         scores = {hit.id: hit.score for hit in found}
         assert scores == {by_words.id: pytest.approx(2 / 62 + 1 / 61), only_listed.id: pytest.approx(2 / 61)}
-        assert [reason.step for reason in found[0].why] == ["keyword", "listed"]
+        assert [reason.step for reason in found[0].why] == ["relevance", "keyword", "listed"]
         assert [(one.name, one.ran, one.found) for one in found.retrievers][2] == ("listed", True, 2)
         assert listed.asked == [("tea", 50)]
         assert "listed (rank 1)" in engine.explain("tea", only_listed.id, tuning="classic-rrf").sentence

@@ -54,7 +54,7 @@ def test_the_reasons_of_a_hit_tell_each_retriever_and_add_up_to_its_score(engine
     hit = engine.recall("where does the cat sleep").hits[0]
 
     steps = {reason.step: reason for reason in hit.why}
-    assert {"semantic", "keyword", "quality"} == set(steps)
+    assert {"relevance", "semantic", "keyword", "quality"} == set(steps)
     assert (steps["semantic"].rank, steps["keyword"].rank) == (1, 1)
     assert sum(reason.change for reason in hit.why) == pytest.approx(hit.score)
     assert hit.why[-1].score == hit.score

@@ -7,8 +7,8 @@ from datetime import date, timedelta
 import pytest
 
 from retentive.errors import Invalid
-from retentive.models import Bucket, Day, Timeline
-from retentive.pipeline.timeline import timeline
+from retentive.pipeline.timeline import Bucket, Timeline, timeline
+from retentive.stores.values import Day
 
 FIRST = date(2025, 1, 30)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from retentive.models import Candidate, Hit, Memory, RankedList, Ranking
+from retentive.models import Candidate, Hit, Memory
 from retentive.ranking import Tuning
 from retentive.ranking.diversity import diversify
+from retentive.ranking.lists import RankedList, Ranking
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 
@@ -48,7 +49,8 @@ def hit(item: Memory | str, score: float) -> Hit:
 
 def plain(**parameters: Any) -> Tuning:
     """A tuning that fuses and does nothing else, but for the parameters given."""
-    return Tuning(**{"fusion": "rrf", "quality": "off", "dedup": False, "semantic_floor": -1.0, **parameters})
+    off = {"quality": "off", "dedup": False, "semantic_floor": -1.0, "short_keyword_share": 1.0}
+    return Tuning(**{"fusion": "rrf", **off, **parameters})
 
 
 def ids(result: Ranking | Iterable[Hit]) -> list[str]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.models import Context
 from retentive.ranking import Tuning, rank
-from retentive.ranking.context import by_context, count_words
+from retentive.ranking.boosts import by_context, count_words
+from retentive.ranking.lists import Context
 from tests.ranking.build import NOW, hit, ids, memory, plain, retriever, scores
 
 TALK = Tuning(neighbour_weight=0.6, session_weight=0.5, context_words=24)
@@ -62,8 +62,13 @@ def test_long_memories_hardly_lean_on_their_neighbours():
 def test_among_long_memories_the_longest_gain_less_from_their_session():
     hits = [hit(turn("a", words=240), 0.2), hit(turn("b", words=240), 0.9), hit(turn("c", words=960), 0.2)]
 
-    judged = scores(by_context(hits, line("a", "b", "c"), TALK))
+    one_session = scores(by_context(hits, line("a", "b", "c"), TALK))
+    elsewhere = [hit(turn(f"other{n}", words=240, session=f"other{n}"), 0.1) for n in range(2)]
+    alone = {f"other{n}": (None, None) for n in range(2)}
+    context = Context((), {**line("a", "b", "c").neighbours, **alone})
+    judged = scores(by_context([*hits, *elsewhere], context, TALK))
 
+    assert one_session["c"] == one_session["a"]  # where all are of one session, it tells nothing
     shortness = (24 / 240) ** 2
     gain = 0.5 * (240 / 960) ** (1 - shortness) * 0.9
     assert judged["c"] == pytest.approx((0.2 + 0.6 * shortness * 0.9 + gain) / 1.5)

@@ -305,6 +305,16 @@ def test_words_count_by_how_far_their_best_match_is_ahead_of_the_tenth(others: f
     assert fused["best"] == pytest.approx(0.5 * trust)  # of the two retrievers' weights, half
 
 
+@pytest.mark.parametrize(("words", "share"), [(10, 0.2), (80, 0.2), (160, 0.8), (8000, 1.0)])
+def test_the_keyword_weight_is_smaller_where_memories_are_short(words: int, share: float):
+    long = memory("best", " ".join(["word"] * words))
+    retrievers = [retriever("keyword", (long, 3.0)), retriever("semantic", "close")]
+
+    fused = scores(fuse(retrievers, plain(fusion="full", short_keyword_share=0.2, short_words=80)))
+
+    assert fused["best"] == pytest.approx(0.5 * share, abs=1e-3)
+
+
 def test_words_that_fewer_than_ten_memories_have_stand_out():
     retrievers = [retriever("keyword", *ten(10.0, 10.0)[:9]), retriever("semantic", "close")]
 

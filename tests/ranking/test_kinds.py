@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.models import Ranking
 from retentive.ranking import pick
+from retentive.ranking.lists import Ranking
 from tests.ranking.build import hit, ids, memory, plain
 
 EPISODES = [hit(memory(f"e{number}"), 0.9 - number / 100) for number in range(8)]

@@ -6,7 +6,7 @@ from statistics import pstdev
 import pytest
 
 from retentive.errors import Invalid
-from retentive.ranking.normalise import fit, saturate, scale_all
+from retentive.ranking.fusion import fit, saturate, scale_all
 from tests.ranking.build import SCALINGS
 
 INF, NAN = math.inf, math.nan

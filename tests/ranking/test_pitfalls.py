@@ -10,10 +10,9 @@ from itertools import permutations
 
 import pytest
 
-from retentive.models import RankedList
 from retentive.ranking import PRESETS, Tuning, preset, rank
-from retentive.ranking.fusion import fuse
-from retentive.ranking.normalise import saturate, scale_all
+from retentive.ranking.fusion import fuse, saturate, scale_all
+from retentive.ranking.lists import RankedList
 from tests.ranking.build import FUSIONS, NOW, SCALINGS, days_ago, ids, memory, plain, retriever, scores, unit
 
 

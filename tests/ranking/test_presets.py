@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from retentive.errors import Invalid
-from retentive.models import RankedList
 from retentive.ranking import PRESETS, Tuning, preset, rank
+from retentive.ranking.lists import RankedList
 from tests.ranking.build import NOW, ids, retriever, scores
 
 

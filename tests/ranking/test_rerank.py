@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.models import Ranking
 from retentive.ranking import pick, rerank
+from retentive.ranking.lists import Ranking
 from tests.ranking.build import hit, ids, plain, scores
 
 LOGITS = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(allow_nan=True, allow_infinity=True))

@@ -11,7 +11,8 @@ import numpy as np
 
 from retentive.models import KINDS, Candidate, Filter, Memory, Model, Query, Scope
 from retentive.ranking import Tuning
-from retentive.stores.base import Record, Searchable, Store, Vector
+from retentive.stores.base import Searchable, Store
+from retentive.stores.values import Record, Vector
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 DIMENSION = 16

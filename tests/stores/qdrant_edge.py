@@ -71,7 +71,7 @@ class EdgeQdrant:
 
     def get_collection(self, name: str) -> q.CollectionInfo:
         self._shard(name)
-        return q.CollectionInfo.model_construct(status=q.CollectionStatus.GREEN)
+        return q.CollectionInfo.model_construct(status=q.CollectionStatus.GREEN, payload_schema={})
 
     def create_collection(
         self,

@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from retentive.errors import Conflict, NotFound
-from retentive.models import Day, Profile, Project, Scope, Session
+from retentive.models import Scope
 from retentive.stores.base import Store
+from retentive.stores.values import Day, Profile, Project, Session
 from tests.stores.build import (
     MODEL,
     NOW,

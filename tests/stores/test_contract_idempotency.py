@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from retentive.errors import Conflict
-from retentive.stores.base import IdempotencyKey, Store
+from retentive.stores.base import Store
+from retentive.stores.values import IdempotencyKey
 from tests.stores.build import (
     NOW,
     id_of,

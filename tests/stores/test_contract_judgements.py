@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from retentive.errors import NotFound
-from retentive.models import Judgement, Scope
+from retentive.models import Scope
 from retentive.stores.base import Store
+from retentive.stores.values import Judgement
 from tests.stores.build import NOW, id_of, record
 
 

@@ -11,7 +11,9 @@ import pytest
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Scope
 from retentive.stores import open_store
-from retentive.stores.base import Record, Store, scan_pages
+from retentive.stores.base import Store
+from retentive.stores.rules import scan_pages
+from retentive.stores.values import Record
 from tests.stores.build import (
     HERE,
     MODEL,
@@ -195,7 +197,7 @@ def test_a_cursor_that_no_page_returned_is_refused(store: Store, cursor: str):
 
 
 def test_pages_of_long_texts_are_short_and_still_follow_one_another(store: Store, monkeypatch: pytest.MonkeyPatch):
-    for module in ("paging", "qdrant.listing"):
+    for module in ("rules", "qdrant.listing"):
         monkeypatch.setattr(f"retentive.stores.{module}.PAGE_BYTES", 1000)
     store.add([record(number, "long " * (1 if number % 3 else 150)) for number in range(9)], model=None)
 

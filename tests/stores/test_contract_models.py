@@ -7,7 +7,8 @@ import pytest
 
 from retentive.errors import Invalid
 from retentive.models import Model, Scope
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Record
 from tests.stores.build import (
     MODEL,
     OTHER,

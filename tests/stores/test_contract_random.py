@@ -11,7 +11,8 @@ import pytest
 
 from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Query, Scope
-from retentive.stores.base import Record, Store, Vector
+from retentive.stores.base import Store
+from retentive.stores.values import Record, Vector
 from tests.stores.build import ALL, HERE, MODEL, NOW, OTHER, make_query, memory, rows, scores_by_id, vector
 
 VOCABULARY = ["tea", "milk", "running", "runs", "café", "ERR_CONN_42", "東京", "🚀", "the", "deploy", "auth-service"]

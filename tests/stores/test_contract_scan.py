@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
 from retentive.stores.in_memory import InMemoryStore
+from retentive.stores.values import Record
 from tests.stores.build import (
     MODEL,
     NOW,

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from retentive.models import Scope
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Record
 from tests.stores.build import (
     ALL,
     MODEL,

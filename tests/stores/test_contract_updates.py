@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from retentive.errors import VersionConflict
-from retentive.models import Memory
-from retentive.stores.base import IdempotencyKey, Record, Store
+from retentive.models import Memory, Scope
+from retentive.stores.base import Store
+from retentive.stores.values import IdempotencyKey, Record
 from tests.stores.build import (
     MODEL,
     NOW,
@@ -140,6 +141,22 @@ def test_an_update_of_another_version_than_expected_is_a_conflict_that_changes_n
     again = store.update(changed, model=None, fields=["importance"], if_version=first.version, idempotency_key=key)
     assert again == second
     assert store.update(Record(memory(1, "late")), model=None, if_version=second.version).text == "late"
+
+
+def test_a_removal_of_another_version_than_expected_is_a_conflict_that_changes_nothing(store: Store):
+    [first] = store.add([embedded(1)], model=MODEL)
+    second = store.update(Record(first._replace(importance=0.9)), model=None, fields=["importance"])
+    key, before = IdempotencyKey("key", "print", NOW), everything(store)
+
+    with pytest.raises(VersionConflict, match=f"{FIRST} has changed since it was read, its version is now"):
+        store.remove([FIRST], if_version=first.version, idempotency_key=key)
+
+    assert everything(store) == before
+    assert store.remove([FIRST], within=Scope("other"), if_version=first.version) == []
+    for _ in range(2):  # the second is answered by the key
+        assert store.remove([FIRST], if_version=second.version, idempotency_key=key) == [FIRST]
+    assert store.get([FIRST]) == []
+    assert store.remove([FIRST], if_version=second.version) == []
 
 
 # Vectors and their text

@@ -6,7 +6,9 @@ import pytest
 
 from retentive.errors import Conflict, NotFound
 from retentive.models import Scope
-from retentive.stores.base import IdempotencyKey, Record, Store, is_within
+from retentive.stores.base import Store
+from retentive.stores.rules import is_within
+from retentive.stores.values import IdempotencyKey, Record
 from tests.stores.build import MODEL, NOW, embedded, everything, id_of, listed, memory, rows, vector
 
 OUTSIDE = {

@@ -15,9 +15,10 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Damaged, NotFound
 from retentive.inference.embedders import Embedder
-from retentive.models import NOT_ITS_TEXT, UNREADABLE, Damage, Memory
+from retentive.models import Memory
 from retentive.settings import Settings
 from retentive.stores.base import Store
+from retentive.stores.damage import NOT_ITS_TEXT, UNREADABLE, Damage
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.sqlite.recovery import recover
 from retentive.transfer.copying import CopyOptions, copy_store, finish_copy, verify_stores

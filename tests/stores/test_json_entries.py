@@ -12,7 +12,7 @@ from pydantic import Field
 from retentive.errors import Conflict
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.stores.json_entries import JsonEntries, Transaction, transact
+from retentive.stores.json_entries import FIRST_PAUSE, MAX_PAUSE, JsonEntries, Transaction, transact
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,34 @@ def test_a_change_is_made_again_if_another_process_interfered(store):
     assert (transact(store, increment), COUNT.get(store)) == (11, 11)
 
 
+def test_a_change_waits_longer_before_each_further_try_up_to_a_bound(store):
+    pauses: list[float] = []
+    interfering = iter(range(25))
+
+    def change(transaction: Transaction) -> int:
+        count = transaction.get(COUNT) or 0
+        if next(interfering, None) is not None:
+            store.compare_and_set({"count": str(count + 1)})
+        transaction.set(COUNT, -1)
+        return count
+
+    assert (transact(store, change, pause=pauses.append), COUNT.get(store)) == (25, -1)
+    bounds = [min(FIRST_PAUSE * 2**number, MAX_PAUSE) for number in range(1, 26)]
+    assert len(pauses) == 25
+    assert all(0 <= pause <= bound for pause, bound in zip(pauses, bounds, strict=True))
+    assert max(pauses[10:]) > max(pauses[:3])
+
+
 def test_a_change_that_is_always_interfered_with_is_a_conflict(store):
+    tries = 0
+
     def change(transaction: Transaction) -> None:
+        nonlocal tries
+        tries += 1
         count = transaction.get(COUNT) or 0
         store.compare_and_set({"count": str(count + 1)})
         transaction.set(COUNT, 0)
 
     with pytest.raises(Conflict, match="other processes"):
-        transact(store, change, tries=3)
+        transact(store, change, tries=7, pause=lambda seconds: None)
+    assert tries == 7

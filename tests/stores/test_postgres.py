@@ -18,10 +18,10 @@ from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
 from retentive.models import Model, Scope
 from retentive.settings import public_address
 from retentive.stores import open_store
-from retentive.stores.base import Record
 from retentive.stores.postgres import PostgresStore
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.type_adapters import escape, unescape
+from retentive.stores.values import Record
 from tests.stores import postgres_server
 from tests.stores.build import (
     ALL,

@@ -12,10 +12,11 @@ import pytest
 from retentive.errors import Unavailable
 from retentive.models import Recall, Scope
 from retentive.pipeline.recall import recall
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.postgres import PostgresStore, maintenance
 from retentive.stores.postgres.search import nearest_part
+from retentive.stores.values import Record
 from tests.stores import postgres_server
 from tests.stores.build import (
     ALL,

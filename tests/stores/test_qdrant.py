@@ -16,16 +16,18 @@ from qdrant_client import models as q
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, Unavailable
-from retentive.models import Judgement, Model, Recall, Scope
+from retentive.models import Model, Recall, Scope
 from retentive.pipeline.recall import recall
 from retentive.settings import public_address
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Record, Searchable
+from retentive.stores.base import Searchable
+from retentive.stores.damage import NOT_ITS_TEXT, Damage
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.qdrant import QdrantStore, memories, model_collections, points
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.points import point_of
 from retentive.stores.qdrant.sparse import MEAN_LENGTH, number_of
+from retentive.stores.values import IdempotencyKey, Judgement, Record
 from tests.compass import Compass
 from tests.stores.build import (
     HERE,
@@ -163,6 +165,7 @@ def test_a_recall_through_the_engine_also_reads_the_saved_tuning(client: Recordi
     with Engine(QdrantStore(client), Compass()) as engine:
         engine.remember("the cat eats fish at30", session="kitchen")
         engine.remember("the dog eats meat at60", session="kitchen")
+        engine.recall("anything", record_use=False)  # the first one reads a sample of vectors
         client.requests.clear()
 
         assert engine.recall("what does the cat eat at30?", record_use=False).hits[0].memory.text.startswith("the cat")
@@ -203,13 +206,21 @@ def test_the_scope_is_a_filter_inside_both_retrievers_and_each_scores_what_the_o
 
     recall_from(store, threads, scope=Scope(kinds=("episodic",)), common_words=1.0)
 
-    _, [keyword], [nearest, of_nearest, of_keyword], *_ = [
+    _, [keyword, retired], [nearest, of_nearest, of_keyword, retired_near], *_ = [
         given[1] for name, given, _ in client.arguments if name == BATCH
     ]
     assert [one.using for one in (keyword, of_nearest)] == ["words"] * 2
     assert nearest.using == of_keyword.using == of_nearest.prefetch.using
-    for scope in (keyword.filter, nearest.filter, of_nearest.prefetch.filter):
-        assert [condition.key for condition in scope.must] == ["profile", "kind"]
+    for one in (
+        keyword.filter,
+        nearest.filter,
+        of_nearest.prefetch.filter,
+        retired_near.filter,
+        retired.prefetch.filter,
+    ):
+        assert [condition.key for condition in one.must[0].must] == ["profile", "kind"]
+    for one in (keyword.filter, nearest.filter, of_nearest.prefetch.filter):
+        assert [condition.key for condition in one.must_not] == ["valid_until", "valid_since"]
     assert {point_of(id) for id in keyword_ids(store, "green tea", limit=30)} <= set(of_keyword.filter.must[0].has_id)
 
 
@@ -465,7 +476,7 @@ def test_the_settings_reach_the_collections_and_the_searches(client: RecordingQd
 
     client.arguments.clear()
     nearest_ids(store, vector(1), limit=1)
-    [request] = client.arguments[-1][1][1]
+    request, _ = client.arguments[-1][1][1]
     assert (request.params.hnsw_ef, request.params.quantization.rescore) == (99, True)
 
 
@@ -478,7 +489,8 @@ def test_profiles_are_tenants_and_every_field_of_a_filter_or_an_order_is_indexed
             indexes[given[1]] = options["field_schema"]
 
     assert indexes.pop("profile").is_tenant is True
-    assert set(indexes) == {"project", "session", "kind", "position", "born", "when", "day", "parts"}
+    validity = {"key", "superseded_by", "valid_since", "valid_until", "expiry"}
+    assert set(indexes) == {"project", "session", "kind", "position", "born", "when", "day", "parts"} | validity
     assert all(schema.range and schema.lookup for schema in indexes.values() if schema.type == "integer")
     [options] = [
         options for name, given, options in client.arguments if name == "create_collection" and "memories" in given[0]
@@ -564,6 +576,41 @@ def test_names_that_look_like_uuids_are_counted_under_their_own_spelling(store: 
     assert [(one.name, one.memories) for one in found] == [(name, 1)] * 3
 
 
+def test_a_recall_leaves_out_and_names_a_text_that_another_program_changed_until_it_is_repaired(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(number, session="a") for number in range(1, 5)], model=MODEL)
+    for number, text in ((2, "apples, changed"), (3, "note number3.")):
+        client.set_payload(client.alias_target, {"text": text}, points=[point_of(id_of(number))])
+    damaged = [Damage(id_of(2), NOT_ITS_TEXT), Damage(id_of(3), NOT_ITS_TEXT)]
+
+    with store.open_search(make_query("note changed")) as search:
+        found = [*search.keyword(9).candidates, *search.nearest(axis(0), 9).candidates]
+        around = search.neighbours([id_of(1), id_of(4)])
+        scores = search.scores([id_of(number) for number in range(1, 5)])
+    assert {candidate.memory.id for candidate in found} == scores.semantic.keys() == {id_of(1), id_of(4)}
+    assert {one for pair in around.values() for one in pair} == {None}
+    assert sorted(set(search.damaged), key=lambda one: one.id) == damaged
+    assert [sentence[:51] for sentence in store.check()] == ["2 memories have another text than the one that was "]
+
+    assert set(store.repair(at=NOW).changed) == {id_of(2), id_of(3)}
+    assert store.check() == []
+    with store.open_search(make_query("changed")) as search:
+        assert [candidate.memory.id for candidate in search.keyword(9).candidates] == [id_of(2)]
+        assert not search.damaged
+
+
+def test_a_text_that_was_stored_without_a_hash_is_taken_to_be_right(client: RecordingQdrant, store: QdrantStore):
+    store.add([embedded(1)], model=MODEL)
+    point = [point_of(id_of(1))]
+    client.set_payload(client.alias_target, {"text": "other words"}, points=point)
+    client.delete_payload(client.alias_target, ["stored_text_hash"], points=point)
+
+    with store.open_search(make_query("note")) as search:
+        assert [candidate.memory.text for candidate in search.nearest(axis(0), 9).candidates] == ["other words"]
+        assert not search.damaged
+
+
 def test_a_check_finds_wrong_terms_vectors_and_projects_and_unused_collections(
     client: RecordingQdrant, store: QdrantStore
 ):
@@ -571,6 +618,7 @@ def test_a_check_finds_wrong_terms_vectors_and_projects_and_unused_collections(
     name = client.alias_target
     client.set_payload(name, {"project": "q"}, points=[point_of(id_of(1))])
     client.set_payload(name, {"text": "other words", "parts": 4}, points=[point_of(id_of(2))])
+    client.delete_payload(name, ["stored_text_hash"], points=[point_of(id_of(2))])  # as it was written before
     client.create_collection("retentive_memories_left", vectors_config={})
 
     assert store.check() == [

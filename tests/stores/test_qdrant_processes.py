@@ -16,9 +16,9 @@ from qdrant_client import models as q
 from retentive.errors import Conflict, NotFound, Unavailable
 from retentive.models import Scope
 from retentive.pipeline.recall import recall
-from retentive.stores.base import IdempotencyKey, Record
 from retentive.stores.qdrant import QdrantStore, layout, notes
 from retentive.stores.qdrant.points import point_of
+from retentive.stores.values import IdempotencyKey, Record
 from tests.stores.build import (
     HERE,
     MODEL,

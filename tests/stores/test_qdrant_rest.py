@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.models import Judgement, Model, Scope
+from retentive.models import Model, Scope
 from retentive.stores import open_store
-from retentive.stores.base import IdempotencyKey, Record, Search, Store
-from retentive.stores.paging import cursor_of
+from retentive.stores.base import Search, Store
+from retentive.stores.rules import cursor_of
+from retentive.stores.values import IdempotencyKey, Judgement, Record
 from tests.stores.build import NOW, id_of, keyword_ids, listed, make_query, memory, record, rows, unit
 from tests.stores.qdrant_rest import Call, RestServer, run_server
 

@@ -11,7 +11,7 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder
-from retentive.models import Recovery
+from retentive.stores.damage import Recovery
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite.recovery import recover
 from tests.stores.build import MODEL, NOW, embedded, everything, id_of, memory, record, rows, vector

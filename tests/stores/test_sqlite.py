@@ -10,10 +10,11 @@ import apsw
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.models import Judgement, Scope
+from retentive.models import Scope
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 from retentive.stores.sqlite import SqliteStore
 from retentive.stores.sqlite import connections as migrations
+from retentive.stores.values import Judgement
 from tests.stores.build import (
     MODEL,
     NOW,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from retentive.models import Candidate, Model, Scope
-from retentive.stores.base import Vector
 from retentive.stores.sqlite import search as sqlite_search
 from retentive.stores.sqlite import vector_index
+from retentive.stores.values import Vector
 from tests.stores.build import (
     ALL,
     HERE,

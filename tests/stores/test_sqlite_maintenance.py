@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Unavailable
-from retentive.stores.base import Record
 from retentive.stores.sqlite import SqliteStore, vector_index
+from retentive.stores.values import Record
 from tests.stores.build import (
     MODEL,
     embedded,

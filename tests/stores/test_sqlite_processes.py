@@ -18,8 +18,8 @@ import pytest
 
 from retentive.errors import Unavailable
 from retentive.models import Model, Scope
-from retentive.stores.base import Record
 from retentive.stores.sqlite import SqliteStore
+from retentive.stores.values import Record
 from tests.stores.build import (
     MODEL,
     embedded,

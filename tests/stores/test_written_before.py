@@ -15,8 +15,9 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import NotFound
 from retentive.inference.embedders import Embedder
-from retentive.models import Profile, Project, Scope
+from retentive.models import Scope
 from retentive.stores.sqlite import SqliteStore
+from retentive.stores.values import Profile, Project
 
 FILE = Path(__file__).parent / "files" / "written_before.db.xz"
 SECRET = "rcl_CSMjq7X9ND_r94dpRs_V4F-dv8suYxQlWCM8FefKZ2U"
@@ -37,7 +38,19 @@ def old(tmp_path: Path, model: Embedder) -> Iterator[Engine]:
     path = tmp_path / "written_before.db"
     path.write_bytes(lzma.decompress(FILE.read_bytes()))
     with Engine.open(path, embedder=model) as engine:
+        engine.embeddings.reembed()
         yield engine
+
+
+def test_its_vectors_are_of_another_model_and_a_recall_says_what_to_do(tmp_path: Path, model: Embedder):
+    path = tmp_path / "written_before.db"
+    path.write_bytes(lzma.decompress(FILE.read_bytes()))
+
+    with Engine.open(path, embedder=model) as engine:
+        answer = engine.recall("where is the key?")
+
+    assert (answer.hits[0].id, answer.degraded) == (KEY, "keyword-only")
+    assert "run: retentive reembed" in answer.degraded_reason
 
 
 def test_its_memories_have_every_field(old: Engine):
@@ -86,7 +99,7 @@ def test_both_retrievers_find_its_memories(old: Engine, query: str, best: str):
     assert [one.found for one in answer.retrievers if one.name == "semantic"] == [4]
 
 
-def test_its_vectors_are_those_of_the_default_model(old: Engine):
+def test_all_its_memories_are_embedded_again(old: Engine):
     assert old.embeddings.problem() is None
     assert old.embeddings.count_missing() == 0
 
@@ -132,9 +145,11 @@ def test_it_can_be_written(old: Engine):
     assert old.check() == []
 
 
-def test_its_vectors_are_taken_to_be_right_and_new_ones_are_stored_with_the_hash_of_their_text(old: Engine):
+def test_vectors_without_a_hash_are_taken_to_be_right_and_new_ones_have_the_hash_of_their_text(old: Engine):
     store = old.store
     assert isinstance(store, SqliteStore)
+    with store._write() as connection:
+        connection.execute("UPDATE vectors SET text_hash = NULL")
     assert (old.check(), old.embeddings.repair()) == ([], 0)
 
     old.update(LISBON, text="Ana lives in Porto.")

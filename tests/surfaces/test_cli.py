@@ -20,8 +20,8 @@ from retentive.stores import open_store
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
-    "status", "doctor", "recover", "reembed", "copy", "config", "config set", "config reset", "samples", "judge",
-    "tune", "watch", "import", "export", "imports", "imports undo", "serve", "token create", "token list",
+    "status", "doctor", "backup", "recover", "reembed", "copy", "config", "config set", "config reset", "samples",
+    "judge", "tune", "watch", "import", "export", "imports", "imports undo", "serve", "token create", "token list",
     "token revoke",
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ def test_a_remembered_text_is_recalled():
 
     assert answer.keys() >= {"hits", "retrievers", "degraded", "elapsed_ms"}
     hit = answer["hits"][0]
-    assert hit.keys() == {"rank", "id", "score", "memory", "why"}
+    assert hit.keys() == {"rank", "id", "score", "relevance", "memory", "why"}
     assert (hit["rank"], hit["id"], hit["memory"]["speaker"]) == (1, id, "Ana")
     assert answer["degraded"] is None
     assert {retriever["name"] for retriever in answer["retrievers"]} == {"semantic", "keyword"}
@@ -134,7 +134,7 @@ def test_update_and_forget_change_what_recall_finds():
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
 
 
-def test_an_update_for_a_version_that_has_changed_is_a_conflict():
+def test_an_update_or_a_deletion_for_a_version_that_has_changed_is_a_conflict():
     id = remember("apples")
     version = json_of("get", id)["version"]
     assert version in run("get", id).stdout
@@ -145,6 +145,9 @@ def test_an_update_for_a_version_that_has_changed_is_a_conflict():
     refused = run("update", id, "--text", "pears", "--if-version", version, code=4)
     assert "has changed since it was read" in refused.stderr
     assert json_of("get", id)["text"] == "apples"
+    assert "has changed since it was read" in run("forget", id, "--if-version", version, code=4).stderr
+    assert "--if-version is for one id" in run("forget", "--all", "--if-version", version, code=2).stderr
+    assert json_of("forget", id, "--if-version", changed["version"]) == {"forgotten": 1}
 
 
 def test_doctor_finds_a_vector_of_another_text_and_repairs_it():

@@ -125,7 +125,7 @@ def test_a_store_without_vectors_is_embedded_afterwards(tmp_path):
     run("reembed", "--store", str(target))
 
     assert json_of("status", "--store", str(target))["unembedded"] == 0
-    assert json_of("status", "--store", str(target))["model"]["name"].startswith("bge-small")
+    assert json_of("status", "--store", str(target))["model"]["name"].startswith("memory-small")
 
 
 def test_an_address_is_shown_without_its_secrets():

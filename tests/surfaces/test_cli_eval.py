@@ -36,7 +36,7 @@ def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
     result = run(tiny, "--json", "--by", "category")
     value = json.loads(result.stdout)
 
-    assert (value["set"], value["n"], value["model"]) == ("tiny", 6, "bge-small-en-v1.5-int8")
+    assert (value["set"], value["n"], value["model"]) == ("tiny", 6, "memory-small")
     assert value["corpus"] == {"memories": 12, "projects": 2, "sessions": 3, "median_words": 8.0, "searched": 6.0}
     assert value["versions"].keys() == {"retentive", "python", "ir_measures"}
     rows = {row["name"]: row for row in value["rows"]}
@@ -57,7 +57,7 @@ def test_the_table_has_uncut_figures_and_a_description_of_the_set(tiny: str):
 
     for expected in ("any@1", "nDCG@10", "p95 ms", "n = 6 queries over 12 memories in 2 projects", "median 8 words"):
         assert expected in shown
-    for expected in ("bge-small-en-v1.5-int8 (384 d", "ir_measures", "95 % bootstrap intervals", "where (n = 3)"):
+    for expected in ("memory-small (384 d", "ir_measures", "95 % bootstrap intervals", "where (n = 3)"):
         assert expected in shown
     assert "…" not in shown
     assert "100.0" in shown
@@ -82,7 +82,7 @@ def test_a_second_run_embeds_nothing(tiny: str, monkeypatch):
     first = sum(asked)
     run(tiny, "--preset", "default")
 
-    assert first == 12 + 5  # two of the six queries are the same
+    assert first == 12 + 9 + 5  # nine turns have one before them; two of the six queries are the same
     assert sum(asked) == first
     run(tiny, "--preset", "default", "--no-cache")
     assert sum(asked) == 2 * first

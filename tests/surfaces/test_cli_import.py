@@ -184,7 +184,10 @@ def test_ctrl_c_says_what_was_stored_and_how_to_continue_and_the_list_shows_it(t
     opened = open_store(str(tmp_path / "store.db"))
     command = [*RETENTIVE, "import", str(path), *(["--json"] if as_json else [])]
 
+    # A shell starts what runs in the background with SIGINT ignored, and children inherit that.
+    heard = signal.signal(signal.SIGINT, signal.default_int_handler)
     stopped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, heard)
     while opened.stats().memories < 1000:
         assert stopped.poll() is None, "it ended before it could be stopped"
         time.sleep(0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,7 +18,7 @@ from retentive.settings import Settings
 from retentive.stores.qdrant import QdrantStore
 from tests.stores import postgres_server
 from tests.stores.openers import LocalQdrant
-from tests.surfaces.test_cli import json_of, run
+from tests.surfaces.test_cli import json_of, remember, run
 
 ID = "01900000-0000-7000-8000-0000000000d1"
 READING = (
@@ -103,3 +104,30 @@ def test_the_configuration_of_a_client_says_what_to_install_if_the_server_is_mis
     assert (missing.returncode, missing.stdout) == (6, "")
     assert "pip install 'retentive[server]'" in missing.stderr
     assert config("--http").returncode == 0  # the server may run elsewhere
+
+
+def test_doctor_advises_another_model_where_most_memories_are_not_in_english(open_engine, model):
+    chinese = ["我把钥匙放在花盆下面了", "明天下午三点开会", "我昨天在北京见了老朋友"]
+    german = ["Ich habe das Auto gestern nicht gewaschen", "Die Katze schläft auf dem Sofa und ist müde"]
+    english = ["The meeting is at three", "Ana moved to Lisbon in May", "The key is under the pot"]
+    engine = open_engine(model)
+
+    advice = engine.embeddings.language_advice([*chinese, *german, english[0]])
+
+    assert "5 of 6 recent memories are not in English" in advice
+    assert "pip install 'retentive[multilingual]'" in advice
+    assert engine.embeddings.language_advice([*english, *english, *chinese]) is None
+    assert engine.embeddings.language_advice(chinese) is None  # too few to tell
+
+
+def test_backup_names_its_file_and_the_files_that_it_deleted(tmp_path: Path):
+    store = tmp_path / "store.db"
+    id = remember("The tall mast is oak.", "--store", str(store))
+
+    first = json_of("backup", "--store", str(store))
+    second = json_of("backup", str(tmp_path / "backups"), "--keep", "1", "--store", str(store))
+
+    assert (first["memories"], first["problems"], second["removed"]) == (1, [], [first["file"]])
+    assert [one["id"] for one in json_of("list", "--store", second["file"])["memories"]] == [id]
+    run("backup", "--keep", "0", "--store", str(store), code=2)
+    assert "retentive export" in run("backup", "--store", "memory://", code=2).output

@@ -53,6 +53,13 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/v1/memories/{id}"): [{}],
     ("PATCH", "/v1/memories/{id}"): [{"json": {"text": "taken over"}}, {"json": {}}],
     ("DELETE", "/v1/memories/{id}"): [{}],
+    ("POST", "/v1/memories/{id}/supersede"): [{"json": {"by": MINE}}, {"json": {"by": THEIRS}}],
+    ("POST", "/v1/memories/{id}/retract"): [{"json": {}}],
+    ("POST", "/v1/memories/{id}/restore"): [{}],
+    ("GET", "/v1/memories/{id}/history"): [{}],
+    ("POST", "/v1/memories/sweep"): [{}],
+    ("GET", "/v1/reviews"): [{}, {"params": {"status": "dismissed"}}],
+    ("POST", "/v1/reviews/{id}"): [{"json": {"action": "confirm"}}, {"json": {"action": "undo"}}],
     ("POST", "/v1/memories/forget"): [
         {"json": {"ids": [THEIRS]}},
         {"json": {"scope": {"session": f"{SECRET}-session"}, "confirm": True}},
@@ -71,6 +78,10 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"json": {"query": SECRET, "everywhere": True}},
         {"json": {"query": SECRET, "session": f"{SECRET}-session"}},
         {"json": {"query": SECRET}, "headers": {"X-Session": f"{SECRET}-session", "X-Project": f"{SECRET}-project"}},
+    ],
+    ("POST", "/v1/briefing"): [
+        {"json": {}},
+        {"json": {"project": f"{SECRET}-project", "session": f"{SECRET}-session"}},
     ],
     ("POST", "/v1/recall/compare"): [{"json": {"query": SECRET, "b": "weighted"}}],
     ("GET", "/v1/sessions"): [{}, {"params": {"project": f"{SECRET}-project"}}],
@@ -127,8 +138,9 @@ def add_memories(engine: Engine, *, others: bool) -> None:
 
 def seen(text: str) -> str:
     """An answer without what differs from one moment to the next."""
-    moving = r'"(created|at|elapsedMs|stages|id|by|accessed|first|last|uptimeSeconds)":("[^"]*"|\{[^}]*\}|[^,}]*)'
-    return re.sub(moving, r'"\1":…', text)
+    moving = r'"(created|at|elapsedMs|stages|id|by|accessed|first|last|uptimeSeconds|when)":("[^"]*"|\{[^}]*\}|[^,}]*)'
+    nonce, minute = r"\b[0-9a-f]{16}\b", r"\d{4}-\d\d-\d\d \d\d:\d\dZ"
+    return re.sub(f"{nonce}|{minute}", "…", re.sub(moving, r'"\1":…', text))
 
 
 @pytest.mark.parametrize(("method", "path"), operations())
@@ -174,7 +186,7 @@ def test_no_address_takes_a_token_to_another_profile(engine, method, path):
 
 # Tokens
 
-QUERIES = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context", "/v1/measure")
+QUERIES = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context", "/v1/briefing", "/v1/measure")
 WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and path not in QUERIES]
 
 

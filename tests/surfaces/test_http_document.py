@@ -53,12 +53,14 @@ def examples() -> list[Any]:
 def test_every_example_works_as_it_is_shown(method, path, body):
     with Engine(open_store("memory://")) as engine:
         engine.remember("I am allergic to peanuts", id=EXAMPLE_ID, session="2026-05-08", speaker="Ana")
-        engine.remember("Bo plays the cello", id=OTHER_ID)
+        other = engine.remember("Bo plays the cello", id=OTHER_ID)
+        suggestion = engine.reviews.add(EXAMPLE_ID, other, "an example")
         for query in ("What can Ana not eat?", *(f"query {number}?" for number in range(9))):
             engine.judge(query, good=[EXAMPLE_ID])
         for weight in (1, 2, 3):
             engine.tuning.save({"keyword_weight": weight})
-        address = path.replace("{id}", EXAMPLE_ID).replace("{name}", "2026-05-08")
+        id = suggestion.id if "/reviews/" in path else EXAMPLE_ID
+        address = path.replace("{id}", id).replace("{name}", "2026-05-08")
 
         answer = client(engine).request(method, address, json=body)
 

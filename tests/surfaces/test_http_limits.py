@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from retentive.engine import Engine
 from retentive.inference.embedders import EmbedderWrapper
-from retentive.inference.embedders.onnx import open_bge_small
+from retentive.inference.embedders.onnx import open_memory_small
 from retentive.server.connections import TimedProtocol
 from retentive.server.http.app import create_app
 from retentive.server.run import _Server
@@ -49,7 +49,7 @@ class CountingTokenizer:
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Iterator[tuple[Any, CountingTokenizer]]:
-    embedder = open_bge_small()
+    embedder = open_memory_small()
     counting = embedder.__dict__["_tokenizer"] = CountingTokenizer(embedder._tokenizer)
     yield embedder, counting
     embedder.close()

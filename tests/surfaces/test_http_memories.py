@@ -297,6 +297,19 @@ def test_if_match_changes_a_memory_only_as_it_was_read(asking, engine):
     problem(asking.patch(path, json={"importance": 1}, headers={"If-Match": '"other"'}), 412, "version_conflict")
 
 
+def test_if_match_deletes_a_memory_only_as_it_was_read(asking, engine):
+    memory = engine.remember("tea")
+    path, read = f"/v1/memories/{memory.id}", f'"{memory.version}"'
+    changed = asking.patch(path, json={"importance": 1})
+
+    refused = asking.delete(path, headers={"If-Match": read})
+
+    assert "has changed since it was read" in problem(refused, 412, "version_conflict")["detail"]
+    assert engine.get(memory.id).importance == 1
+    assert asking.delete(path, headers={"If-Match": changed.headers["etag"]}).status_code == 204
+    problem(asking.delete(path, headers={"If-Match": "*"}), 404, "not_found")
+
+
 def test_a_request_that_is_sent_again_is_answered_although_the_version_has_changed(asking, engine):
     memory = engine.remember("tea")
     headers = {"If-Match": f'"{memory.version}"', "Idempotency-Key": "once"}

@@ -39,7 +39,7 @@ def test_reasons_can_be_left_out_and_what_was_dropped_asked_for(words):
     plain = asking.post("/v1/recall", json={"query": "tea", "limit": 2, "explain": False}).json()
     full = asking.post("/v1/recall", json={"query": "tea", "limit": 2, "dropped": True}).json()
 
-    assert [set(hit) for hit in plain["hits"]] == [{"rank", "id", "score", "memory"}] * 2
+    assert [set(hit) for hit in plain["hits"]] == [{"rank", "id", "score", "relevance", "memory"}] * 2
     assert [hit["rank"] for hit in full["hits"] + full["dropped"]] == [1, 2, 3, 4, 5]
     assert all(hit["why"] for hit in full["hits"])
 
@@ -55,7 +55,7 @@ def test_a_tuning_is_for_one_recall_alone(words):
     assert weight(tuning={"keywordWeight": 5, "rrfK": None}) == 5
     assert weight(tuning={"keyword_weight": 4}) == 4
     assert weight(tuning="weighted") == 0.3
-    assert weight() == weight(tuning={}) == weight(tuning=None) == 1.4
+    assert weight() == weight(tuning={}) == weight(tuning=None) == 1.6
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_comparing_leaves_no_trace_and_recalling_does(open_engine):
         for _ in range(64):  # as many as are recorded together
             asking.post("/v1/recall/compare", json={"query": "tea"})
             asking.get("/episodes/search?q=tea&sessionIds=1")
-        assert engine._unrecorded == []
+        assert engine._recall_log._unrecorded == []
         asking.post("/v1/recall", json={"query": "tea"})
-        assert [ids for _, ids in engine._unrecorded] == [(stored.id,)]
+        assert [ids for _, ids in engine._recall_log._unrecorded] == [(stored.id,)]
 
 
 def test_an_episode_search_finds_words_inside_exactly_those_sessions(words):

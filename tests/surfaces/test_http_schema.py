@@ -10,7 +10,14 @@ from retentive.server.http.app import create_app
 from retentive.settings import ServerSettings, Settings
 from retentive.stores import open_store
 
-CONFIG = {"seed": 1, "generation": {"max-examples": 5, "deterministic": True, "no-shrink": True}}
+ACCEPTED = ["2xx", "3xx", "401", "403", "404", "409", "412", "429", "5xx"]
+"""The answers to valid requests. 412: an `If-Match` that was made up is valid, and no ETag of anything here."""
+
+CONFIG = {
+    "seed": 1,
+    "generation": {"max-examples": 5, "deterministic": True, "no-shrink": True},
+    "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
+}
 
 # A token is required, so that requests without one are tested too. The test client uses the host name "testserver".
 SETTINGS = Settings(store="memory://", server=ServerSettings(require_token=True, hosts=("testserver",)))

@@ -51,6 +51,24 @@ def test_settings_are_every_parameter_in_camel_case(engine):
     assert {"semanticWeight", "keywordWeight", "rrfK", "fusion", "halfLifeDays"} <= set(settings)
 
 
+def test_if_match_changes_and_undoes_settings_only_as_they_were_read(engine):
+    asking = client(engine)
+    read = asking.get("/settings").headers["etag"]
+
+    first = asking.patch("/settings", json={"keywordWeight": 2}, headers={"If-Match": read})
+    refused = [
+        asking.patch("/settings", json={"rrfK": 7}, headers={"If-Match": read}),
+        asking.post("/settings/undo", headers={"If-Match": read}),
+    ]
+
+    assert first.headers["etag"] == asking.get("/settings").headers["etag"] != read
+    for response in refused:
+        assert "the tuning has changed since it was read" in problem(response, 412, "version_conflict")["detail"]
+    assert engine.tuning.saved() == {"keyword_weight": 2}
+    undone = asking.post("/settings/undo", headers={"If-Match": first.headers["etag"]})
+    assert (undone.status_code, undone.headers["etag"], engine.tuning.saved()) == (200, read, {})
+
+
 def test_a_change_holds_for_the_very_next_recall(engine):
     asking = client(engine)
     engine.remember("hello there")
@@ -147,7 +165,7 @@ def test_a_recall_takes_a_hybrid_block_and_rrf_ignores_its_weights(engine):
 
     keyword = next(reason for reason in found["hits"][0]["why"] if reason["step"] == "keyword")
     assert keyword["change"] == pytest.approx(1 / 61)
-    assert {reason["step"] for reason in found["hits"][0]["why"]} <= {"keyword", "semantic"}
+    assert {reason["step"] for reason in found["hits"][0]["why"]} <= {"relevance", "keyword", "semantic"}
 
 
 def test_a_parameter_that_the_configuration_sets_cannot_be_turned_and_the_answer_says_so():

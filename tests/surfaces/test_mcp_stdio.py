@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,16 @@ def test_two_processes_share_what_is_remembered_over_real_pipes(tmp_path: Path):
 def test_read_only_is_read_only_from_outside(tmp_path: Path):
     with Engine.open(tmp_path / "kept.db", embedder="none") as engine:
         engine.remember("The spare key is here")
-    command = [*program(), "mcp", "--store", str(tmp_path / "kept.db"), "--embedder", "none", "--read-only"]
+    command = [
+        *program(),
+        "mcp",
+        "--store",
+        str(tmp_path / "kept.db"),
+        "--embedder",
+        "none",
+        "--read-only",
+        "--explain",
+    ]
 
     async def look(client: Client) -> Any:
         tools = await client.list_tools()
@@ -207,6 +217,10 @@ def test_for_claude_code_the_command_line_is_printed_and_says_the_same_as_the_js
         ("claude-desktop", "mcpServers", "claude_desktop_config.json"),
         ("cursor", "mcpServers", ".cursor/mcp.json"),
         ("vscode", "servers", "Code/User/mcp.json"),
+        ("windsurf", "mcpServers", ".codeium/windsurf/mcp_config.json"),
+        ("zed", "context_servers", "zed/settings.json"),
+        ("gemini-cli", "mcpServers", ".gemini/settings.json"),
+        ("openclaw", "mcp", ".openclaw/openclaw.json"),
     ],
 )
 def test_standard_error_says_into_which_file_it_goes(client: str, key: str, place: str):
@@ -232,6 +246,37 @@ def test_over_http_the_address_is_printed_and_a_place_for_the_token_where_one_is
     line = shlex.split(config("--client", "claude-code", "--http").stdout)
     assert line[-2:] == ["--header", "Authorization: Bearer YOUR-TOKEN"]
     assert "takes no address" in config("--client", "claude-desktop", "--http", code=2).stderr
+
+
+def test_each_client_gets_the_names_of_its_own_file(tmp_path: Path):
+    """Codex reads TOML; Windsurf and Gemini CLI have names of their own for an address."""
+    store = tmp_path / 'with "quotes".db'
+    printed = config("--client", "codex", "--store", str(store))
+    codex = tomllib.loads(printed.stdout)["mcp_servers"]["retentive"]
+    assert codex["args"][:2] == ["mcp", f"--store={store}"]
+    assert ".codex/config.toml" in printed.stderr
+    over_http = ("--http", "--project", "home")
+    assert tomllib.loads(config("--client", "codex", *over_http).stdout)["mcp_servers"]["retentive"] == {
+        "url": "http://127.0.0.1:4000/mcp",
+        "http_headers": {"X-Project": "home"},
+    }
+    for client, path in {
+        "windsurf": ("mcpServers", "retentive", "serverUrl"),
+        "gemini-cli": ("mcpServers", "retentive", "httpUrl"),
+        "zed": ("context_servers", "retentive", "url"),
+        "openclaw": ("mcp", "servers", "retentive", "url"),
+    }.items():
+        found = json.loads(config("--client", client, *over_http).stdout)
+        for name in path:
+            found = found[name]
+        assert found == "http://127.0.0.1:4000/mcp"
+
+
+def test_behind_a_public_address_the_client_signs_in_by_oauth(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RETENTIVE_SERVER_PUBLIC_URL", "https://memory.example.org/")
+    printed = config("--client", "cursor", "--http")
+    assert entry(json.loads(printed.stdout)) == {"url": "https://memory.example.org/mcp"}
+    assert "approve" in printed.stderr
 
 
 def test_settings_that_a_client_does_not_hand_on_are_named_without_their_values(monkeypatch):

@@ -124,12 +124,12 @@ def test_an_application_that_has_stopped_leaves_no_callback_on_the_engine(engine
     for app in apps:
         for _ in range(2):  # an application can be started again
             with client(app) as asked:
-                before = engine._callbacks
+                before = engine._recall_log._callbacks
                 asked.post("/v1/recall", json={"query": "apples"})
     metrics = client(apps[0]).get("/metrics").text
 
     assert len(before) == 1  # that of the last application, as long as it runs
-    assert engine._callbacks == ()
+    assert engine._recall_log._callbacks == ()
     assert figure(metrics, "retentive_recall_seconds_count") == 2
 
 

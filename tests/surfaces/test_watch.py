@@ -191,11 +191,11 @@ def test_with_the_real_model_a_passage_is_found_by_the_heading_above_it_and_its_
     plain = "It costs forty euros a year and is valid from the first of March."
     write(folder, "car.md", f"# Parking permit\n\n{'Some words that fill the page. ' * 50}\n\n{plain}\n")
     write(folder, "gym.md", f"# Gym membership\n\n{'Some words that fill the page. ' * 50}\n\n{plain}\n")
-    done = run("--store", str(store), "watch", str(folder), "--once", embedder="bge-small")
+    done = run("--store", str(store), "watch", str(folder), "--once", embedder="memory-small")
     assert done.returncode == 0, done.stderr
 
     for query, place in (("what does parking cost?", f"{folder}/car.md:5"), ("price of the gym", "gym.md:5")):
-        answer = run("--store", str(store), "recall", query, embedder="bge-small").stdout
+        answer = run("--store", str(store), "recall", query, embedder="memory-small").stdout
         assert plain[:20] in answer.splitlines()[0]
         assert place in answer.splitlines()[1]
 

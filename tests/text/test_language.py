@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.text.analysis import STOP_WORDS, index_terms, query_terms
-from retentive.text.language import detect
+from retentive.text.analysis import STOP_WORDS, detect, index_terms, query_terms
 
 
 @pytest.mark.parametrize(

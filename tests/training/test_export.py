@@ -8,7 +8,6 @@ import numpy as np
 import onnxruntime
 import pytest
 from training.graph import Graph, write_model
-from training.protobuf import field, fields, varint
 from training.smoothing import factors, forward, plain_product
 from training.weight_files import load_weights, save_weights
 from training.weights import Weights, dequantise, keep_layers, layers, quantise, read_graph, read_weights
@@ -126,10 +125,3 @@ def test_a_student_starts_with_the_chosen_layers_in_order(embedder: Weights) -> 
     assert layers(student) == 1
     name = "attention.self.query.weight"
     assert np.array_equal(student[f"encoder.layer.0.{name}"], embedder[f"encoder.layer.1.{name}"])
-
-
-@pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**40, -1])
-def test_an_integer_is_read_from_a_message_as_it_was_written(value: int) -> None:
-    assert len(varint(-1)) == 10
-    [(number, found)] = fields(memoryview(field(3, value)))
-    assert (number, found) == (3, value & (1 << 64) - 1)

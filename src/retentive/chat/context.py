@@ -9,7 +9,8 @@ the best. In the block, recent episodes come last and in order, next to the conv
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -21,13 +22,18 @@ from retentive.models import Hit, Memory, Recall, Serializable
 from retentive.ranking import Tuning
 from retentive.ranking.duplicates import normalised
 from retentive.tenancy import ProfileView
+from retentive.text.analysis import folded_words
 from retentive.text.splitting import split_text
 
-Part = Literal["identity", "recent", "recalled"]
+Part = Literal["identity", "facts", "recent", "recalled"]
 Message = Mapping[str, Any]
 
 MAX_IDENTITY = 200
 MAX_RECALLED = 50
+MAX_FACTS = 50
+MAX_EXCLUDED = 1000
+"""How many of a session's latest episodes a recall leaves out."""
+
 MIN_CHARACTERS = 20
 """A memory that is cut to fewer characters is left out instead."""
 
@@ -37,8 +43,13 @@ MAX_COMPARED = 4000
 MAX_MESSAGES = 1000
 """The latest messages are compared with the memories; earlier ones are not read."""
 
-BLOCK_ORDER: tuple[Part, ...] = ("identity", "recalled", "recent")
+SIMILAR = 0.5
+"""Two notes that share this part of their words, or more, may contradict each other."""
+
+BLOCK_ORDER: tuple[Part, ...] = ("identity", "facts", "recalled", "recent")
 REPEATED = "The messages already contain it."
+
+LeftOut = Literal["irrelevant", "budget", "repeated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +62,17 @@ class PromptItem(Serializable):
     why: str
     text: str
     cut: bool = False
+    relevance: float | None = None
+    newer: datetime | None = None
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PromptContext(Serializable):
-    """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty."""
+    """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty.
+
+    `relevance` is that of the recall: the estimated probability that anything stored helps.
+    """
 
     text: str
     items: tuple[PromptItem, ...]
@@ -64,6 +81,18 @@ class PromptContext(Serializable):
     budget: int
     counter: str
     degraded: str | None = None
+    relevance: float = 0.0
+
+    @property
+    def note(self) -> str | None:
+        """Why there are no memories, if there are none."""
+        irrelevant = any(item.left_out == "irrelevant" for item in self.left_out)
+        return "nothing relevant is stored" if irrelevant and not self.items else None
+
+    @property
+    def left_out_counts(self) -> dict[str, int]:
+        """How many memories were left out for each reason."""
+        return dict(Counter(item.left_out for item in self.left_out if item.left_out is not None))
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -84,47 +113,97 @@ def assemble(
     tuning: Tuning | Mapping[str, Any] | str | None = None,
     count_tokens: TokenCounter | None = None,
     nonce: str | None = None,
+    parts: Collection[Part] = BLOCK_ORDER,
+    exclude: Sequence[str] = (),
+    exclude_session: bool = False,
 ) -> PromptContext:
     """Return the memories for a query, or for the messages that a client sends to a model.
 
     The recall searches the project if one is given, else the session (with its project, if it has one), else the whole
-    profile; `everywhere` always searches the whole profile.
+    profile; `everywhere` always searches the whole profile. `parts` are the parts of the block to fill. The recall
+    leaves out the memories with the ids in `exclude`, and with `exclude_session` the latest episodes of the session.
     """
     counter = count_tokens or token_counter(view.engine)
     tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8))
     if tokens.left <= 0:
         return PromptContext("", (), (), 0, budget, counter.name)
     messages: Sequence[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    identity = _identity(view)
-    latest = latest_episodes(view, session, recent) if session is not None else []
+    identity = _identity(view, project=None if everywhere else project) if "identity" in parts else []
+    latest = latest_episodes(view, session, recent) if session is not None and "recent" in parts else []
+    known = latest_episodes(view, session, MAX_EXCLUDED) if session is not None and exclude_session else []
     new, repeated = _split_repeated_episodes(messages, latest)
     answer = _recall(
         view,
-        last_user_text(messages),
+        last_user_text(messages) if "recalled" in parts else "",
         project=None if everywhere else project,
         session=session if project is None and not everywhere else None,
         limit=min(MAX_RECALLED, max(10, budget // 40)),
-        exclude=[memory.id for memory in (*identity, *latest)],
-        tuning=tuning,
+        exclude=[*exclude, *(memory.id for memory in (*identity, *latest, *known))],
+        tuning=view.engine.tuning.for_prompt(tuning),
         now=now,
     )
-    hits, repeated_hits = _split_repeated_hits(messages, answer.hits if answer else ())
+    hits, repeated_hits = _split_repeated_hits(messages, answer.hits if answer is not None else ())
+    hits.sort(key=lambda hit: -(hit.relevance or 0.0))
+    newer = _newer_notes([hit.memory for hit in hits])
     wanted = [
         *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
         *(
             tokens.item(memory, "recent", f"It is number {number} of the session's latest episodes.")
             for number, memory in enumerate(reversed(new), 1)
         ),
-        *(tokens.item(hit.memory, "recalled", why_recalled(hit)) for hit in hits),
+        *(
+            tokens.item(hit.memory, "recalled", why_recalled(hit), relevance=hit.relevance, newer=newer.get(hit.id))
+            for hit in hits
+        ),
     ]
-    taken, too_large = tokens.take(wanted)
-    left_out = [*too_large, *(tokens.item(memory, "recent", REPEATED) for memory in repeated)]
-    left_out += [tokens.item(hit.memory, "recalled", REPEATED) for hit in repeated_hits]
-    items = _in_block_order(taken)
-    text = prompt_block([note_line(item.memory, item.part, text=item.text) for item in items], tokens.nonce)
-    degraded = answer.degraded_reason or answer.degraded if answer else None
-    total = min(counter.count(text), budget) if text else 0
-    return PromptContext(text, tuple(items), tuple(left_out), total, budget, counter.name, degraded)
+    left_out = [tokens.item(memory, "recent", REPEATED, left_out="repeated") for memory in repeated]
+    left_out += [tokens.item(hit.memory, "recalled", REPEATED, left_out="repeated") for hit in repeated_hits]
+    left_out += _irrelevant(answer, tokens)
+    context = tokens.fill(wanted, left_out)
+    if answer is None:  # a recall without hits is false
+        return context
+    return replace(context, degraded=answer.degraded_reason or answer.degraded, relevance=answer.relevance)
+
+
+def brief(
+    view: ProfileView,
+    *,
+    project: str | None = None,
+    session: str | None = None,
+    budget: int = 1500,
+    recent: int = 6,
+    count_tokens: TokenCounter | None = None,
+    nonce: str | None = None,
+) -> PromptContext:
+    """Return the memories for the start of a session, without a query.
+
+    These are the identity memories, the facts of the project (semantic memories, the most important and then the newest
+    first), and the last episodes of the latest session of the project other than `session`.
+    """
+    counter = count_tokens or token_counter(view.engine)
+    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8))
+    if tokens.left <= 0:
+        return PromptContext("", (), (), 0, budget, counter.name)
+    facts = view.list(project=project, kinds=["semantic"], limit=MAX_FACTS).memories if project is not None else ()
+    wanted = [
+        *(tokens.item(memory, "identity", "It describes the user.") for memory in _identity(view, project=project)),
+        *(
+            tokens.item(memory, "recent", f"It is number {number} of the latest episodes of the session before.")
+            for number, memory in enumerate(reversed(_last_session(view, project, session, recent)), 1)
+        ),
+        *(
+            tokens.item(memory, "facts", "It is a fact of the project.")
+            for memory in sorted(facts, key=lambda memory: -memory.importance)
+        ),
+    ]
+    return tokens.fill(wanted, [])
+
+
+def _last_session(view: ProfileView, project: str | None, session: str | None, count: int) -> list[Memory]:
+    """Return the latest episodes of the latest session that is not this one, oldest first."""
+    page = view.list(project=project, kinds=["episodic"], limit=MAX_EXCLUDED)
+    before = next((one.session for one in page.memories if one.session not in (None, session)), None)
+    return [] if before is None else latest_episodes(view, before, count)
 
 
 def message_text(message: Message) -> str:
@@ -162,9 +241,9 @@ def why_recalled(hit: Hit) -> str:
     if most is None:
         return f"It is hit {hit.rank}."
     rank = "" if most.rank is None else f", rank {most.rank}"
-    return (
-        f"It is hit {hit.rank} with a score of {hit.score:.3f}; {most.step} contributes most ({most.change:.3f}{rank})."
-    )
+    relevance = "" if hit.relevance is None else f" and a relevance of {hit.relevance:.2f}"
+    best = f"{most.step} contributes most ({most.change:.3f}{rank})"
+    return f"It is hit {hit.rank} with a score of {hit.score:.3f}{relevance}; {best}."
 
 
 class _TokenBudget:
@@ -174,19 +253,30 @@ class _TokenBudget:
         if budget < 0:
             raise Invalid(f"budget: a number of tokens from 0, not {budget}")
         self.nonce = nonce
+        self._budget = budget
         self._counter = counter
         self._readable = 4 * budget + 100_000
         self.left = budget - counter.count(block_start(nonce) + "\n") - counter.count(block_end(nonce))
 
-    def item(self, memory: Memory, part: Part, why: str) -> PromptItem:
-        return PromptItem(memory, part, self._count(memory, part), why, memory.text)
+    def item(
+        self,
+        memory: Memory,
+        part: Part,
+        why: str,
+        *,
+        relevance: float | None = None,
+        newer: datetime | None = None,
+        left_out: LeftOut | None = None,
+    ) -> PromptItem:
+        tokens = self._count(memory, part, newer)
+        return PromptItem(memory, part, tokens, why, memory.text, False, relevance, newer, left_out)
 
-    def _count(self, memory: Memory, part: Part) -> int:
+    def _count(self, memory: Memory, part: Part, newer: datetime | None) -> int:
         """Count the tokens of a note; estimate them once the characters that fill the budget several times are read."""
         if len(memory.text) > self._readable:
             return max(self.left + 1, len(memory.text) // 3)
         self._readable -= len(memory.text)
-        return self._counter.count(note_line(memory, part) + "\n")
+        return self._counter.count(note_line(memory, part, newer=newer) + "\n")
 
     def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
         """Return the items that fit, taken in order, and the others. If none fits whole, the first is cut."""
@@ -197,16 +287,27 @@ class _TokenBudget:
                 left -= item.tokens
                 taken.append(item)
             else:
-                too_large.append(replace(item, why=f"It does not fit: {item.tokens} tokens, {left} left."))
+                why = f"It does not fit: {item.tokens} tokens, {left} left."
+                too_large.append(replace(item, why=why, left_out="budget"))
         if not taken and wanted and (cut := self._cut(wanted[0])) is not None:
             return [cut], too_large[1:]
         return taken, too_large
+
+    def fill(self, wanted: Sequence[PromptItem], left_out: Sequence[PromptItem]) -> PromptContext:
+        """Return the block of the items that fit."""
+        budget, counter = self._budget, self._counter
+        taken, too_large = self.take(wanted)
+        items = _in_block_order(taken)
+        lines = [note_line(item.memory, item.part, text=item.text, newer=item.newer) for item in items]
+        text = prompt_block(lines, self.nonce)
+        total = min(counter.count(text), budget) if text else 0
+        return PromptContext(text, tuple(items), (*too_large, *left_out), total, budget, counter.name)
 
     def _cut(self, item: PromptItem) -> PromptItem | None:
         """Cut an item to the budget, at the end of a sentence if possible; None if too little remains."""
 
         def line(text: str) -> str:
-            return note_line(item.memory, item.part, text=f"{text} …") + "\n"
+            return note_line(item.memory, item.part, text=f"{text} …", newer=item.newer) + "\n"
 
         # A token is rarely longer than 8 characters; what is behind them does not fit.
         head = item.text[: 8 * max(self.left, 0) + 100]
@@ -218,10 +319,46 @@ class _TokenBudget:
         return replace(item, text=f"{start} …", tokens=tokens, why=why, cut=True)
 
 
-def _identity(view: ProfileView) -> list[Memory]:
-    """Return the identity memories, most important first, then oldest first."""
+def _identity(view: ProfileView, *, project: str | None) -> list[Memory]:
+    """Return the identity memories, most important first, then oldest first.
+
+    Those of a project are only for prompts of that project; elsewhere a recall may find them.
+    """
     page = view.list(kinds=["identity"], limit=MAX_IDENTITY)
-    return sorted(page.memories, key=lambda memory: (-memory.importance, memory.when, memory.id))
+    found = [memory for memory in page.memories if memory.project in (None, view.project or project)]
+    return sorted(found, key=lambda memory: (-memory.importance, memory.when, memory.id))
+
+
+def _irrelevant(answer: Recall | None, tokens: _TokenBudget) -> list[PromptItem]:
+    """Return the memories that the recall found and did not give out because of their relevance, the best first."""
+    dropped = () if answer is None else answer.dropped
+    found = [hit for hit in dropped if hit.why and hit.why[-1].step == "relevance"]
+    return [
+        tokens.item(
+            hit.memory,
+            "recalled",
+            f"It is not relevant enough: {hit.why[-1].note}.",
+            relevance=hit.relevance,
+            left_out="irrelevant",
+        )
+        for hit in found[:MAX_RECALLED]
+    ]
+
+
+def _newer_notes(memories: Sequence[Memory]) -> dict[str, datetime]:
+    """The time of the newest later note that says something similar, by the id of the older one."""
+    words = {memory.id: frozenset(folded_words(memory.text[:MAX_COMPARED])) for memory in memories}
+    newer: dict[str, datetime] = {}
+    for memory in memories:
+        own = words[memory.id]
+        similar = [
+            other.when
+            for other in memories
+            if other.when > memory.when and len(own & words[other.id]) >= SIMILAR * max(len(own | words[other.id]), 1)
+        ]
+        if similar:
+            newer[memory.id] = max(similar)
+    return newer
 
 
 def _recall(view: ProfileView, text: str, **options: Any) -> Recall | None:

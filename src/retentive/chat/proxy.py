@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from retentive.chat.context import Message, PromptContext, assemble, last_user_text
+from retentive.chat.context import BLOCK_ORDER, Message, Part, PromptContext, assemble, last_user_text
 from retentive.chat.llm_client import LlmClient, LlmError, LlmResponse
 from retentive.chat.sse import NO_ANSWER, Answer, AnswerStream, read_answer
 from retentive.chat.turn_recorder import Turn, TurnRecorder, check_session
+from retentive.models import Memory
 from retentive.settings import LlmSettings
 from retentive.tenancy import ProfileView
 
@@ -37,6 +38,9 @@ class MemoryOptions:
     recent: int | None = None
     tuning: Mapping[str, Any] | str | None = None
     idempotency_key: str | None = None
+    parts: Collection[Part] = BLOCK_ORDER
+    exclude: Sequence[str] = ()
+    exclude_session: bool = False
 
     @property
     def session_name(self) -> str:
@@ -118,9 +122,15 @@ class Chat:
     def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
         self.llm = LlmClient(settings)
-        self.recorder = TurnRecorder()
+        extracts = settings.extract_facts and settings.model is not None
+        self.recorder = TurnRecorder(self._extract if extracts else None)
         self.relays: set[StreamRelay] = set()
         """The streams that have not ended."""
+
+    async def _extract(self, view: ProfileView, stored: Sequence[Memory]) -> None:
+        from retentive.chat.extraction import extract_facts
+
+        await extract_facts(self.llm, view, stored, model=self._settings.model or "")
 
     async def close(self) -> None:
         """End all streams, wait until all turns are stored, and close the connections."""
@@ -156,7 +166,7 @@ class Chat:
             raise
         own = {"X-Session": session.encode("ascii", "replace").decode()} if session.isprintable() else {}
         if context is not None:
-            own["X-Context-Tokens"] = str(context.token_count)
+            own |= _context_headers(context)
         all_headers = {**response.headers, **own}
         if isinstance(body, StreamStart):
             relay = StreamRelay(response, body, self, view, turn)
@@ -181,6 +191,9 @@ class Chat:
                 budget=settings.context_tokens if options.budget is None else options.budget,
                 recent=settings.recent_turns if options.recent is None else options.recent,
                 tuning=options.tuning,
+                parts=options.parts,
+                exclude=options.exclude,
+                exclude_session=options.exclude_session,
             )
 
         return await asyncio.to_thread(assembled)
@@ -219,9 +232,25 @@ async def _first_piece(pieces: AsyncIterator[bytes]) -> bytes:
 
 
 def with_context(messages: Sequence[Message], context: PromptContext) -> list[Message]:
-    """Return the messages with the context inserted after the client's own instructions."""
-    own = next((at for at, one in enumerate(messages) if one.get("role") not in ("system", "developer")), len(messages))
-    return [*messages[:own], *context.messages, *messages[own:]]
+    """Return the messages with the context inserted before the user's last message.
+
+    It differs from request to request: what stands before it, the instructions and the earlier messages, is the same
+    as in the request before, and a provider can cache it.
+    """
+    users = [at for at, one in enumerate(messages) if one.get("role") == "user"]
+    at = users[-1] if users else len(messages)
+    return [*messages[:at], *context.messages, *messages[at:]]
+
+
+def _context_headers(context: PromptContext) -> dict[str, str]:
+    """The headers that say what was added to the prompt, what was left out, and why."""
+    counts = context.left_out_counts
+    return {
+        "X-Context-Tokens": str(context.token_count),
+        "X-Context-Memories": str(len(context.items)),
+        "X-Context-Relevance": f"{context.relevance:.2f}",
+        "X-Context-Left-Out": ", ".join(f"{reason}={count}" for reason, count in counts.items()) or "none",
+    }
 
 
 def _to_turn(messages: Sequence[Message], options: MemoryOptions) -> Turn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,17 +38,22 @@ class Turn:
     idempotency_key: str | None = None
 
 
+AfterTurn = Callable[[ProfileView, Sequence[Memory]], Coroutine[Any, Any, object]]
+"""What follows when a turn is stored, in the background."""
+
+
 class TurnRecorder:
     """Stores turns in background tasks, those of one session in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, after_turn: AfterTurn | None = None) -> None:
+        self._after_turn = after_turn
         self._running: set[asyncio.Task[Any]] = set()
         self._last: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def record(self, view: ProfileView, turn: Turn, answer: Answer) -> asyncio.Task[None]:
         """Start storing a turn and return the task. It runs to its end, whether it is awaited or not."""
         session = (view.profile, turn.session)
-        task = self.start(_store_after(self._last.get(session), view, turn, answer))
+        task = self.start(self._store_after(self._last.get(session), view, turn, answer))
         self._last[session] = task
         task.add_done_callback(lambda done: self._last.pop(session) if self._last.get(session) is done else None)
         return task
@@ -59,6 +64,15 @@ class TurnRecorder:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
+
+    async def _store_after(
+        self, before: asyncio.Task[None] | None, view: ProfileView, turn: Turn, answer: Answer
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        stored = await _store_logged(view, turn, answer)
+        if stored and self._after_turn is not None:
+            self.start(self._after_turn(view, stored))  # the next recall of the session does not wait for it
 
     async def wait_for_session(self, view: ProfileView, session: str) -> None:
         """Wait until the turns of a session are stored, so that the next recall finds them."""
@@ -141,13 +155,12 @@ def _storable(text: str) -> str:
     return (text if text.isascii() else text.encode(errors="replace").decode())[:MAX_TEXT]
 
 
-async def _store_after(before: asyncio.Task[None] | None, view: ProfileView, turn: Turn, answer: Answer) -> None:
-    if before is not None:
-        await asyncio.wait([before])
+async def _store_logged(view: ProfileView, turn: Turn, answer: Answer) -> Sequence[Memory]:
     try:
-        await asyncio.to_thread(store_turn, view, turn, answer)
+        return await asyncio.to_thread(store_turn, view, turn, answer)
     except Exception as error:
         # Only that of `Unavailable` names nothing of the request; others name a session or a project.
         code = error.code if isinstance(error, RetentiveError) else "error"
         what = error if isinstance(error, Unavailable) else describe_error(error)
-        log.error("a chat turn could not be stored (%s): %s", code, what)  # noqa: TRY400
+        log.error("a chat turn could not be stored (%s): %s", code, what)
+        return ()

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 def main() -> None:
     """Run the program."""
+    words = sys.argv[1:]
+    if words[:1] == ["hook"]:
+        from retentive.hooks.main import is_hook, run_hook
+
+        if is_hook(words):
+            run_hook(words[1:])
     if "recall" in sys.argv or "explain" in sys.argv:
         _preload_model()
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
@@ -35,9 +44,7 @@ def _exit(code: int) -> NoReturn:
 
 def _preload_model() -> None:
     """Load the default model on another core during the imports, which takes a third off a cold recall."""
-    if os.environ.get("RETENTIVE_EMBEDDER", "bge-small") == "bge-small" and "--embedder" not in sys.argv:
-        from retentive.inference.onnx_runtime import packaged_model, preload
+    if os.environ.get("RETENTIVE_EMBEDDER", "memory-small") == "memory-small" and "--embedder" not in sys.argv:
+        from retentive.inference.onnx_runtime import MODELS, preload
 
-        directory = packaged_model("bge_small_en")
-        if directory:
-            preload(directory)
+        preload(MODELS / "memory-small")

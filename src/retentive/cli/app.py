@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from retentive.cli import evaluation, judge, mcp, memories, recall, serve, store, transfer
+from retentive.cli import backup, evaluation, facts, hook, judge, mcp, memories, recall, review, serve, store, transfer
 from retentive.cli.options import CommandGroup, common_options
 
 app = typer.Typer(
@@ -24,6 +24,12 @@ app.command()(memories.get)
 app.command(name="list")(memories.list_memories)
 app.command()(memories.update)
 app.command()(memories.forget)
+app.command()(facts.supersede)
+app.command()(facts.retract)
+app.command()(facts.restore)
+app.command()(facts.history)
+app.command()(facts.sweep)
+app.add_typer(review.review, name="review")
 app.command(name="import")(transfer.import_memories)
 app.command()(transfer.export)
 app.add_typer(transfer.imports, name="imports")
@@ -31,6 +37,7 @@ app.add_typer(memories.sessions, name="sessions")
 app.command()(memories.projects)
 app.command()(store.status)
 app.command()(store.doctor)
+app.command()(backup.backup)
 app.command()(store.recover)
 app.command()(store.compact)
 app.command()(store.reembed)
@@ -42,5 +49,6 @@ app.command()(judge.judge)
 app.command()(evaluation.tune)
 app.command()(transfer.watch)
 app.add_typer(mcp.mcp, name="mcp")
+app.add_typer(hook.hook, name="hook")
 app.command()(serve.serve)
 app.add_typer(serve.token, name="token")

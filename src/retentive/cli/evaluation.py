@@ -20,6 +20,7 @@ from retentive.settings import load_settings
 if TYPE_CHECKING:
     from retentive.evaluation import Evaluation, EvaluationSet
     from retentive.evaluation.evaluate import By
+    from retentive.evaluation.own_relevance import OwnRelevance
     from retentive.evaluation.tune import TuningResult
 
 MILLISECONDS = ("p50_ms", "p95_ms")
@@ -56,6 +57,9 @@ def evaluate(
     ] = None,
     by: Annotated[str | None, typer.Option(help="Also show groups of queries, by category or project.")] = None,
     limit_queries: Annotated[int | None, typer.Option(help="Use only the first queries, this many.")] = None,
+    abstain: Annotated[
+        bool, typer.Option("--abstain", help="Also ask each query where no answer is, and measure relevance.")
+    ] = False,
     report: Annotated[str | None, typer.Option(help="Write a report with plots to this HTML file.")] = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -64,12 +68,8 @@ def evaluate(
     The set is loaded into a temporary store, or into the one given with --store. With --own, your store is used.
     """
     from retentive.cli.show import progress
-    from retentive.evaluation import evaluate as evaluate_set
-    from retentive.evaluation import read_evaluation_set
     from retentive.evaluation.metrics import load_library
-    from retentive.evaluation.own_judgements import evaluate_own
     from retentive.evaluation.run import System
-    from retentive.inference.embedders.disk_cache import default_cache
     from retentive.ranking import PRESETS
 
     load_library()  # fails early if it is not installed
@@ -78,27 +78,43 @@ def evaluate(
     if set_parameters:
         tuning = PRESETS["default"].with_parameters(**parse_parameters(set_parameters))
         extra = [System(" ".join(set_parameters), tuning)]
-    options: dict[str, Any] = {
-        "names": preset or (), "extra": extra, "baseline": baseline, "by": _by(by), "progress": progress,
-    }  # fmt: skip
     _check_one_set(folder, own=own)
-    if folder is None:
-        with common(ctx).engine() as engine:
-            done = evaluate_own(engine, limit_queries=limit_queries, **options)
-    else:
-        read = read_evaluation_set(folder)
-        done = evaluate_set(
-            read if limit_queries is None else read.first(limit_queries),
-            embedder=load_settings({"embedder": common(ctx).embedder}, config=common(ctx).config).embedder,
-            cache=None if no_cache else default_cache(),
-            store=_store_argument(ctx),
-            **options,
-        )
+    options: dict[str, Any] = {
+        "names": preset or (),
+        "extra": extra,
+        "baseline": baseline,
+        "by": _by(by),
+        "progress": progress,
+    }
+    options["abstaining"] = abstain
+    done = _evaluate(ctx, folder, limit_queries, options, no_cache=no_cache)
     if page:
         from retentive.evaluation.report import report_html
 
         page.write_text(report_html(done), encoding="utf-8")
     emit(ctx, done.to_dict(), lambda _: _print_evaluation(done))
+
+
+def _evaluate(
+    ctx: typer.Context, folder: str | None, limit_queries: int | None, options: dict[str, Any], *, no_cache: bool
+) -> Evaluation:
+    """Evaluate on the set in a folder, or on the judgements of the store if there is none."""
+    from retentive.evaluation import evaluate as evaluate_set
+    from retentive.evaluation import read_evaluation_set
+    from retentive.evaluation.own_judgements import evaluate_own
+    from retentive.inference.embedders.disk_cache import default_cache
+
+    if folder is None:
+        with common(ctx).engine() as engine:
+            return evaluate_own(engine, limit_queries=limit_queries, **options)
+    read = read_evaluation_set(folder)
+    return evaluate_set(
+        read if limit_queries is None else read.first(limit_queries),
+        embedder=load_settings({"embedder": common(ctx).embedder}, config=common(ctx).config).embedder,
+        cache=None if no_cache else default_cache(),
+        store=_store_argument(ctx),
+        **options,
+    )
 
 
 def _check_one_set(folder: str | None, *, own: bool) -> None:
@@ -146,9 +162,23 @@ def _print_evaluation(done: Evaluation) -> None:
     for note in done.notes:
         print_line(f"note: {note}")
     _print_intervals(done)
+    _print_abstention(done)
     for group, count in done.groups.items():
         print_line(f"\n{snippet(group, 80)} (n = {count})", style="bold")
         _print_table([(row.name, row.by[group]) for row in done.rows])
+
+
+def _print_abstention(done: Evaluation) -> None:
+    from retentive.cli.show import figures, print_line
+
+    found = done.abstention
+    if found is None:
+        return
+    print_line(f"\nrelevance: each query also asked {found.elsewhere}, where it has no answer", style="dim")
+    columns = ("", "AUROC", "lost", "abstained", "calibration error")
+    cells = (f"{found.auroc:.4f}", f"{100 * found.lost:.1f} %", f"{100 * found.abstained:.1f} %")
+    row = [f"min_relevance {found.min_relevance:g}", *cells, f"{found.calibration_error:.3f}"]
+    figures(columns, [[(cell, "") for cell in row]])
 
 
 def _print_table(rows: Sequence[tuple[str, Mapping[str, float]]]) -> None:
@@ -216,6 +246,7 @@ def tune(
     """
     from retentive.cli.show import progress
     from retentive.evaluation.metrics import load_library
+    from retentive.evaluation.own_relevance import fit_own_relevance
     from retentive.evaluation.tune import tune as tune_on
 
     load_library()  # fails early if it is not installed
@@ -236,8 +267,28 @@ def tune(
             now = engine.tuning.save({parameter: after for parameter, (_, after) in done.parameters.items()})
             # What the config file or the environment sets has priority over the store.
             overridden = [name for name in done.parameters if getattr(now, name) != getattr(done.best, name)]
+        refined = fit_own_relevance(engine) if own else None
+        if refined and save and not dry_run:
+            refined.save(engine)
     value = {**done.to_dict(), "saved": saved, "overridden": overridden}
-    emit(ctx, value, lambda _: _print_verdict(done, saved, overridden))
+    value["relevance"] = refined and refined.to_dict()
+
+    def print_all(_: object) -> None:
+        _print_verdict(done, saved, overridden)
+        if refined:
+            _print_refined(refined, saved=save and not dry_run)
+
+    emit(ctx, value, print_all)
+
+
+def _print_refined(refined: OwnRelevance, *, saved: bool) -> None:
+    from retentive.cli.show import print_line
+
+    state = "saved in the store" if saved else "not saved; use --save to save it"
+    print_line(
+        f"relevance refined by {refined.judged} judgements: slope {refined.slope:g}, offset {refined.offset:g}, "
+        f"min_relevance {refined.min_relevance:g}; {state}"
+    )
 
 
 @contextmanager

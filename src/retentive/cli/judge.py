@@ -11,7 +11,8 @@ import typer
 from retentive.cli.options import common, emit
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError
-from retentive.models import Hit, Judgement, snippet
+from retentive.models import Hit, snippet
+from retentive.stores.values import Judgement
 
 SHOWN = 10
 SHOWN_PER_RETRIEVER = 3

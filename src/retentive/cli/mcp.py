@@ -35,14 +35,21 @@ Session = Annotated[
     typer.Option(help="Session for new memories; without --project, recall is limited to it as well."),
 ]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Do not allow changes.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Offer the tool memory_explain as well.")]
 
 
 @mcp.callback()
-def serve(ctx: typer.Context, project: Project = None, session: Session = None, read_only: ReadOnly = False) -> None:
+def serve(
+    ctx: typer.Context,
+    project: Project = None,
+    session: Session = None,
+    read_only: ReadOnly = False,
+    explain: Explain = False,
+) -> None:
     """Serve memory to an MCP client over standard input and output, until it disconnects."""
     if ctx.invoked_subcommand:
-        if project or session or read_only:
-            raise Invalid("put --project, --session and --read-only after 'config'")
+        if project or session or read_only or explain:
+            raise Invalid("put --project, --session, --read-only and --explain after 'config'")
         return
     output = _reserve_output()  # before the imports, which may print
     try:
@@ -52,7 +59,7 @@ def serve(ctx: typer.Context, project: Project = None, session: Session = None, 
         raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine(missing="create") as engine:
         scope = open_scope(engine, project=project, session=session, read_only=read_only)
-        serve_stdio(scope, output, read_only=read_only)
+        serve_stdio(scope, output, read_only=read_only, explain=explain)
 
 
 def _reserve_output() -> TextIO:
@@ -69,6 +76,11 @@ class Client(StrEnum):
     CLAUDE_CODE = "claude-code"
     CURSOR = "cursor"
     VSCODE = "vscode"
+    WINDSURF = "windsurf"
+    ZED = "zed"
+    GEMINI_CLI = "gemini-cli"
+    CODEX = "codex"
+    OPENCLAW = "openclaw"
 
 
 @mcp.command()
@@ -79,23 +91,30 @@ def config(
     project: Project = None,
     session: Session = None,
     read_only: ReadOnly = False,
+    explain: Explain = False,
 ) -> None:
     """Print the configuration of an MCP client. Standard error tells where to put it; --json always prints JSON."""
     given = common(ctx)
     settings = load_settings(
         {"store": given.store, "embedder": given.embedder, "profile": given.profile}, config=given.config
     )
-    if http and (session or read_only):
-        raise Invalid("over HTTP the token determines what is allowed (retentive token create --access read)")
+    if http and (session or read_only or explain):
+        raise Invalid(
+            "over HTTP the token determines what is allowed (retentive token create --access read), and the setting "
+            "server.mcp_explain of the service offers memory_explain"
+        )
     if http:
         built = _http_config(client, given, settings.server, project)
     else:
         if find_spec("mcp") is None:
             raise MissingExtra("the MCP server", "server")
         options = [f"--{name}={value}" for name, value in (("project", project), ("session", session)) if value]
-        built = _stdio_config(client, given, settings, [*options, *(["--read-only"] if read_only else [])])
+        options += [name for name, wanted in (("--read-only", read_only), ("--explain", explain)) if wanted]
+        built = _stdio_config(client, given, settings, options)
     if built.command and not given.json:
         typer.echo(shlex.join(built.command) if sys.platform != "win32" else " ".join(built.command))
+    elif client is Client.CODEX and not given.json:
+        typer.echo(_as_toml(built.settings))
     else:
         typer.echo(json.dumps(built.settings, indent=2, ensure_ascii=False))
     for line in (_destination(client, as_json=given.json), *built.notes):
@@ -129,7 +148,10 @@ def _http_config(client: Client, given: Common, server: ServerSettings, project:
     host = "127.0.0.1" if server.host in ("0.0.0.0", "::") else server.host  # noqa: S104 - compared, not listened on
     url = f"http://{f'[{host}]' if ':' in host else host}:{server.port or 4000}/mcp"
     headers, notes = {}, [f"it needs a running 'retentive serve' at {url}"]
-    if server.require_token or server.host not in LOOPBACK:
+    if server.public_url:
+        url = f"{server.public_url.rstrip('/')}/mcp"
+        notes = [f"the client opens a page of {server.public_url}, on which you approve it with a token"]
+    elif server.require_token or server.host not in LOOPBACK:
         headers["Authorization"] = f"Bearer {TOKEN}"
         notes.append(f"replace {TOKEN} with a token; create one with: {with_store('retentive token create')}")
     if given.profile:
@@ -150,7 +172,36 @@ def _file_contents(client: Client, entry: Mapping[str, Any], transport: str) -> 
         return {"servers": {NAME: {"type": transport, **entry}}}
     if client is Client.CLAUDE_CODE:
         return {"mcpServers": {NAME: {"type": transport, **entry}}}
-    return {"mcpServers": {NAME: dict(entry)}}
+    if client is Client.ZED:
+        return {"context_servers": {NAME: dict(entry)}}
+    if client is Client.OPENCLAW:
+        return {"mcp": {"servers": {NAME: {**entry, **({"transport": "streamable-http"} if "url" in entry else {})}}}}
+    names = _ADDRESS_NAMES.get(client, {})
+    written = {names.get(name, name): value for name, value in entry.items()}
+    return {"mcp_servers" if client is Client.CODEX else "mcpServers": {NAME: written}}
+
+
+_ADDRESS_NAMES: dict[Client, dict[str, str]] = {
+    Client.WINDSURF: {"url": "serverUrl"},
+    Client.GEMINI_CLI: {"url": "httpUrl"},
+    Client.CODEX: {"headers": "http_headers"},
+}
+"""What some clients call the address of a server, and the headers that they send to it."""
+
+
+def _as_toml(settings: Mapping[str, Any]) -> str:
+    """The settings of Codex, whose file is TOML. Strings and lists of JSON are the same in TOML."""
+    entry = settings["mcp_servers"][NAME]
+    plain = [f"{name} = {_dump(value)}" for name, value in entry.items() if not isinstance(value, Mapping)]
+    lines = [f"[mcp_servers.{NAME}]", *plain]
+    for name, value in entry.items():
+        if isinstance(value, Mapping):
+            lines += [f"[mcp_servers.{NAME}.{name}]", *(f"{key} = {_dump(text)}" for key, text in value.items())]
+    return "\n".join(lines)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _destination(client: Client, *, as_json: bool) -> str:
@@ -166,18 +217,30 @@ def _destination(client: Client, *, as_json: bool) -> str:
     return f"put it into {file}; {merge}"
 
 
+_FILES = {
+    Client.CURSOR: ".cursor/mcp.json",
+    Client.CLAUDE_CODE: ".claude.json",
+    Client.WINDSURF: ".codeium/windsurf/mcp_config.json",
+    Client.GEMINI_CLI: ".gemini/settings.json",
+    Client.CODEX: ".codex/config.toml",
+    Client.OPENCLAW: ".openclaw/openclaw.json",
+}
+"""The files of the clients that are at the same place in the home folder on every system."""
+
+
 def _settings_file(client: Client) -> Path:
     home = Path.home()
-    if client is Client.CURSOR:
-        return home / ".cursor" / "mcp.json"
-    if client is Client.CLAUDE_CODE:
-        return home / ".claude.json"
+    if client in _FILES:
+        return home / _FILES[client]
     if sys.platform == "darwin":
         settings = home / "Library" / "Application Support"
     elif sys.platform == "win32":
         settings = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
     else:
         settings = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
+    if client is Client.ZED:
+        own = settings / "Zed" if sys.platform == "win32" else home / ".config" / "zed"
+        return own / "settings.json"
     if client is Client.VSCODE:
         return settings / "Code" / "User" / "mcp.json"
     return settings / "Claude" / "claude_desktop_config.json"
@@ -197,7 +260,7 @@ def _common_arguments(given: Common, settings: Settings) -> list[str]:
     words = [f"--store={store}"]
     if settings.profile != "default":
         words.append(f"--profile={settings.profile}")
-    if settings.embedder.name != "bge-small":
+    if settings.embedder.name != "memory-small":
         words.append(f"--embedder={settings.embedder.name}")
     file = find_config(os.environ, given.config)
     if file:

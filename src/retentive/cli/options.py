@@ -65,6 +65,13 @@ SetParameters = Annotated[
         "--set", help="Change a parameter for this call, such as keyword_weight=2. Repeatable.", rich_help_panel=RANKING
     ),
 ]
+AsOf = Annotated[
+    str | None,
+    typer.Option(help="What was current at this time; a date is the end of that day.", rich_help_panel=SCOPE),
+]
+IncludeRetired = Annotated[
+    bool, typer.Option("--include-retired", help="Also what is retired or expired.", rich_help_panel=SCOPE)
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -128,7 +135,7 @@ def common_options(
     profile: Annotated[str | None, typer.Option(help="Profile to work in.", envvar="RETENTIVE_PROFILE")] = None,
     embedder: Annotated[
         str | None,
-        typer.Option(help="bge-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
+        typer.Option(help="memory-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none."),
     ] = None,
     config: Annotated[str | None, typer.Option(help="Config file (TOML).", envvar="RETENTIVE_CONFIG")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -11,6 +11,8 @@ import typer
 from retentive.cli.options import (
     RANKING,
     SCOPE,
+    AsOf,
+    IncludeRetired,
     Kinds,
     Project,
     SetParameters,
@@ -69,6 +71,8 @@ def recall(
     since: Since = None,
     until: Until = None,
     metadata: Metadata = None,
+    as_of: AsOf = None,
+    include_retired: IncludeRetired = False,
     limit: Limit = 10,
     preset: Preset = None,
     set_parameters: SetParameters = None,
@@ -79,6 +83,7 @@ def recall(
     """Search memories with the keyword and the semantic retriever."""
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
+    scope |= {"as_of": as_of, "include_retired": include_retired}
     with common(ctx).engine() as engine:
         built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
         answer = engine.recall(built)
@@ -102,6 +107,8 @@ def explain(
     since: Since = None,
     until: Until = None,
     metadata: Metadata = None,
+    as_of: AsOf = None,
+    include_retired: IncludeRetired = False,
     limit: Limit = 10,
     preset: Preset = None,
     set_parameters: SetParameters = None,
@@ -109,6 +116,7 @@ def explain(
     """Explain why a memory ranks where it does for a query, or why it does not appear."""
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
+    scope |= {"as_of": as_of, "include_retired": include_retired}
     with common(ctx).engine() as engine:
         explanation = engine.explain(_query(engine, query, scope, exclude, limit, preset, set_parameters), id)
         beside = [hit.memory for hit in (explanation.above, explanation.below) if hit]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from shutil import which
 from typing import Annotated, Any
 
 import typer
 
-from retentive.cli.options import common, emit, with_store
+from retentive.cli.options import Common, common, emit, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.settings import ServerSettings, Settings
@@ -23,26 +24,44 @@ def serve(
         str | None, typer.Option(help="Address to listen on; beyond this machine, every request needs a token.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of processes; about one for each core.")] = None,
     samples: Annotated[bool, typer.Option("--samples", help="Load the sample memories if the store is empty.")] = False,
     open: Annotated[bool, typer.Option("--open", help="Open the playground in the browser.")] = False,
 ) -> None:
     """Serve the store over HTTP and MCP, only on this machine by default. Ctrl-C stops it."""
     import webbrowser
 
-    from retentive.server.run import serve as run  # isort: skip
+    from retentive.server.run import check_tokens  # isort: skip
     from retentive.server.http.auth import needs_token
+    from retentive.server.run import serve as run
 
-    with common(ctx).engine(missing="create") as engine:
-        settings = _server_settings(engine.settings, host=host, port=port)
+    given = common(ctx)
+    with given.engine(missing="create") as engine:
+        settings = _server_settings(engine.settings, host=host, port=port, workers=workers)
         loaded = _load_samples(engine) if samples else 0
+        count = engine.stats().memories
 
         def started(address: str) -> None:
-            _print_summary(engine, settings, address, loaded=loaded)
-            _print_examples(address, token=needs_token(settings.server), store=common(ctx).public_store)
+            _print_summary(count, settings, address, loaded=loaded)
+            _print_examples(address, token=needs_token(settings.server), store=given.public_store)
             if open:
                 threading.Thread(target=webbrowser.open, args=(f"{address}/",), daemon=True).start()
 
-        run(engine, settings, started=started)
+        if settings.server.workers == 1:
+            run(engine, settings, started=started)
+            return
+        check_tokens(engine, settings.server)
+    _serve_with_workers(given, settings, started)
+
+
+def _serve_with_workers(given: Common, settings: Settings, started: Callable[[str], None]) -> None:
+    """Serve with several processes. The store is closed here: each of them opens it."""
+    from retentive.server.workers.supervisor import check_workers, supervise
+
+    workers = settings.server.workers
+    check_workers(settings, workers)
+    arguments = {"store": given.store, "embedder": given.embedder, "profile": given.profile, "config": given.config}
+    supervise(settings, arguments, workers=workers, started=started)
 
 
 def _server_settings(settings: Settings, **given: Any) -> Settings:
@@ -63,16 +82,18 @@ def _load_samples(engine: Engine) -> int:
     return len(load_samples(engine)) if engine.stats().memories == 0 else 0
 
 
-def _print_summary(engine: Engine, settings: Settings, address: str, *, loaded: int) -> None:
+def _print_summary(memories: int, settings: Settings, address: str, *, loaded: int) -> None:
     """Print the addresses, the store, and what clients on other machines need."""
     samples = f" ({loaded} samples loaded)" if loaded else ""
     lines = {
         "playground": f"{address}/",
         "API": f"{address}/docs",
         "MCP": f"{address}/mcp",
-        "store": f"{engine.settings.public_store}, {engine.stats().memories:,} memories{samples}",
-        "embedder": engine.settings.embedder.name,
+        "store": f"{settings.public_store}, {memories:,} memories{samples}",
+        "embedder": settings.embedder.name,
     }
+    if settings.server.workers > 1:
+        lines["workers"] = str(settings.server.workers)
     _print(f"Retentive serves {address}; Ctrl-C stops it", bold=True)
     for name, value in lines.items():
         _print(f"  {name:<11}", dim=True, nl=False)

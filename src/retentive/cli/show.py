@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from retentive.cli.options import with_store
-from retentive.models import Explanation, Hit, Memory, Page, Project, Reason, Recall, Session, Stats, snippet
+from retentive.models import Hit, Memory, Reason, Recall, snippet
+from retentive.pipeline.explain import Explanation
+from retentive.stores.values import Page, Project, Session, Stats
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
@@ -84,7 +86,7 @@ def recall(answer: Recall, *, explain: bool, locate: Locate = _no_file) -> None:
     if answer.degraded:
         console.print(Text(with_store(f"{answer.degraded}: {answer.degraded_reason}"), style="yellow"))
     if not answer.hits:
-        console.print(Text("no hits", style="dim"))
+        console.print(Text(answer.empty_note, style="dim"))
     best = max((abs(reason.change) for hit in answer.hits for reason in hit.why), default=1.0) or 1.0
     for hit in answer.hits:
         _hit(hit, locate)
@@ -115,8 +117,9 @@ def explanation(seen: Explanation, *, locate: Locate = _no_file) -> None:
 
 def _hit(hit: Hit, locate: Locate) -> None:
     memory = hit.memory
-    width = max(console.width - 14, 40)
+    width = max(console.width - 20, 40)
     head = Text(f"{hit.rank:>3}  ", style="bold").append(f"{hit.score:.3f}  ", style="green")
+    head.append("      " if hit.relevance is None else f"{hit.relevance:.2f}  ", style="cyan")
     console.print(head.append(snippet(memory.indexed_text, width), style="default"))
     console.print(Text(" " * 12 + safe(_where(memory, locate)), style="dim"))
 
@@ -171,13 +174,26 @@ def page(page: Page) -> None:
     for memory in page.memories:
         when = memory.when.strftime("%Y-%m-%d %H:%M")
         line = Text(memory.id, style="dim").append(f"  {when}  ", style="cyan")
-        console.print(line.append(snippet(memory.indexed_text, max(console.width - 58, 30)), style="default"))
+        line.append(snippet(memory.indexed_text, max(console.width - 58, 30)), style="default")
+        console.print(line.append("  (retired)" if memory.valid_to else "", style="dim"))
     for damage in page.damaged:
         console.print(Text(damage.id, style="dim").append(f"  damaged: {damage.reason}", style="red"))
     if not (page.memories or page.damaged):
         console.print(Text("no memories", style="dim"))
     if page.next_cursor:
         console.print(Text(f"more: --cursor {page.next_cursor}", style="dim"))
+
+
+def history(memories: Sequence[Memory], id: str) -> None:
+    """Print one line for each version of a fact, oldest first; the given one is marked."""
+    for memory in memories:
+        end = memory.valid_to or memory.expires
+        period = f"{memory.start:%Y-%m-%d} – {f'{end:%Y-%m-%d}' if end else 'now':<10}"
+        line = (
+            Text("→ " if memory.id == id else "  ").append(period, style="cyan").append(f"  {memory.id}  ", style="dim")
+        )
+        line.append(snippet(memory.indexed_text, max(console.width - 68, 30)), style="default")
+        console.print(line.append(f"  ({safe(memory.reason)})" if memory.reason else "", style="dim"))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:

@@ -21,7 +21,7 @@ from retentive.settings import find_config, load_settings, public_address
 from retentive.stores import open_store
 
 if TYPE_CHECKING:
-    from retentive.transfer.copying import CopyResult, SearchSimilarity, Verification
+    from retentive.transfer.copying import CopyOptions, CopyResult, SearchSimilarity, Verification
 
 _LISTED = 20
 _EXACT = ("", "sqlite", "memory")
@@ -68,12 +68,16 @@ def doctor(
             "vectors": [f"{missing} memories have no vector; run: retentive reembed"] if missing else [],
         }
         checks = {part: [with_store(problem) for problem in problems] for part, problems in checks.items()}
+        relevance = engine.calibrations.describe(None if problem else engine.stats().model)
+        advice = engine.embeddings.language_advice([memory.text for memory in engine.list(limit=100).memories])
     healthy = not any(checks.values())
     value = {
         "healthy": healthy,
         "checks": checks,
         "repaired": repaired and repaired.to_dict(),
         "set_aside": [one.to_dict() for one in aside],
+        "relevance": relevance.to_dict(),
+        "advice": [advice] if advice else [],
     }
 
     def print_all(show: ModuleType) -> None:
@@ -83,6 +87,9 @@ def doctor(
                 f"{len(repaired.set_aside):,} set aside, {repaired.vectors_removed:,} stray vectors removed"
             )
         show.checks(checks)
+        show.print_line(f"relevance: {relevance.sentence}")
+        if advice:
+            show.print_line(f"advice: {advice}")
         for one in aside:
             show.print_line(f"set aside: {one.id}: {one.reason}: {snippet(one.text, 60)}")
 
@@ -190,29 +197,13 @@ def copy(
     Ids, times, sessions, use, vectors, judgements and settings are copied. FROM is only read. An interrupted copy
     continues where it stopped when it is run again.
     """
-    from retentive.cli.show import progress
-    from retentive.transfer.copying import CopyOptions, copy_store, finish_copy, verify_stores
+    from retentive.transfer.copying import CopyOptions
 
     if _canonical(source) == _canonical(target):
         raise Invalid("FROM and TO are the same store; give another one to copy to")
     options = CopyOptions(into, again, not without_vectors, with_tokens, sample)
-    copied, seconds = None, load_settings(config=common(ctx).config).busy_seconds
-    with (
-        closing(open_store(source, busy_seconds=seconds, create=False)) as ours,
-        closing(open_store(target, busy_seconds=seconds, create=not verify)) as theirs,
-    ):
-        if not verify:
-            with progress("copying", total=ours.stats().memories) as advance:
-                copied = copy_store(ours, theirs, name=display_address(source), options=options, progress=advance)
-        with progress("verifying", total=ours.stats().memories + theirs.stats().memories) as advance:
-            similarity = _similarity(source, target)
-            verified = verify_stores(
-                ours, theirs, options=options, now=datetime.now(UTC), similarity=similarity, progress=advance
-            )
-        if copied is not None:
-            # A store with other memories is no copy, so a later run has nothing to continue.
-            complete = into or (verified.agrees and not copied.conflicts)
-            finish_copy(theirs, complete=complete, copy=not into, now=datetime.now(UTC))
+    seconds = load_settings(config=common(ctx).config).busy_seconds
+    copied, verified = _copy(source, target, options, copies=not verify, busy_seconds=seconds)
     value = {
         "from": display_address(source),
         "to": display_address(target),
@@ -225,6 +216,33 @@ def copy(
         raise typer.Exit(EXIT_CODES[Conflict])
     if not verified.agrees or (copied and copied.damaged):
         raise typer.Exit(1)
+
+
+def _copy(
+    source: str, target: str, options: CopyOptions, *, copies: bool, busy_seconds: float
+) -> tuple[CopyResult | None, Verification]:
+    """Copy a store unless `copies` is False, and compare the two."""
+    from retentive.cli.show import progress
+    from retentive.transfer.copying import copy_store, finish_copy, verify_stores
+
+    copied = None
+    with (
+        closing(open_store(source, busy_seconds=busy_seconds, create=False)) as ours,
+        closing(open_store(target, busy_seconds=busy_seconds, create=copies)) as theirs,
+    ):
+        if copies:
+            with progress("copying", total=ours.stats().memories) as advance:
+                copied = copy_store(ours, theirs, name=display_address(source), options=options, progress=advance)
+        with progress("verifying", total=ours.stats().memories + theirs.stats().memories) as advance:
+            similarity = _similarity(source, target)
+            verified = verify_stores(
+                ours, theirs, options=options, now=datetime.now(UTC), similarity=similarity, progress=advance
+            )
+        if copied is not None:
+            # A store with other memories is no copy, so a later run has nothing to continue.
+            complete = options.into or (verified.agrees and not copied.conflicts)
+            finish_copy(theirs, complete=complete, copy=not options.into, now=datetime.now(UTC))
+    return copied, verified
 
 
 def _file(address: str) -> Path | None:

@@ -16,11 +16,13 @@ from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
-from retentive.models import Damage, Kind, Memory, Model, Query
+from retentive.models import Kind, Memory, Model, Query
 from retentive.pipeline.concurrency import INLINE
 from retentive.pipeline.recall import OpenEmbedder, query_period, search
 from retentive.ranking import Tuning, order, pick
-from retentive.stores.base import Retrieved, Scores, Search, Searchable, Vector
+from retentive.stores.base import Search, Searchable
+from retentive.stores.damage import Damage
+from retentive.stores.values import Retrieved, Scores, Vector
 
 V = TypeVar("V")
 
@@ -61,7 +63,9 @@ class CachedStore:
         self._reads: dict[Hashable, _Reads] = {}
 
     def open_search(self, query: Query) -> CachedSearch:
-        reads = self._reads.setdefault((query.text, query.scope, query.exclude, query.filter), _Reads())
+        reads = self._reads.setdefault(
+            (query.text, query.scope, query.exclude, query.filter, query.current_at), _Reads()
+        )
         return CachedSearch(lambda: self._store.open_search(query), query, reads)
 
 
@@ -118,6 +122,9 @@ class CachedSearch:
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         return self._of_ids("neighbours", ids, lambda missing: self._opened().neighbours(missing))
+
+    def retired(self, limit: int) -> Sequence[Memory]:  # noqa: ARG002 - an evaluation reads the hits alone
+        return ()
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return self._of_ids("vectors", ids, lambda missing: self._opened().vectors(missing))

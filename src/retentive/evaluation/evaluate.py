@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 from retentive.errors import Invalid
+from retentive.evaluation.abstain import Abstention, abstain
 from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet
 from retentive.evaluation.metrics import load_library
 from retentive.evaluation.run import (
@@ -75,6 +76,7 @@ class Evaluation:
     baseline: str | None
     groups: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    abstention: Abstention | None = None
 
     def row(self, name: str) -> SystemResult | None:
         """The row with that name, if it was run."""
@@ -82,7 +84,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """This evaluation as plain values, without the queries."""
-        return {
+        value = {
             "set": self.set,
             "n": len(self.queries),
             "model": self.model.name if self.model else "none",
@@ -94,6 +96,7 @@ class Evaluation:
             "notes": list(self.notes),
             "rows": [row.to_dict() for row in self.rows],
         }
+        return value | ({"abstain": self.abstention.to_dict()} if self.abstention else {})
 
 
 def evaluate(
@@ -106,12 +109,14 @@ def evaluate(
     extra: Sequence[System] = (),
     baseline: str | None = None,
     by: By | None = None,
+    abstaining: bool = False,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Evaluate systems on a set: those named, or all, and the extra ones.
 
     The set is loaded into a store of its own, which is temporary unless it is named. `cache` is a file of vectors that
-    later runs use again. A baseline that is given is run even if it is not among the names.
+    later runs use again. A baseline that is given is run even if it is not among the names. `abstaining` also asks
+    each query where it has no answer, with the default tuning.
     """
     load_library()
     chosen = [*systems([*names, *([baseline] if baseline and names else [])]), *extra]
@@ -125,8 +130,9 @@ def evaluate(
             progress("recalling", total=len(evaluation_set.queries)) as recalled,
         ):
             runs = run(engine, evaluation_set, chosen, progress=recalled)
+            abstention = abstain(engine, evaluation_set, progress=progress) if abstaining else None
         model = opened.model if opened else None
-    return summarise(evaluation_set, runs, model=model, baseline=compared, by=by)
+    return replace(summarise(evaluation_set, runs, model=model, baseline=compared, by=by), abstention=abstention)
 
 
 def runnable_systems(chosen: Sequence[System], embedder: Embedder | None) -> list[System]:

@@ -10,12 +10,14 @@ from statistics import median
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.evaluation.abstain import abstain
 from retentive.evaluation.evaluate import BASELINE, By, Evaluation, runnable_systems, summarise
 from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet
 from retentive.evaluation.metrics import Values, load_library, measure
 from retentive.evaluation.run import Progress, System, all_memories, no_progress, recall_query, run, systems
-from retentive.models import Judgement, Memory
+from retentive.models import Memory
 from retentive.ranking import Tuning
+from retentive.stores.values import Judgement
 from retentive.transfer.formats.beir import BeirQuery, JudgedQuery, write_set
 
 NAME = "own"
@@ -95,6 +97,7 @@ def evaluate_own(
     baseline: str | None = None,
     limit_queries: int | None = None,
     by: By | None = None,
+    abstaining: bool = False,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Evaluate systems on the judgements in the engine's own store, without changing it."""
@@ -108,8 +111,10 @@ def evaluate_own(
         chosen = [*chosen, *([current] if embedder is not None or current.tuning.semantic_weight == 0 else [])]
     with progress("recalling", total=len(own.queries)) as recalled:
         runs = run(engine, own, chosen, progress=recalled)
+        abstention = abstain(engine, own, tuning=current.tuning, progress=progress) if abstaining else None
     compared = systems([baseline or BASELINE])[0].name
-    return summarise(own, runs, model=embedder.model if embedder else None, baseline=compared, by=by)
+    done = summarise(own, runs, model=embedder.model if embedder else None, baseline=compared, by=by)
+    return replace(done, abstention=abstention)
 
 
 def export_own(engine: Engine, folder: Path, *, project: str | None = None) -> int:

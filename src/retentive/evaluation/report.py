@@ -15,6 +15,7 @@ from html import escape
 from importlib import resources
 from math import floor, sqrt
 
+from retentive.evaluation.abstain import Bin
 from retentive.evaluation.evaluate import Evaluation, SystemResult, group_queries
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.metrics import METRICS, format_metric
@@ -42,7 +43,7 @@ def report_html(done: Evaluation) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     title = f"Retentive on {done.set}"
-    body = "".join((_about(done), _rows(done), _panels(done), _categories(done), _comparisons(done)))
+    body = "".join((_about(done), _rows(done), _panels(done), _categories(done), _abstention(done), _comparisons(done)))
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -101,6 +102,20 @@ def _categories(done: Evaluation) -> str:
             ]
             panels.append(panel(f"{group} (n = {len(indices)}): {name}", dots, metric=name))
     return f'<h2>By category</h2><div class="panels">{"".join(panels)}</div>'
+
+
+def _abstention(done: Evaluation) -> str:
+    found = done.abstention
+    if found is None:
+        return ""
+    facts = (
+        f"Each query was also asked {found.elsewhere}, where it has no answer. At a min_relevance of "
+        f"{found.min_relevance:g}, {100 * found.lost:.1f} % of the answerable queries lose their relevant memories, "
+        f"and {100 * found.abstained:.1f} % of the others get nothing. AUROC of the relevance {found.auroc:.4f}, "
+        f"calibration error {found.calibration_error:.3f}."
+    )
+    title = "Reliability: relevance of the answer, and the share of answers that have one"
+    return f"<h2>Relevance</h2><p>{escape(facts)}</p>{reliability(title, found.bins)}"
 
 
 def _comparisons(done: Evaluation) -> str:
@@ -228,6 +243,27 @@ def scatter(title: str, pairs: Sequence[tuple[float, float]], *, across: str, up
         cx, cy = _EDGE + size * x / _CELLS, far - size * y / _CELLS
         tip = f"{count} queries near {across} {x / _CELLS:.2f}, {up} {y / _CELLS:.2f}"
         disc = f'<circle class="{kind}" cx="{cx:.1f}" cy="{cy:.1f}" r="{radius:.1f}">'
+        parts.append(f"{disc}<title>{escape(tip)}</title></circle>")
+    return _svg(_SQUARE, _SQUARE, title, parts)
+
+
+def reliability(title: str, bins: Sequence[Bin]) -> str:
+    """Plot the share of answerable queries by relevance; on the diagonal, relevance is a probability.
+
+    The area of a disc is the number of answers in its bin.
+    """
+    size, far, middle = _SQUARE - 2 * _EDGE, _SQUARE - _EDGE, _SQUARE / 2
+    largest = max((one.count for one in bins), default=1) or 1
+    parts = [
+        f'<rect class="frame" x="{_EDGE}" y="{_EDGE}" width="{size}" height="{size}"/>',
+        f'<line class="grid" x1="{_EDGE}" y1="{far}" x2="{far}" y2="{_EDGE}"/>',
+        f'<text class="axis" x="{middle}" y="{_SQUARE - 8}">relevance →</text>',
+        f'<text class="axis" x="{middle}" y="14" transform="rotate(-90 {middle} {middle})">answerable →</text>',
+    ]
+    for one in (one for one in bins if one.count):
+        cx, cy = _EDGE + size * one.relevance, far - size * one.answerable
+        tip = f"{one.count} answers of relevance {one.relevance:.2f}: {100 * one.answerable:.0f} % answerable"
+        disc = f'<circle class="won" cx="{cx:.1f}" cy="{cy:.1f}" r="{3 + 11 * sqrt(one.count / largest):.1f}">'
         parts.append(f"{disc}<title>{escape(tip)}</title></circle>")
     return _svg(_SQUARE, _SQUARE, title, parts)
 

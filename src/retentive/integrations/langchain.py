@@ -8,10 +8,11 @@ from typing import Any, Unpack
 
 from pydantic import ConfigDict, Field
 
-from retentive.engine import Engine, QueryOptions
+from retentive.engine import Engine
 from retentive.errors import MissingExtra
 from retentive.integrations.documents import check_options, hit_metadata, profile_view
 from retentive.models import Kind
+from retentive.pipeline.query_options import QueryOptions
 from retentive.tenancy import ProfileView
 
 try:

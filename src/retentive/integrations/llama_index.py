@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Unpack
 
-from retentive.engine import Engine, QueryOptions
+from retentive.engine import Engine
 from retentive.errors import MissingExtra
 from retentive.integrations.documents import HIT_FIELDS, check_options, hit_metadata, profile_view
 from retentive.models import Hit
+from retentive.pipeline.query_options import QueryOptions
 from retentive.tenancy import ProfileView
 
 try:

@@ -24,6 +24,9 @@ ACCESSES: tuple[Access, ...] = get_args(Access)
 """What a token allows; each includes the ones before it: read memories, change memories, change settings."""
 
 PREFIX = "token/"
+GRANTS = "oauth/"
+"""The key-value entries of OAuth. They are valid at one address of a service, so no copy of a store has them."""
+
 MARKS = ("rtv_", "rcl_")
 """A token starts with a mark, so that one that leaked into a log or a repository is easy to find. New tokens get the
 first mark; the second is of tokens created before the project was renamed."""

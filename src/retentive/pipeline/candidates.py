@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from retentive.models import Candidate, Kind, Memory, Query, RetrieverReport
 from retentive.ranking.boosts import is_removed
 from retentive.ranking.duplicates import Texts
-from retentive.stores.base import Retrieved, Searchable
+from retentive.stores.base import Searchable
+from retentive.stores.values import Retrieved
 from retentive.text.keyword_syntax import KeywordQuery, parse_keyword_query
 
 MAX_FETCHED = 30_000

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 
 class FairLimiter:
@@ -18,9 +18,12 @@ class FairLimiter:
     for the cores and the interpreter's lock: sixteen concurrent recalls were slower than the same recalls in sequence.
     """
 
+    default: ClassVar[int] = (os.cpu_count() or 1) + 1
+    """A process that shares the cores with others sets it before it opens an engine."""
+
     def __init__(self, limit: int | None = None) -> None:
         self._guard = threading.Lock()
-        self._free = limit or (os.cpu_count() or 1) + 1
+        self._free = limit or self.default
         self._working = 0
         self._waiting: deque[threading.Lock] = deque()
 

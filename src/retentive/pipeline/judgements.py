@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Judgement, Scope, check_unicode
+from retentive.models import Scope, check_unicode
 from retentive.stores.base import Store
+from retentive.stores.values import Judgement
 
 MAX_QUERY = 10_000
 MAX_RELEVANCE = 3

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from time import perf_counter
 
-from retentive.errors import Unavailable
+from retentive.errors import RetentiveError, Unavailable, describe_error
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Context, Damage, Memory, Model, Period, Query, RankedList, Recall
+from retentive.models import Candidate, Hit, Memory, Model, Period, Query, Reason, Recall
 from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
 from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
-from retentive.stores.base import Search, Searchable, Vector
-from retentive.stores.damage import left_out
+from retentive.ranking.lists import Context, RankedList
+from retentive.ranking.relevance import Calibration, Relevance
+from retentive.stores.base import Search, Searchable, Store
+from retentive.stores.damage import Damage, left_out
+from retentive.stores.values import Vector
+from retentive.text.analysis import informative_terms
 from retentive.text.temporal import period
+
+log = logging.getLogger(__name__)
 
 EMBED_SECONDS = 5.0
 """How long a recall waits for the query's embedding before it answers from the keyword retriever alone."""
+
+UNCALIBRATED = Calibration()
+"""Relevance by the terms of the query alone."""
 
 OpenEmbedder = Callable[[], Embedder | None]
 
@@ -38,6 +49,13 @@ class SearchOutcome:
     embedding: Vector | None = None
     others: tuple[RetrieverResult, ...] = ()
     damaged: tuple[Damage, ...] = ()
+    retired: tuple[Memory, ...] = ()
+    model: Model | None = None
+
+    @property
+    def cosines(self) -> tuple[float, ...]:
+        """The best scores of the semantic retriever, largest first."""
+        return next((one.depth_scores for one in self.lists if one.name == "semantic"), ())
 
 
 def recall(
@@ -80,13 +98,24 @@ def search(
         vectors: Mapping[str, Vector] = {}
         if query.tuning.diversity > 0:
             vectors = reads.vectors([*_memories(*results), *(memory.id for memory in context.memories)])
+        most = query.limit if query.limit > 0 else query.pool
+        ran = semantic.ran or keyword.ran
+        retired = tuple(memory for memory in reads.retired(most) if searched.matches(memory)) if ran else ()
         damaged = tuple(reads.damaged)
         timer.lap("score")
-    return SearchOutcome(semantic, keyword, lists, context, vectors, timer.laps, embedding, others, damaged)
+        model = reads.model if embedding is not None else None
+    laps = timer.laps
+    return SearchOutcome(semantic, keyword, lists, context, vectors, laps, embedding, others, damaged, retired, model)
 
 
 def rank_outcome(
-    outcome: SearchOutcome, query: Query, threads: Executor, *, reranker: Reranker | None, started: float
+    outcome: SearchOutcome,
+    query: Query,
+    threads: Executor,
+    *,
+    reranker: Reranker | None,
+    started: float,
+    calibration: Calibration = UNCALIBRATED,
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
     timer = StageTimer(outcome.stages)
@@ -99,7 +128,8 @@ def rank_outcome(
         )
         timer.lap("rerank")
     kinds = query.scope.kinds or ()
-    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds)
+    relevance = Relevance(informative_terms(query.text), ranking.hits, outcome.cosines, calibration)
+    ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds, relevance=relevance)
     timer.lap("rank")
     missing = {
         "keyword-only": outcome.semantic.failure,
@@ -112,13 +142,27 @@ def rank_outcome(
         query=query.text,
         hits=ranking.hits,
         retrievers=tuple(one.report() for one in (outcome.semantic, outcome.keyword, *outcome.others)),
+        relevance=relevance.answer,
         degraded=", ".join(reasons) or None,
         degraded_reason="; ".join(reasons.values()) or None,
         elapsed_ms=(perf_counter() - started) * 1000,
         stages=timer.laps,
-        dropped=ranking.dropped,
+        dropped=(*ranking.dropped, *(retired_hit(memory) for memory in outcome.retired)),
         profile=query.scope.profile,
     )
+
+
+def retired_hit(memory: Memory) -> Hit:
+    """A memory that was left out because it is not current, with what replaced it."""
+    if memory.superseded_by is not None:
+        note, figures = "it is retired: memory {} has replaced it", (memory.superseded_by,)
+    elif memory.valid_to is not None:
+        note, figures = "it is retired since {}", (memory.valid_to.isoformat(),)
+    elif memory.expires is not None:
+        note, figures = "it has expired at {}", (memory.expires.isoformat(),)
+    else:
+        note, figures = "it is valid from {} on", (memory.start.isoformat(),)
+    return Hit(memory, 0.0, (Reason("retired", 0.0, 0.0, None, None, note, figures),))
 
 
 def query_period(query: Query) -> Period | None:
@@ -171,6 +215,8 @@ def _retrieve(
         SearchedQuery(query), found, lambda limit, kind: reads.nearest(asked, limit, depth=query.depth, kind=kind)
     )
     elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
+    if found.candidates and keyword.ran and not informative_terms(query.text):
+        keyword = replace(keyword, weight=0.0, note="no word of the query tells what it is about")
     return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
 
 
@@ -279,3 +325,55 @@ class StageTimer:
     def skip(self) -> None:
         """Start the next lap now."""
         self._last = perf_counter()
+
+
+USES_PER_WRITE = 64
+"""The use of memories is recorded in one write for this many recalls."""
+
+
+class RecallLog:
+    """What follows a recall: the use of its hits is recorded, and callbacks are called."""
+
+    def __init__(self, store: Store, threads: Executor) -> None:
+        self._store = store
+        self._threads = threads
+        self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
+        self._degraded: str | None = None
+        self._callbacks: tuple[Callable[[Recall], None], ...] = ()
+
+    def add(self, answer: Recall, used_at: datetime | None) -> None:
+        """Log a change of the degraded state, record use, and run the callbacks."""
+        if answer.degraded != self._degraded:
+            self._degraded = answer.degraded
+            if answer.degraded:
+                log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
+        if answer.hits and used_at is not None:
+            self._unrecorded.append((used_at, tuple(hit.id for hit in answer.hits)))
+            if len(self._unrecorded) >= USES_PER_WRITE:
+                self._threads.submit(self.record_use)
+        for callback in self._callbacks:
+            try:
+                callback(answer)
+            except Exception as error:
+                what = describe_error(error)
+                log.error("a callback of recalls failed, the recall itself did not: %s", what)
+
+    def subscribe(self, callback: Callable[[Recall], None]) -> Callable[[], None]:
+        """Call a function with every recall; return a function that removes it."""
+        self._callbacks = (*self._callbacks, callback)
+
+        def remove() -> None:
+            self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+
+        return remove
+
+    def record_use(self) -> None:
+        """Record which memories recalls returned. A failure is logged and nothing else."""
+        used, self._unrecorded = self._unrecorded, []
+        if not used:
+            return
+        try:
+            # One write for all of them, at the time of the last: the difference does not matter.
+            self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
+        except RetentiveError as error:
+            log.warning("the use of memories was not recorded: %s", error)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -14,10 +15,11 @@ import numpy as np
 import uuid_utils
 
 from retentive.errors import Invalid, Refused, Unavailable
-from retentive.inference.embedders import Embedder
-from retentive.models import DEFAULT_PROFILE, KINDS, Kind, Memory, Scope, check_unicode
+from retentive.inference.embedders import Embedder, context_reader
+from retentive.models import DEFAULT_PROFILE, FACT_FIELDS, KINDS, Kind, Memory, Scope, check_unicode
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.base import IdempotencyKey, Record, Store, Vector
+from retentive.stores.base import Store
+from retentive.stores.values import IdempotencyKey, PreviousTurn, Record, Vector
 
 MAX_TEXT = 1_000_000
 MAX_NAME = 500
@@ -27,6 +29,18 @@ MAX_PARTS = 256
 
 EMBED_BATCH = 64
 """How many texts are embedded in one call, so that progress can be reported and recalls get their turn."""
+
+
+CHANGE = re.compile(
+    r"\b(moved? (?:to|into|from|out)|moving to|no longer|not any ?more|any ?more|actually|used to|changed|"
+    r"switched (?:to|from|over)|instead of|rather than|stopped|gave up|quit|left (?:my|his|her|their|the)|"
+    r"from now on|these days|correction|turns out|new (?:address|job|phone|number|email|car|name))\b",
+    re.IGNORECASE,
+)
+"""Phrases by which a text says that something has changed."""
+
+SUGGESTED = 10
+"""A write of more memories than this suggests nothing: it is an import."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,13 @@ class Draft:
     created: datetime | str | None = None
     occurred: datetime | str | None = None
     evergreen: bool = False
+    key: str | None = None
+    valid_from: datetime | str | None = None
+    valid_to: datetime | str | None = None
+    superseded_by: str | None = None
+    reason: str | None = None
+    actor: str | None = None
+    expires: datetime | timedelta | str | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **defaults: Any) -> Draft:
@@ -78,6 +99,13 @@ class DraftFields(TypedDict, total=False):
     created: datetime | str | None
     occurred: datetime | str | None
     evergreen: bool
+    key: str | None
+    valid_from: datetime | str | None
+    valid_to: datetime | str | None
+    superseded_by: str | None
+    reason: str | None
+    actor: str | None
+    expires: datetime | timedelta | str | None
 
 
 class MemoryChanges(TypedDict, total=False):
@@ -91,6 +119,9 @@ class MemoryChanges(TypedDict, total=False):
     source: str | None
     occurred: datetime | str | None
     evergreen: bool
+    key: str | None
+    valid_from: datetime | str | None
+    expires: datetime | timedelta | str | None
 
 
 def to_memory(draft: Draft, *, now: datetime) -> Memory:
@@ -112,6 +143,7 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
         occurred=to_time(draft.occurred, "occurred"),
         evergreen=draft.evergreen,
         content_hash=content_hash(draft.text),
+        **to_facts(draft, now=now),
     )
 
 
@@ -131,10 +163,14 @@ def store_memories(
 ) -> list[Memory]:
     """Embed and store memories, all or none. Without a usable embedder they are stored without vectors."""
     usable = usable_embedder(store, embedder)
-    vectors = embed_memories(usable, memories, progress=progress) if usable else [None] * len(memories)
-    records = [Record(memory, rows) for memory, rows in zip(memories, vectors, strict=True)]
-    embedded = usable is not None and any(rows is not None for rows in vectors)
-    return store.add(records, model=usable.model if usable and embedded else None, idempotency_key=idempotency_key)
+    records = [Record(memory) for memory in memories]
+    if usable:
+        records = embed_memories(usable, memories, turns=turns_before(store, usable, memories), progress=progress)
+    embedded = any(record.vectors is not None for record in records)
+    stored = store.add(records, model=usable.model if usable and embedded else None, idempotency_key=idempotency_key)
+    if usable and any(memory.session and memory.position is not None for memory in memories):
+        embed_following(store, usable, stored)
+    return stored
 
 
 def usable_embedder(store: Store, embedder: Embedder | None) -> Embedder | None:
@@ -154,6 +190,7 @@ def update_memory(
     old: Memory,
     changes: MemoryChanges,
     *,
+    now: datetime,
     if_version: str | None,
     within: Scope | None,
     idempotency_key: IdempotencyKey | None,
@@ -163,49 +200,76 @@ def update_memory(
     `old` only serves to check the changes and to embed the text beforehand: the store changes the memory as it is at
     the moment of writing.
     """
-    new = _changed(old, changes)
+    new = _changed(old, changes, now)
     fields = {*changes, "content_hash"} if "text" in changes else {*changes}
     usable = usable_embedder(store, embedder()) if fields & {"text", "speaker"} else None
-    vectors = embed_memories(usable, [new])[0] if usable else None
+    [record] = _embedded(store, usable, new) if usable else [Record(new)]
     updated = store.update(
-        Record(new, vectors),
+        record,
         model=usable.model if usable else None,
         fields=fields,
         if_version=if_version,
         within=within,
         idempotency_key=idempotency_key,
     )
-    if usable and vectors is not None and updated.indexed_text != new.indexed_text:
+    if usable and record.vectors is not None and updated.indexed_text != new.indexed_text:
         # The text or the speaker was changed at the same time: these vectors were not of the text that came out.
-        vectors = embed_memories(usable, [updated])[0]
-        if vectors is not None:
-            store.attach([Record(updated, vectors)], model=usable.model)
+        records = _embedded(store, usable, updated)
+        if records[0].vectors is not None:
+            store.attach(records, model=usable.model)
+    if usable and updated.session:
+        embed_following(store, usable, [updated])
     return updated
 
 
-def _changed(old: Memory, changes: MemoryChanges) -> Memory:
+def embed_following(store: Store, embedder: Embedder, memories: Sequence[Memory]) -> None:
+    """Embed the turns after these again, if they were not embedded together: these were stored or changed later."""
+    if context_reader(embedder) is None:
+        return
+    given = {memory.id for memory in memories}
+    turns = {turn.id: turn for turn in store.following(memories) if turn is not None and turn.id not in given}
+    after = [turn for turn in turns.values() if turn.kind == "episodic"]
+    if after:
+        records = embed_memories(embedder, after, turns=turns_before(store, embedder, after, stored=True))
+        store.attach([record for record in records if record.previous], model=embedder.model)
+
+
+def _embedded(store: Store, embedder: Embedder, memory: Memory) -> list[Record]:
+    return embed_memories(embedder, [memory], turns=turns_before(store, embedder, [memory]))
+
+
+def _changed(old: Memory, changes: MemoryChanges, now: datetime) -> Memory:
     """Check changes of a memory and return it with them."""
     changeable = MemoryChanges.__annotations__
     unknown = [name for name in changes if name not in changeable]
     if unknown:
         raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
     fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *changeable)}
-    return to_memory(Draft(**{**fields, **changes}), now=old.created)
+    return to_memory(Draft(**{**fields, **changes}), now=now)
 
 
 def embed_memories(
     embedder: Embedder,
     memories: Sequence[Memory],
     *,
+    turns: Sequence[Memory | None] = (),
     progress: Callable[[int], None] = lambda done: None,
     must_reach: bool = False,
-) -> list[Vector | None]:
-    """The vectors of each memory, one row for each of its parts; None for a memory whose text the embedder refuses.
+) -> list[Record]:
+    """The vectors of each memory, one row for each of its parts; none for a memory whose text the embedder refuses.
 
-    A text of more than `MAX_PARTS` parts has vectors of its first ones. `progress` is called with the number of texts
-    embedded. If the embedder cannot be reached, all are None, or with `must_reach` it raises `Unavailable`.
+    A text of more than `MAX_PARTS` parts has vectors of its first ones. `turns` are the turns before the memories, if
+    any: a short turn then has a further vector, of both texts. `progress` is called with the number of texts embedded.
+    If the embedder cannot be reached, no memory has vectors, or with `must_reach` it raises `Unavailable`.
     """
+    reader = context_reader(embedder)
     parts = [embedder.split(memory.indexed_text)[:MAX_PARTS] for memory in memories]
+    pairs: list[PreviousTurn | None] = [None] * len(memories)
+    for at, (memory, turn) in enumerate(zip(memories, turns, strict=False)):
+        text = reader.in_context(memory.indexed_text, turn.indexed_text) if reader and turn else None
+        if turn and text:
+            parts[at].append(text)
+            pairs[at] = PreviousTurn(turn.id, turn.text_hash)
     texts = [part for of_memory in parts for part in of_memory]
     rows: list[Vector | None] = []
     try:
@@ -215,14 +279,50 @@ def embed_memories(
     except Unavailable:
         if must_reach:
             raise
-        return [None] * len(memories)
-    found: list[Vector | None] = []
+        return [Record(memory) for memory in memories]
+    found = []
     at = 0
-    for of_memory in parts:
-        accepted = [row for row in rows[at : at + len(of_memory)] if row is not None]
-        found.append(np.stack(accepted) if accepted else None)
+    for memory, of_memory, pair in zip(memories, parts, pairs, strict=True):
+        own = rows[at : at + len(of_memory)]
+        accepted = [row for row in own if row is not None]
+        with_turn = len(accepted) > 1 and own[-1] is not None
+        found.append(Record(memory, np.stack(accepted), pair if with_turn else None) if accepted else Record(memory))
         at += len(of_memory)
     return found
+
+
+def turns_before(
+    store: Store, embedder: Embedder, memories: Sequence[Memory], *, stored: bool = False
+) -> list[Memory | None]:
+    """The turn before each memory in its session, if the embedder reads turns with the one before them.
+
+    It is an earlier one of these memories or one that is stored; if they are `stored` themselves, the store knows. Only
+    episodes have one: a fact is understood alone.
+    """
+    found: list[Memory | None] = [None] * len(memories)
+    if context_reader(embedder) is None:
+        return found
+    last: dict[tuple[str, str], Memory] = {}
+    asked = []  # of the store
+    for at, memory in enumerate(memories):
+        if memory.session is None:
+            continue
+        session = (memory.profile, memory.session)
+        mate = last.get(session)
+        if memory.kind == "episodic" and mate is not None and _is_before(mate, memory):
+            found[at] = mate
+        elif memory.kind == "episodic":
+            asked.append(at)
+        if not stored:
+            last[session] = memory
+    turns = store.previous([memories[at] for at in asked]) if asked else []
+    for at, turn in zip(asked, turns, strict=True):
+        found[at] = turn
+    return found
+
+
+def _is_before(turn: Memory, memory: Memory) -> bool:
+    return turn.position is None or memory.position is None or turn.position < memory.position
 
 
 def _embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None]:
@@ -234,6 +334,38 @@ def _embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None
             return [None]
     middle = len(texts) // 2
     return [*_embed_texts(embedder, texts[:middle]), *_embed_texts(embedder, texts[middle:])]
+
+
+def to_facts(draft: Draft, *, now: datetime) -> dict[str, Any]:
+    """Check the fields of a draft about its validity, those that are given. `expires` may be a duration from now on."""
+    given = {name: value for name in FACT_FIELDS if (value := getattr(draft, name)) is not None}
+    for name in ("key", "reason", "actor"):
+        check_name(name, given.get(name))
+    for name in ("valid_from", "valid_to"):
+        if name in given:
+            given[name] = to_time(given[name], name)
+    if "expires" in given:
+        given["expires"] = to_expiry(given["expires"], now=now)
+    if "superseded_by" in given:
+        given["superseded_by"] = _id(given["superseded_by"], "superseded_by")
+    return given
+
+
+_DURATION = re.compile(r"\s*(\d{1,6})\s*([smhdw])\s*")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def to_expiry(value: Any, *, now: datetime) -> datetime | None:
+    """A time, or a duration from now on: a `timedelta`, or text such as 90m, 12h, 30d or 2w."""
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
+        value = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if not isinstance(value, timedelta):
+        return to_time(value, "expires")
+    try:
+        return now + value
+    except OverflowError:
+        raise Invalid("expires: a duration that ends before the year 10000") from None
 
 
 def to_time(value: datetime | str | None, name: str) -> datetime | None:
@@ -303,10 +435,10 @@ def check_metadata(metadata: Any) -> None:
         raise Invalid(f"metadata: cannot be written as JSON ({error})") from None
 
 
-def _id(given: Any) -> str:
+def _id(given: Any, name: str = "id") -> str:
     if given is None:
         return str(uuid_utils.uuid7())
     try:
         return str(UUID(given))
     except (ValueError, AttributeError, TypeError):
-        raise Invalid(f"id: {given!r:.80} is not a UUID; leave it out to have one made") from None
+        raise Invalid(f"{name}: {given!r:.80} is not a UUID; leave it out to have one made") from None

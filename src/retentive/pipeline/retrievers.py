@@ -12,7 +12,8 @@ from retentive.errors import Invalid
 from retentive.models import Candidate, Query
 from retentive.pipeline.candidates import RetrieverResult
 from retentive.pipeline.scopes import scope_difference
-from retentive.stores.base import Retrieved, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Retrieved
 
 OWN_NAMES = ("semantic", "keyword")
 
@@ -59,6 +60,7 @@ class FurtherRetrievers:
             Candidate(memory, float(scores[memory.id]))
             for memory in self._store.get([id for id in scores if id not in excluded])
             if scope_difference(memory, query.scope, self._store) is None
+            and (query.current_at is None or memory.is_current(query.current_at))
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.memory.id))
         found = Retrieved(candidates[: query.pool])

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import Literal, get_args
 
 from retentive.errors import Invalid
-from retentive.models import BUCKETS, KINDS, Bucket, Day, Timeline, TimelineBy
+from retentive.models import KINDS, Kind, Serializable
+from retentive.stores.values import Day
+
+TimelineBy = Literal["day", "month", "year"]
+BUCKETS: tuple[TimelineBy, ...] = get_args(TimelineBy)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Serializable):
+    """The number of memories of a day, month or year, which starts at `start`."""
+
+    start: date
+    memories: int
+    by_kind: Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Serializable):
+    """The number of memories by kind over time, oldest first, without empty buckets."""
+
+    by: TimelineBy
+    first: date | None
+    last: date | None
+    buckets: tuple[Bucket, ...]
+
 
 MOST_DAYS = timedelta(days=92)
 MOST_MONTHS = timedelta(days=5 * 366)

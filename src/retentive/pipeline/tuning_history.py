@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retentive.errors import NotFound, RetentiveError
+from retentive.errors import NotFound, RetentiveError, VersionConflict
 from retentive.models import Serializable, check_unicode
 from retentive.ranking import Tuning, preset
+from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
 from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
@@ -62,22 +63,58 @@ class SavedTuning:
         tuning = self._cached[1]
         return tuning.with_parameters(**override) if override else tuning
 
+    def for_prompt(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
+        """The tuning of a recall whose memories a model reads: in chat, MCP, `/v1/context` and hooks.
+
+        It is the tuning in effect, with `DEFAULT_MIN_RELEVANCE` unless `min_relevance` is set anywhere, also to 0.
+        """
+        tuning = self.current(override)
+        given = {} if isinstance(override, str) or override is None else override
+        if isinstance(given, Tuning) or "min_relevance" in {
+            *map(parameter_name, given), *self.saved(), *self._settings.configured_tuning
+        }:  # fmt: skip
+            return tuning
+        return tuning.model_copy(update={"min_relevance": DEFAULT_MIN_RELEVANCE})
+
     def saved(self) -> dict[str, Any]:
         """The parameters saved in the store."""
         return saved_parameters(self._store)
 
-    def save(self, parameters: Mapping[str, Any], *, by: str = "", idempotency_key: str | None = None) -> Tuning:
-        """Save parameters for every process on this store and return the tuning in effect; None resets a parameter."""
-        save_parameters(self._store, parameters, by=by, now=self._clock(), idempotency_key=idempotency_key)
+    def save(
+        self,
+        parameters: Mapping[str, Any],
+        *,
+        by: str = "",
+        if_version: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Tuning:
+        """Save parameters for every process on this store and return the tuning in effect; None resets a parameter.
+
+        `if_version` is the `version` of the tuning that the caller has read: `VersionConflict` if it has changed since.
+        """
+        check = self._version_check(if_version)
+        save_parameters(self._store, parameters, by=by, now=self._clock(), check=check, idempotency_key=idempotency_key)
         return self.current()
+
+    def _version_check(self, if_version: str | None) -> Callable[[dict[str, Any]], None]:
+        """A function that raises `VersionConflict` if saved parameters give a tuning of another version."""
+
+        def check(saved: dict[str, Any]) -> None:
+            if if_version is not None and self._settings.tuned(saved).version != if_version:
+                raise VersionConflict("the tuning has changed since it was read; read it again, nothing was changed")
+
+        return check
 
     def history(self) -> Sequence[TuningChange]:
         """The changes of the saved parameters, newest first."""
         return history(self._store)
 
-    def undo(self, id: int | None = None, *, by: str = "", idempotency_key: str | None = None) -> Tuning:
-        """Undo a change, the last one by default, and return the tuning in effect."""
-        undo_change(self._store, id, by=by, now=self._clock(), idempotency_key=idempotency_key)
+    def undo(
+        self, id: int | None = None, *, by: str = "", if_version: str | None = None, idempotency_key: str | None = None
+    ) -> Tuning:
+        """Undo a change, the last one by default, and return the tuning in effect. `if_version`: see `save`."""
+        check = self._version_check(if_version)
+        undo_change(self._store, id, by=by, now=self._clock(), check=check, idempotency_key=idempotency_key)
         return self.current()
 
 
@@ -87,7 +124,13 @@ def saved_parameters(store: KeyValue) -> dict[str, Any]:
 
 
 def save_parameters(
-    store: KeyValue, parameters: Mapping[str, Any], *, by: str, now: datetime, idempotency_key: str | None = None
+    store: KeyValue,
+    parameters: Mapping[str, Any],
+    *,
+    by: str,
+    now: datetime,
+    check: Callable[[dict[str, Any]], None] = lambda saved: None,
+    idempotency_key: str | None = None,
 ) -> None:
     """Save parameters over the saved ones; None resets one. An invalid value raises `Invalid` and changes nothing.
 
@@ -102,7 +145,7 @@ def save_parameters(
             check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
-    _change(store, changed, by=by, now=now, idempotency_key=idempotency_key)
+    _change(store, changed, check, by=by, now=now, idempotency_key=idempotency_key)
 
 
 def history(store: KeyValue) -> Sequence[TuningChange]:
@@ -111,7 +154,13 @@ def history(store: KeyValue) -> Sequence[TuningChange]:
 
 
 def undo_change(
-    store: KeyValue, id: int | None = None, *, by: str, now: datetime, idempotency_key: str | None = None
+    store: KeyValue,
+    id: int | None = None,
+    *,
+    by: str,
+    now: datetime,
+    check: Callable[[dict[str, Any]], None] = lambda saved: None,
+    idempotency_key: str | None = None,
 ) -> None:
     """Restore the parameters from before a change, the last one by default. An undo can be undone too."""
 
@@ -121,7 +170,7 @@ def undo_change(
             raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
         return dict(found.before)
 
-    _change(store, restored, by=by, now=now, idempotency_key=idempotency_key)
+    _change(store, restored, check, by=by, now=now, idempotency_key=idempotency_key)
 
 
 def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
@@ -147,6 +196,7 @@ def _is_recorded(changes: Sequence[TuningChange], idempotency_key: str | None) -
 def _change(
     store: KeyValue,
     change: Callable[[dict[str, Any], Sequence[TuningChange]], dict[str, Any]],
+    check: Callable[[dict[str, Any]], None],
     *,
     by: str,
     now: datetime,
@@ -154,7 +204,8 @@ def _change(
 ) -> None:
     """Change the saved parameters and record it. Of changes made at the same moment, none is lost.
 
-    `change` gets the parameters and the changes so far, oldest first, and returns the new parameters.
+    `change` gets the parameters and the changes so far, oldest first, and returns the new parameters. `check` gets the
+    parameters in the same transaction, and may refuse the change.
     """
 
     def work(transaction: Transaction) -> None:
@@ -163,6 +214,7 @@ def _change(
         changes = list(map(_to_change, entries))
         if _is_recorded(changes, idempotency_key):
             return
+        check(before)
         after = change(before, changes)
         if after == before:
             return

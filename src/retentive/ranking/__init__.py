@@ -4,10 +4,10 @@ It can be used alone, for any ranked lists: `ranked_list` makes one of ids and s
 runs all steps. docs/fusion.md shows how.
 """
 
-from retentive.models import Candidate, Hit, RankedList, Ranking, Reason
+from retentive.models import Candidate, Hit, Reason
 from retentive.ranking.duplicates import drop_duplicates
 from retentive.ranking.fusion import fuse
-from retentive.ranking.lists import ranked_list
+from retentive.ranking.lists import RankedList, Ranking, ranked_list
 from retentive.ranking.presets import PRESETS, preset
 from retentive.ranking.rank import order, pick, rank
 from retentive.ranking.rerank import rerank

@@ -2,16 +2,23 @@
 
 Each list contributes a share to the score of each memory, and the score is the sum of the shares. The fusion methods
 differ only in how a share is computed. The order in which the lists are given does not matter: they are sorted by name.
+
+A scale makes the scores of different retrievers comparable. It is fitted to the scores of one retriever and can be
+applied to any score of that retriever, also of a memory that it did not return. The result is always finite, also for
+NaN and infinity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import nlargest
-from math import isfinite
+from math import fsum, hypot, isfinite
+from statistics import fmean, median, pstdev
 
-from retentive.models import Candidate, Hit, Memory, RankedList, Reason
-from retentive.ranking.normalise import fit, saturate
+from retentive.errors import Invalid
+from retentive.models import Candidate, Hit, Memory, Reason
+from retentive.ranking.boosts import count_words
+from retentive.ranking.lists import RankedList
 from retentive.ranking.tuning import Tuning
 
 Share = tuple[float, str, tuple[float, ...]]
@@ -19,6 +26,9 @@ Share = tuple[float, str, tuple[float, ...]]
 
 STANDOUT_PLACE = 10
 """A retriever's best score is compared with its score at this rank."""
+
+NO_INFORMATION = 1e-3
+"""BM25 gives terms of more than half of all memories a weight of a millionth. A sum of such weights tells nothing."""
 
 NO_SHARE: Share = (0.0, "", ())
 
@@ -97,8 +107,10 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
     scores = retriever.depth_scores or tuple(candidate.score for candidate in retriever.candidates)
     scaling = tuning.semantic_scaling if retriever.name == "semantic" else tuning.keyword_scaling
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
+    factor, whole = 1.0, weight
     if retriever.name == "keyword" and len(retrievers) > 1:  # alone, it keeps its full weight
-        weight *= distinctness(scores, tuning.standout_least)
+        factor = distinctness(scores, tuning.standout_least) * length_share(retriever.candidates, tuning)
+        weight *= factor
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
     missing: Share = (absent, "not found", ()) if absent < 0 else NO_SHARE
     full = tuning.fusion == "full"
@@ -107,6 +119,9 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
         if score is None or (place is None and not full):
             return missing
         scaled = scale(score)
+        if factor < 1.0:
+            note = "{:.2f} × {:.2f} for how telling the terms are × {:.3f}, from {:.3f}"
+            return weight * scaled, note, (whole, factor, scaled, score)
         return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
 
     return share
@@ -115,13 +130,30 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
 def distinctness(scores: Sequence[float], least: float) -> float:
     """How distinct the best scores are: 1 if the best is well above the tenth, 0 if they are equal.
 
-    Ten memories that match equally well do not tell which is meant. With fewer matches the terms are rare: 1.
+    Ten memories that match equally well do not tell which is meant. With fewer matches the terms are rare: 1. If the
+    best score is all but 0, only terms match that most memories have, such as the names of two people in their own
+    conversation: 0.
     """
     known = [score for score in scores if isfinite(score)]
     if least <= 0 or len(known) < STANDOUT_PLACE:
         return 1.0
     best, *_, tenth = nlargest(STANDOUT_PLACE, known)
+    if 0 < best < NO_INFORMATION:
+        return 0.0
     return min(1.0, (1.0 - tenth / best) / least) if best > 0 else 1.0
+
+
+def length_share(candidates: Sequence[Candidate], tuning: Tuning) -> float:
+    """The share of the keyword weight that candidates of this length deserve: 1 if they are long.
+
+    In a turn of ten words a match is one or two words, often common to a whole conversation. A long text can match most
+    of a query, and does so seldom by chance.
+    """
+    if tuning.short_keyword_share >= 1 or not candidates:
+        return 1.0
+    typical = median(count_words(candidate.memory.text) for candidate in candidates)
+    shortness = min(1.0, (tuning.short_words / max(typical, 1.0)) ** 2)
+    return 1.0 - (1.0 - tuning.short_keyword_share) * shortness
 
 
 def _weighted(retriever: RankedList, retrievers: Sequence[RankedList], _tuning: Tuning) -> Method:
@@ -147,4 +179,125 @@ _METHODS: dict[str, Callable[[RankedList, Sequence[RankedList], Tuning], Method]
     "relative": _scaled,
     "full": _scaled,
     "weighted": _weighted,
+}
+
+
+Scale = Callable[[float], float]
+
+_HUGE = 1e100
+"""Scores with a larger one are divided by it first: their sums, squares and differences would be infinite."""
+
+_ABSOLUTE = ("saturate", "none")
+"""Scalings that depend on the size of the scores."""
+
+
+def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, spread_least: float = 0.0) -> Scale:
+    """Fit the named scale to a retriever's scores; without scores it maps everything to 0."""
+    if scaling not in _FITS:
+        raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
+    known = sorted((score for score in scores if isfinite(score)), reverse=True)
+    if not known:
+        return lambda _: 0.0
+    lowest, highest = known[-1], known[0]
+    shrink = 1.0 / max(-lowest, highest) if max(-lowest, highest) > _HUGE and scaling not in _ABSOLUTE else 1.0
+    fitted = [score * shrink for score in known]
+    inner = _spread(fitted, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](fitted)
+    scale = inner if shrink == 1.0 else lambda score: inner(score * shrink)
+
+    def finite(score: float) -> float:
+        if not isfinite(score):
+            score = highest if score > 0 else lowest
+        scaled = scale(score)
+        return scaled if isfinite(scaled) else 0.0
+
+    return finite
+
+
+def scale_all(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> list[float]:
+    """Scale all scores by the scale fitted to them."""
+    scale = fit(scaling, scores, spread_depth=spread_depth)
+    return [scale(score) for score in scores]
+
+
+def saturate(score: float) -> float:
+    """BM25 mapped to 0..1, whichever sign its source gives it: |r| / (1 + |r|)."""
+    size = abs(score)
+    return size / (1.0 + size) if isfinite(size) else float(size > 0)
+
+
+def _between(low: float, high: float) -> Scale:
+    """Map low and below to 0, high and above to 1. If they are equal, scores from there on map to 1."""
+    width = high - low
+    if not (width > 0 and isfinite(width)):
+        return lambda score: 1.0 if score >= high else 0.0
+    return lambda score: min(max((score - low) / width, 0.0), 1.0)
+
+
+def _divide(divisor: float, *, minus: float = 0.0) -> Scale:
+    if not (divisor > 0 and isfinite(divisor)):
+        return lambda score: 1.0 if score >= minus else 0.0
+    return lambda score: (score - minus) / divisor
+
+
+def _moments(known: list[float]) -> tuple[float, float, float]:
+    """Mean and standard deviation of the scores divided by their peak, against overflow; 0 if all are equal."""
+    peak = max(abs(known[0]), abs(known[-1]))
+    if known[0] == known[-1]:
+        return 1.0, 0.0, peak
+    parts = [score / peak for score in known]
+    return fmean(parts), pstdev(parts), peak
+
+
+def _min_max(known: list[float]) -> Scale:
+    return _between(known[-1], known[0])
+
+
+def _z_score(known: list[float]) -> Scale:
+    mean, deviation, peak = _moments(known)
+    if deviation <= 0:
+        return lambda score: 0.0
+    return lambda score: (score / peak - mean) / deviation
+
+
+def _sum(known: list[float]) -> Scale:
+    return _divide(fsum(score - known[-1] for score in known), minus=known[-1])
+
+
+def _max(known: list[float]) -> Scale:
+    return _divide(max(abs(known[0]), abs(known[-1])))
+
+
+def _l2(known: list[float]) -> Scale:
+    return _divide(hypot(*known))
+
+
+def _distribution(known: list[float]) -> Scale:
+    mean, deviation, peak = _moments(known)
+    if deviation <= 0:
+        return _between(known[-1], known[0])
+    within = _between(mean - 3 * deviation, mean + 3 * deviation)
+    return lambda score: within(score / peak)
+
+
+def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Scale:
+    """Map the score at `depth` to 0 and the best to 1, over a range of at least `least`.
+
+    Fewer scores do not reach that depth: then the best is 1, and a score of `least` below it or less is 0.
+    """
+    low = known[min(depth, len(known)) - 1]
+    if len(known) < depth:
+        return _between(min(low, known[0] - least), known[0])
+    return _between(low, max(known[0], low + least))
+
+
+_FITS: dict[str, Callable[[list[float]], Scale]] = {
+    "min-max": _min_max,
+    "z-score": _z_score,
+    "sum": _sum,
+    "max": _max,
+    "l2": _l2,
+    "distribution": _distribution,
+    "spread": _spread,
+    "saturate": lambda known: saturate,
+    "none": lambda known: lambda score: score,
 }

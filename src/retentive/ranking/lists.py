@@ -1,14 +1,51 @@
-"""Ranked lists from ids and scores, for callers with retrievers of their own."""
+"""What is ranked and the result: ranked lists, neighbours and `Ranking`; lists of ids and scores for other callers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import NamedTuple
 
-from retentive.models import Candidate, Memory, RankedList
+from retentive.models import Candidate, Hit, Memory
 
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TEXTS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """The candidates of one retriever, best first.
+
+    `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
+    `elsewhere` has this retriever's true scores of memories that only other retrievers returned.
+    """
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    weight: float = 1.0
+    depth_scores: tuple[float, ...] = ()
+    elsewhere: Mapping[str, float] = field(default_factory=dict)
+
+
+class Context(NamedTuple):
+    """The neighbours of the candidates in their sessions.
+
+    `memories` are neighbours that no retriever returned; they may enter the result. `neighbours` has, for each memory
+    with a session, the ids of the memories before and after it.
+    """
+
+    memories: tuple[Memory, ...] = ()
+    neighbours: Mapping[str, tuple[str | None, str | None]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Hits, best first, and those dropped: after the limit with a rank, or by a step whose reason is the last."""
+
+    hits: tuple[Hit, ...]
+    dropped: tuple[Hit, ...] = ()
 
 
 def ranked_list(

@@ -11,6 +11,7 @@ _PLAIN = Tuning(
     keyword_weight=1.0,
     spread_least=0.0,
     standout_least=0.0,
+    short_keyword_share=1.0,
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from retentive.models import Context, Hit, Kind, Period, RankedList, Ranking
-from retentive.ranking.boosts import by_age, by_quality, by_source, by_time
-from retentive.ranking.context import by_context
+from retentive.models import Hit, Kind, Memory, Period
+from retentive.ranking.boosts import by_age, by_context, by_quality, by_source, by_time
 from retentive.ranking.diversity import Vectors, diversify
 from retentive.ranking.duplicates import drop_duplicates
 from retentive.ranking.fusion import fuse
+from retentive.ranking.lists import Context, RankedList, Ranking
+from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
 
 NO_CONTEXT = Context()
@@ -49,7 +50,7 @@ def order(
     hits = fuse(
         [_above_floor(retriever, tuning.semantic_floor) for retriever in retrievers],
         tuning,
-        neighbours=context.memories,
+        neighbours=_near_enough(context.memories, retrievers, tuning.semantic_floor),
     )
     hits = by_context(hits, context, tuning)
     hits = by_time(hits, period, tuning)
@@ -63,13 +64,24 @@ def order(
 
 
 def pick(
-    ranking: Ranking, tuning: Tuning, *, limit: int, vectors: Vectors | None = None, kinds: Sequence[Kind] = ()
+    ranking: Ranking,
+    tuning: Tuning,
+    *,
+    limit: int,
+    vectors: Vectors | None = None,
+    kinds: Sequence[Kind] = (),
+    relevance: Relevance | None = None,
 ) -> Ranking:
     """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason.
 
-    If several kinds are asked for, the best hit of each is among them, last if it does not rank higher.
+    If several kinds are asked for, the best hit of each is among them, last if it does not rank higher. With
+    `relevance`, each hit gets its relevance, and those below `min_relevance` are dropped.
     """
     hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking may have lowered some
+    if relevance is not None and tuning.min_relevance > 0:
+        every = tuning.diversity > 0 or len(set(kinds)) > 1  # then hits after the limit may be chosen, too
+        hits, irrelevant = _drop_irrelevant(hits, relevance, tuning.min_relevance, limit=0 if every else limit)
+        low += irrelevant
     last = len(hits) if limit <= 0 else limit
     picked, late = hits[:last], hits[last:]
     if tuning.diversity > 0:
@@ -82,6 +94,8 @@ def pick(
             hit.after("floor", hit.score, None, "too similar to a higher hit to pass the floor") for hit in late
         ]
         late = []
+    if relevance is not None:
+        picked = [hit if hit.relevance is not None else relevance.of(hit) for hit in picked]
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
     return Ranking(placed, (*behind, *lowered, *low, *ranking.dropped))
@@ -114,6 +128,37 @@ def _above_floor(retriever: RankedList, floor: float) -> RankedList:
         return retriever
     similar = tuple(candidate for candidate in retriever.candidates if candidate.memory.id not in low)
     return replace(retriever, candidates=similar, elsewhere={**retriever.elsewhere, **low})
+
+
+def _near_enough(neighbours: Sequence[Memory], retrievers: Sequence[RankedList], floor: float) -> Sequence[Memory]:
+    """The neighbours without those whose cosine is below the floor and that no term of the query finds."""
+    scores = {retriever.name: retriever.elsewhere for retriever in retrievers}
+    cosines, keyword = scores.get("semantic", {}), scores.get("keyword", {})
+    if floor <= -1:
+        return neighbours
+    return [one for one in neighbours if cosines.get(one.id, floor) >= floor or keyword.get(one.id, 0.0) > 0]
+
+
+def _drop_irrelevant(
+    hits: Sequence[Hit], relevance: Relevance, least: float, *, limit: int
+) -> tuple[list[Hit], list[Hit]]:
+    """Drop hits below a relevance. After `limit` hits that are kept, the others are not estimated: they rank lower."""
+    kept: list[Hit] = []
+    dropped: list[Hit] = []
+    nothing = relevance.answer < least  # and no hit has more
+    for at, hit in enumerate(hits):
+        if 0 < limit <= len(kept):
+            return kept + list(hits[at:]), dropped
+        if nothing and 0 < limit <= at:
+            note = "the relevance of the whole answer is {:.2f}, and min_relevance is {:g}"
+            dropped.append(hit.after("relevance", hit.score, None, note, relevance.answer, least))
+            continue
+        rated = relevance.of(hit)
+        if rated.relevance is not None and rated.relevance >= least:
+            kept.append(rated)
+        else:
+            dropped.append(rated.after("relevance", rated.score, rated.relevance, "min_relevance is {:g}", least))
+    return kept, dropped
 
 
 def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:

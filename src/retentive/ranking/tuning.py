@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from retentive.errors import Invalid
+from retentive.models import hash_text
 
 Fusion = Literal["rrf", "relative", "weighted", "full"]
 Scaling = Literal["min-max", "z-score", "sum", "max", "l2", "distribution", "spread", "saturate", "none"]
@@ -30,7 +31,7 @@ class Tuning(BaseModel):
         "scores (weighted), or scaled scores with every memory's true score by every retriever (full).",
     )
     semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the semantic retriever; 0 does not run it.")
-    keyword_weight: float = Field(1.4, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it.")
+    keyword_weight: float = Field(1.6, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it.")
     rrf_k: float = Field(
         60, ge=1, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
     )
@@ -47,11 +48,21 @@ class Tuning(BaseModel):
         le=1,
         description="Keyword scores have full weight (relative, full) if the best exceeds the tenth by this share.",
     )
+    short_keyword_share: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="The share of the keyword weight that remains (relative, full) where memories are short: a match "
+        "is then one or two words.",
+    )
+    short_words: float = Field(
+        80, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
+    )
     neighbour_weight: float = Field(
-        0.4, ge=0, le=2, description="The share of its better neighbour's score that a memory of a session gains."
+        0.2, ge=0, le=2, description="The share of its better neighbour's score that a memory of a session gains."
     )
     session_weight: float = Field(
-        0.7, ge=0, le=2, description="The share of its session's best score that a memory of a session gains."
+        0.4, ge=0, le=2, description="The share of its session's best score that a memory of a session gains."
     )
     context_words: float = Field(
         28, ge=1, le=1000, description="Up to this median length in words, neighbours count fully."
@@ -73,6 +84,12 @@ class Tuning(BaseModel):
         description="The smallest cosine of a candidate of the semantic retriever; -1 is off. Keyword candidates stay.",
     )
     score_floor: float = Field(0.0, ge=0, le=10, description="The smallest final score of a hit.")
+    min_relevance: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="The smallest relevance of a hit; 0 is off. Chat, MCP and /v1/context use 0.3 unless it is set.",
+    )
     source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
         default_factory=dict,
         description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}. "
@@ -119,6 +136,11 @@ class Tuning(BaseModel):
     recent_turns: int = Field(
         10, ge=0, le=1000, description="Chat: how many of the session's latest episodes are in a prompt."
     )
+
+    @property
+    def version(self) -> str:
+        """A hash of all parameters: every change gives another one."""
+        return hash_text(self.model_dump_json())
 
     def with_parameters(self, **parameters: Any) -> Tuning:
         """Return this tuning with some parameters changed, checked against their ranges."""

@@ -135,7 +135,7 @@ class HealthThread:
         finally:
             selector.unregister(self._listener)
             for key in [*selector.get_map().values()]:
-                self._adopt(key.fileobj)  # type: ignore[arg-type]
+                self._adopt(key.fileobj)  # type: ignore[arg-type] # as above
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
         with suppress(OSError):  # the loop has accepted it meanwhile, or the client has left

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import Any
 
@@ -31,6 +31,8 @@ try:
     from retentive.server.http.app import create_app
     from retentive.server.http.auth import LOOPBACK, needs_token
     from retentive.server.http.request_log import log_warnings
+    from retentive.server.runtime_file import announced
+    from retentive.server.workers.peers import Peers
 except ImportError as error:
     raise MissingExtra("retentive serve", "server") from error
 
@@ -46,17 +48,22 @@ THREADS = 100
 LOADING = "the embedding model is being loaded; try again in a few seconds"
 
 
-def serve(engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None]) -> None:
+def serve(
+    engine: Engine, settings: Settings | None = None, *, started: Callable[[str], None], peers: Peers | None = None
+) -> None:
     """Serve an engine until the process is stopped. The caller closes the engine.
 
-    `started` is called with the address when the service accepts requests.
+    `started` is called with the address when the service accepts requests. `peers` are the other workers at this
+    address; a worker accepts requests when its model is loaded, and its supervisor announces the address.
     """
     settings = settings or engine.settings
-    with open_socket(settings.server) as listener:
+    log_warnings(settings.server.log)
+    if peers is not None:
+        _warm_up(engine, lambda: None)
+    with open_socket(settings.server, shared=peers is not None) as listener:
         check_tokens(engine, settings.server)
-        log_warnings(settings.server.log)
-        app = create_app(engine, settings)
-        app.state.starting = LOADING
+        app = create_app(engine, settings, peers=peers)
+        app.state.starting = None if peers else LOADING
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -74,19 +81,21 @@ def serve(engine: Engine, settings: Settings | None = None, *, started: Callable
         def begin() -> None:
             to_thread.current_default_thread_limiter().total_tokens = THREADS
             _reduce_contention()
-            started(_address(listener))
-            threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
+            started(address_of(listener))
+            if peers is None:
+                threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
 
-        with _ignored_signals():
+        known = nullcontext() if peers else announced(settings.store, address_of(listener))
+        with _ignored_signals(), known:
             _Server(config, begin).run(sockets=[listener])
 
 
 def check_tokens(engine: Engine, settings: ServerSettings) -> None:
     """Raise `Invalid` if every request needs a token and there is none."""
     if needs_token(settings) and not engine.tokens.list():
-        why = (
-            "server.require_token is set" if settings.host in LOOPBACK else f"{settings.host} is not a loopback address"
-        )
+        why = f"{settings.host} is not a loopback address"
+        if settings.host in LOOPBACK:
+            why = f"server.{'require_token' if settings.require_token else 'public_url'} is set"
         raise Invalid(
             f"every request needs a token ({why}), and there is none yet; create one first: "
             "retentive token create --access write"
@@ -94,8 +103,11 @@ def check_tokens(engine: Engine, settings: ServerSettings) -> None:
 
 
 @contextmanager
-def open_socket(settings: ServerSettings) -> Iterator[socket.socket]:
-    """Bind a socket to the address in the settings; an error says what to change."""
+def open_socket(settings: ServerSettings, *, shared: bool = False) -> Iterator[socket.socket]:
+    """Bind a socket to the address in the settings; an error says what to change.
+
+    Several processes of one user can bind a shared one; the system distributes connections among those that listen.
+    """
     host, port = settings.host, settings.port
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -109,6 +121,8 @@ def open_socket(settings: ServerSettings) -> Iterator[socket.socket]:
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if shared:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             set_keep_alive(listener)
             listener.bind(address)
         except OSError as error:
@@ -128,7 +142,8 @@ def _bind_error(error: OSError, host: str, port: int) -> RetentiveError:
     return Unavailable(f"cannot listen on {host}:{port} ({error.strerror}); choose another --host or --port")
 
 
-def _address(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
+    """Return the address at which a socket listens."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""The protocols that every store implements, and the values they exchange.
+"""The protocols that every store implements.
 
 A store has six parts, each a Protocol: memories, the catalogue of sessions and projects, key-value entries, the models
 of its vectors, relevance judgements, and a scan of everything. A recall reads through one `Search` for its query.
@@ -6,77 +6,33 @@ of its vectors, relevance judgements, and a scan of everything. A recall reads t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
-import numpy as np
-import numpy.typing as npt
-
-from retentive.errors import Conflict, NotFound, VersionConflict
-from retentive.models import (
-    USE_FIELDS,
-    Candidate,
+from retentive.models import Kind, Memory, Model, Query, Scope
+from retentive.stores.damage import Damage, Repair, SetAside
+from retentive.stores.values import (
+    Backup,
     Compaction,
-    Damage,
     Day,
+    IdempotencyKey,
     Judgement,
-    Kind,
-    Memory,
-    Model,
     Page,
     Profile,
+    Progress,
     Project,
-    Query,
-    Repair,
-    Scope,
+    Record,
+    Retrieved,
+    ScanPage,
+    Scores,
     Session,
-    SetAside,
     Stats,
+    Vector,
+    no_progress,
 )
-
-Vector = npt.NDArray[np.float32]
-
-Progress = Callable[[int], None]
-"""Called with the size of each part of a large change, when it is done."""
-
-
-def no_progress(done: int) -> None:
-    """Ignore the progress."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A memory to write, with one unit vector for each of its parts; None while it is not embedded.
-
-    The vectors are those of this memory's `indexed_text`. A store keeps its hash with them, and never attaches them to
-    another text.
-    """
-
-    memory: Memory
-    vectors: Vector | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotencyKey:
-    """Identifies a write, so that a client can send it again without repeating it."""
-
-    name: str
-    fingerprint: str
-    at: datetime
-
-    @property
-    def expires_before(self) -> datetime:
-        """Keys recorded before this time can be deleted."""
-        return self.at - timedelta(days=1)
-
-
-def check_same_request(key: IdempotencyKey, fingerprint: str) -> None:
-    """Raise `Conflict` if the key was already used for another request."""
-    if key.fingerprint != fingerprint:
-        raise Conflict("this idempotency key was used for another request; use a new one")
 
 
 class Memories(Protocol):
@@ -93,6 +49,9 @@ class Memories(Protocol):
 
         All are written or none. `Conflict` if an id exists, or a session belongs to another project. If the
         idempotency key was used before, nothing is written and what remains of that write is returned.
+        Of the memories of a key in a project, each is valid until the next one starts (see `stores/validity.py`): those
+        that a new one replaces are retired in the same transaction, and a new one that starts before others is stored
+        as retired. So a key never has two open memories.
         """
         ...
 
@@ -121,11 +80,17 @@ class Memories(Protocol):
         ...
 
     def remove(
-        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        within: Scope | None = None,
+        if_version: str | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> list[str]:
         """Delete memories with their terms and vectors; return the ids of those that existed, in the order given.
 
-        If the idempotency key was used before, nothing is deleted and the ids deleted then are returned.
+        `VersionConflict`, and nothing is deleted, if one has another version than `if_version`. If the idempotency key
+        was used before, nothing is deleted and the ids deleted then are returned.
         """
         ...
 
@@ -137,6 +102,14 @@ class Memories(Protocol):
         """
         ...
 
+    def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
+        """Return the memories that these have replaced, and all those with the same key in the same project."""
+        ...
+
+    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
+        """Delete some memories that have expired by a time, and return their ids; an empty list if there are none."""
+        ...
+
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         """Record that these memories were used."""
         ...
@@ -146,43 +119,31 @@ class Memories(Protocol):
         ...
 
     # Defined last: after it, `list` in this class is no longer the type.
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: Scope,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        current_at: datetime | None = None,
+        started_by: datetime | None = None,
+    ) -> Page:
         """Return one page of the memories of a scope: by the time they happened or were stored, then id, newest first.
 
-        A page ends at `limit` memories or after `paging.PAGE_BYTES` of text. `Invalid` if the cursor was not returned
+        Only those that are current at a time and whose `Memory.start` is not after a time, where these are given. A
+        page ends at `limit` memories or after `rules.PAGE_BYTES` of text. `Invalid` if the cursor was not returned
         with a page.
         """
         ...
 
 
-def no_store(place: str) -> NotFound:
-    """Return the error for a place without a store. Only what writes creates one."""
-    return NotFound(f"there is no store at {place}; check the address, or create it with: retentive remember TEXT")
-
-
-class Retrieved(NamedTuple):
-    """The result of one retriever: candidates, best first, and the best scores, which may go deeper."""
-
-    candidates: Sequence[Candidate] = ()
-    depth_scores: Sequence[float] = ()
-
-
-class Scores(NamedTuple):
-    """The score that each retriever gives to memories, by id.
-
-    `keyword` has every memory that exists, 0 where no term matches; `semantic` leaves out those without a vector.
-    """
-
-    keyword: Mapping[str, float]
-    semantic: Mapping[str, float]
-
-
 class Search(Protocol):
     """All reads of one recall, on one connection and one snapshot. Close it, or use it in a `with` block.
 
-    The query's scope, filter and exclusions are applied inside both retrievers: what they leave out hides nothing. In a
-    project, both also find the identity memories of the profile that belong to no project. Methods are called from one
-    thread at a time.
+    The query's scope, filter and exclusions are applied inside both retrievers: what they leave out hides nothing. So
+    is its `current_at`: memories that are not current then are found by neither, and are no neighbours. In a project,
+    both also find the identity memories of the profile that belong to no project. Methods are called from one thread at
+    a time.
     """
 
     @property
@@ -215,6 +176,13 @@ class Search(Protocol):
         """Return the memories before and after each of these in its session, by position.
 
         Memories without a session are not in the result. Exclusions, kinds and the filter do not apply here.
+        """
+        ...
+
+    def retired(self, limit: int) -> Sequence[Memory]:
+        """Return the memories that were left out because they are not current, and would have been among the best.
+
+        Those that `keyword` or `nearest`, where it was called, would have returned among its first `limit`.
         """
         ...
 
@@ -319,10 +287,22 @@ class VectorModels(Protocol):
         """Return how many memories have no vector of this model yet."""
         ...
 
+    def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        """Return the memory before each of these in its session; for one without a position, the session's last.
+
+        A store that does not keep vectors of two turns returns None for each.
+        """
+        ...
+
+    def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        """Return the memory after each of these in its session, by position; None for each, as `previous`."""
+        ...
+
     def attach(self, records: Sequence[Record], *, model: Model) -> int:
         """Store vectors of a model beside those being searched; return how many memories got theirs.
 
-        A memory is left as it is if it has vectors of this model, or if its text is no longer that of the record.
+        A memory is left as it is if its text is no longer that of the record, or if it has vectors of this model,
+        unless the record names a previous turn that they were not made with.
         """
         ...
 
@@ -360,14 +340,6 @@ class Judgements(Protocol):
         ...
 
 
-class ScanPage(NamedTuple):
-    """One page of a scan, the cursor of the next (None after the last), and the memories left out as damaged."""
-
-    records: Sequence[Record]
-    next_cursor: str | None = None
-    damaged: Sequence[Damage] = ()
-
-
 class Scan(Protocol):
     """Read everything in a store, to copy it elsewhere. Key-value entries are listed with an empty prefix."""
 
@@ -375,7 +347,7 @@ class Scan(Protocol):
         """Return memories of every profile after the cursor, with their vectors of the model that is searched.
 
         Each memory comes once, in the store's own order, whatever is written meanwhile; what is added during the scan
-        may come or not. A page ends at `limit` memories or after `paging.PAGE_BYTES` of text.
+        may come or not. A page ends at `limit` memories or after `rules.PAGE_BYTES` of text.
         """
         ...
 
@@ -414,51 +386,16 @@ class Store(Memories, Searchable, Catalogue, KeyValue, VectorModels, Judgements,
         """Return the space of deleted memories to the file system, while others read and write."""
         ...
 
+    def backup(
+        self, folder: Path | None = None, *, at: datetime, keep: int | None = None, progress: Progress = no_progress
+    ) -> Backup:
+        """Write a checked copy of one snapshot into a new file of the folder, while others read and write.
+
+        The folder is `backups` beside the store by default. If `keep` is given, only that many of the newest backups
+        stay. `progress` is called with the megabytes copied. `Invalid` if the store has tools of its own for this.
+        """
+        ...
+
     def close(self) -> None:
         """Release files and connections."""
         ...
-
-
-def is_within(memory: Memory, scope: Scope | None) -> bool:
-    """Whether a memory is in a scope, with each session standing for itself alone."""
-    return scope is None or (
-        memory.profile == scope.profile
-        and scope.project in (None, memory.project)
-        and (scope.sessions is None or memory.session in scope.sessions)
-        and (scope.kinds is None or memory.kind in scope.kinds)
-    )
-
-
-CHANGEABLE = tuple(name for name in Memory._fields if name not in ("id", *USE_FIELDS))
-"""The fields that an update changes if it names none."""
-
-
-def check_version(memory: Memory, if_version: str | None) -> None:
-    """Raise `VersionConflict` if the memory has another version than this."""
-    if if_version is not None and if_version != memory.version:
-        raise VersionConflict(
-            f"memory {memory.id} has changed since it was read, its version is now {memory.version}; "
-            "read it again and decide, nothing was changed"
-        )
-
-
-def merge_fields(current: Memory, record: Record, fields: Collection[str] | None) -> Memory:
-    """A memory as it is stored, with some fields of a record."""
-    changed = CHANGEABLE if fields is None else fields
-    return current._replace(**{name: getattr(record.memory, name) for name in changed})
-
-
-def stale_vectors(count: int) -> list[str]:
-    """The problem that this many memories have vectors of another text, as a sentence of `Store.check`."""
-    return [f"{count} memories have a vector of another text; run: retentive doctor --repair"] if count else []
-
-
-def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[ScanPage]:
-    """Yield everything in a store, page by page."""
-    cursor: str | None = None
-    while True:
-        page = store.scan(cursor=cursor, limit=limit)
-        yield page
-        cursor = page.next_cursor
-        if cursor is None:
-            return

@@ -3,18 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from retentive.errors import Damaged
-from retentive.models import NOT_ITS_TEXT, Damage, Scope, SetAside
+from retentive.models import Scope, Serializable
+
+NOT_ITS_TEXT = "its text is not the one that was stored"
+UNREADABLE = "it cannot be read"
+"""The reasons of damage: the text does not match its hash, or the row cannot be decoded."""
 
 _NAMED = 5
 """How many ids a sentence names."""
 
 
+@dataclass(frozen=True, slots=True)
+class Damage(Serializable):
+    """A memory that is stored but cannot be returned, and why. `retentive doctor --repair` handles it."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside(Serializable):
+    """A memory that could not be read when the store was repaired, and the legible part of its text."""
+
+    id: str
+    reason: str
+    at: datetime | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(Serializable):
+    """What a repair did, by the ids of memories.
+
+    `changed` have another text than the one that was stored, and were indexed as they are. `set_aside` could not be
+    read. `vectors_removed` is the number of vectors that belonged to no memory, and `stale_vectors` the number of other
+    memories that had a vector of another text and were embedded again.
+    """
+
+    memories: int = 0
+    changed: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
+    vectors_removed: int = 0
+    stale_vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery(Serializable):
+    """What was saved of a damaged file.
+
+    `changed` are the ids of memories that may not have their original text. `lost` are memories whose text cannot be
+    read, and `damaged_rows` is the number of rows, of any table, that cannot be read at all.
+    """
+
+    memories: int
+    changed: tuple[str, ...]
+    lost: tuple[Damage, ...]
+    damaged_rows: int
+    judgements: int
+    settings: int
+
+
 class Undamaged:
     """A part of `retentive.stores.base.Integrity` for stores that read every text as it is."""
 
-    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:  # noqa: ARG002
+    def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
         return []
 
     def set_aside(self) -> list[SetAside]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -14,6 +16,9 @@ from retentive.stores.base import KeyValue
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+FIRST_PAUSE, MAX_PAUSE = 0.001, 0.25
+"""How many seconds a transaction waits at most before its first and its last tries."""
 
 
 class JsonEntries(Generic[T]):
@@ -81,12 +86,22 @@ class Transaction:
         return not self._changes or self._store.compare_and_set(self._changes, expected=self._expected)
 
 
-def transact(store: KeyValue, change: Callable[[Transaction], R], *, tries: int = 20) -> R:
+def transact(
+    store: KeyValue,
+    change: Callable[[Transaction], R],
+    *,
+    tries: int = 30,
+    pause: Callable[[float], object] = time.sleep,
+) -> R:
     """Call `change` with a new transaction and commit it, again if another process interfered; return its result.
 
-    `Conflict` if every try was interfered with.
+    Before each further try it waits for a random time, which grows to a quarter of a second: of many processes that
+    change the same entries, each gets its turn. `Conflict` if every try was interfered with, after 3 seconds on
+    average.
     """
-    for _ in range(tries):
+    for number in range(tries):
+        if number:
+            pause(random.uniform(0, min(FIRST_PAUSE * 2**number, MAX_PAUSE)))  # noqa: S311 - not a secret
         transaction = Transaction(store)
         result = change(transaction)
         if transaction.commit():

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retentive.models import KINDS, NOT_ITS_TEXT, UNREADABLE, Damage, Kind, Memory, hash_text, indexed_text
+from retentive.models import KINDS, Kind, Memory, hash_text, indexed_text
+from retentive.stores.damage import NOT_ITS_TEXT, UNREADABLE, Damage
 
 SCOPE_TOKENS = 4
 """The tokens that the scope adds to a memory's length in the keyword index, and so in BM25, on every store."""
@@ -19,6 +20,20 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FLOAT_IS_EXACT = 4_000_000_000_000_000
 """Up to here, the year 2096, a float of seconds rounds to the right microsecond, and takes half the time."""
+
+
+FACT_COLUMNS = "m.fact_key, m.valid_from, m.valid_to, m.superseded_by, m.reason, m.actor, m.expires"
+"""The columns of a memory's validity, in the order of its fields. A memory's own key in a store is a number."""
+
+_NO_FACTS = [None] * 7
+
+
+def fact_values(memory: Memory) -> tuple[int | str | None, ...]:
+    """The values of `FACT_COLUMNS`."""
+    return (
+        memory.key, to_micros(memory.valid_from), to_micros(memory.valid_to), memory.superseded_by, memory.reason,
+        memory.actor, to_micros(memory.expires),
+    )  # fmt: skip
 
 
 def to_micros(time: datetime | None) -> int | None:
@@ -45,6 +60,11 @@ def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[in
                 row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]),
                 from_micros(row[14]), row[15], bool(row[16]), row[17],
             )  # fmt: skip
+            if list(row[19:26]) != _NO_FACTS:
+                memory = memory._replace(
+                    key=row[19], valid_from=from_micros(row[20]), valid_to=from_micros(row[21]), superseded_by=row[22],
+                    reason=row[23], actor=row[24], expires=from_micros(row[25]),
+                )  # fmt: skip
             if row[18] is None or row[18] == hash_text(indexed_text(memory.text, memory.speaker)):
                 found[row[0]] = memory
             else:

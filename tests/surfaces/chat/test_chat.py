@@ -316,14 +316,17 @@ def test_a_token_never_gets_memories_of_another_profile_into_a_prompt(engine: En
     _, ada = engine.tokens.create(profile="ada", access="write")
     with chat_service(engine, model.url, server={"require_token": True}) as url, client(url, key=ada) as openai:
         for options in ({"session": "s"}, {"everywhere": True}, {"session": "s", "everywhere": True}):
-            message = {"role": "user", "content": f"What is the llama called? {options}"}
+            spaces = " " * len(options)  # the same message again would be a repeated request
+            message = {"role": "user", "content": f"What is Ada's llama called?{spaces}"}
             openai.chat.completions.create(model="m", messages=[message], extra_body={"retentive": options})
             assert "Lama" in model.context
             assert "Kuzco" not in json.dumps(model.prompt)
             assert "Berta" not in json.dumps(model.prompt)
         with pytest.raises(PermissionDeniedError, match="limited to profile 'ada'"):
             openai.chat.completions.create(model="m", messages=[message], extra_headers={"X-Profile": "berta"})
-        found = context_of(url, query="llama called", everywhere=True, headers={"Authorization": f"Bearer {ada}"})
+        found = context_of(
+            url, query="What is Ada's llama called?", everywhere=True, headers={"Authorization": f"Bearer {ada}"}
+        )
         assert {item["text"] for item in found["items"]} >= {"Ada's llama is called Lama."}
         assert "Kuzco" not in json.dumps(found)
     assert said(engine, "s", profile="berta") == [(None, "Berta's llama is called Kuzco.")]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
-from retentive.models import Judgement
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.tuning_history import save_parameters
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Judgement, Record
 from retentive.transfer.copying import (
     CopyOptions,
     CopyResult,

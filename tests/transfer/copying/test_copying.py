@@ -15,7 +15,8 @@ from retentive.models import Scope
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.tuning_history import history, save_parameters, saved_parameters
 from retentive.stores import open_store
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Record
 from retentive.transfer.copying import CopyOptions, SearchSimilarity, copier, copy_store, verify_stores
 from retentive.transfer.copying.checkpoint import CHECKPOINT
 from tests.stores.build import ALL, MODEL, NOW, OTHER, everything, id_of, listed, rows, vector

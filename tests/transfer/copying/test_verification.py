@@ -11,7 +11,8 @@ from retentive.models import Candidate, Hit, Query
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.tuning_history import save_parameters
 from retentive.stores import open_store
-from retentive.stores.base import Record, Retrieved, Search, Store
+from retentive.stores.base import Search, Store
+from retentive.stores.values import Record, Retrieved
 from retentive.transfer.copying import CopyOptions, verify_stores
 from retentive.transfer.copying.contents import Checksum, canonical_memory, hash_ids, read_contents
 from retentive.transfer.copying.verification import compare_recalls, overlap, same_order

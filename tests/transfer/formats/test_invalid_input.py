@@ -16,7 +16,7 @@ from retentive.stores import open_store
 from retentive.transfer.formats import find_format
 from retentive.transfer.formats.jsonl import header_line
 from retentive.transfer.importing.importer import ImportTarget, file_source, import_source
-from retentive.transfer.importing.log import list_runs, undo_import
+from retentive.transfer.importing.log import Imports
 from tests.stores.build import MODEL, NOW
 from tests.transfer.formats.samples import (
     a_chatgpt_conversation,
@@ -113,7 +113,7 @@ def test_a_spoiled_file_is_imported_as_far_as_it_makes_sense_and_taken_back(name
     json.dumps(done.to_dict(), ensure_ascii=False).encode()
     assert (again.added, again.existing) == (0, done.added + done.existing)
     assert done.added == store.stats().memories
-    for run in list_runs(store):
-        undo_import(store, run.id)
+    for run in Imports(store).list():
+        Imports(store).undo(run.id)
     assert store.stats().memories == 0
     assert store.list_values("") == {}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid
-from retentive.models import Judgement
+from retentive.stores.values import Judgement
 from retentive.transfer.formats.base import JudgementEntry, SettingEntry, StoredMemory
 from retentive.transfer.formats.jsonl import Jsonl, end_line, header_line, judgement_line, memory_line, setting_line
 from tests.stores.build import MODEL, NOW, memory, rows, vector

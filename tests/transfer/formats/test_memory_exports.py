@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from retentive.engine import Engine
+from retentive.stores import open_store
 from retentive.transfer.formats.base import JudgementEntry
 from retentive.transfer.formats.beir import Beir
 from retentive.transfer.formats.mem0 import Mem0
@@ -70,8 +72,25 @@ def test_a_memory_of_memini_keeps_its_namespace_tier_importance_and_tags(tmp_pat
         "importance": 0.7,
         "occurred": datetime(2026, 5, 8, 13, 56, tzinfo=UTC),
         "source": "memini:n1",
-        "metadata": {"by": "sam", "tier": "procedural", "tags": ["ops"], "expires_at": "2026-08-01T00:00:00Z"},
+        "metadata": {"by": "sam", "tier": "procedural", "tags": ["ops"]},
+        "expires": datetime(2026, 8, 1, tzinfo=UTC),
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"), [("memory", {"expiration_date": "2030-01-31"}), ("content", {"tier": "semantic"})]
+)
+def test_what_replaced_a_memory_of_mem0_or_memini_is_read_in_whatever_comes_first(tmp_path, text, rest):
+    old = {"id": "old", text: "lives in Paris", "created_at": "2024-01-01T00:00:00Z", "superseded_by": "new", **rest}
+    new = {"id": "new", text: "lives in Berlin", "created_at": "2025-01-01T00:00:00Z", "valid_to": "2026-01-01", **rest}
+    with Engine(open_store("memory://")) as engine:
+        engine.import_from(write_json(tmp_path / "export.json", [old, new]))
+        first, second = sorted(engine.list(include_retired=True).memories, key=lambda one: one.start)
+        engine.import_from(tmp_path / "export.json")
+        assert len(engine.list(include_retired=True).memories) == 2
+    assert (first.superseded_by, first.valid_to) == (second.id, second.start)
+    assert second.valid_to == datetime(2026, 1, 1, tzinfo=UTC)
+    assert first.expires == (datetime(2030, 2, 1, tzinfo=UTC) if text == "memory" else None)
 
 
 def test_unknown_fields_of_memini_are_reported(tmp_path):

@@ -10,13 +10,15 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import Judgement, Scope
+from retentive.models import Scope
 from retentive.stores import open_store
+from retentive.stores.values import Judgement
 from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped, Truncated
 from retentive.transfer.importing import importer
 from retentive.transfer.importing import log as import_log
 from retentive.transfer.importing.ids import imported_id
 from retentive.transfer.importing.importer import ImportInterrupted, ImportTarget, file_source, import_source
+from retentive.transfer.importing.log import Imports
 from tests.compass import Compass
 from tests.conftest import NOW
 from tests.evaluation.build import write_set
@@ -157,14 +159,14 @@ def test_undo_removes_what_an_import_added_and_nothing_else(store):
     take(store, item(1), item(2), path=Path("first"))
     done = take(store, item(2), item(3), item(4), path=Path("second"))
 
-    undone = import_log.undo_import(store, done.run)
+    undone = Imports(store).undo(done.run)
 
     assert (undone.memories, done.added) == (2, 2)
     assert store.stats().memories == 2
-    assert [run.path.rsplit("/", 1)[-1] for run in import_log.list_runs(store)] == ["first"]
+    assert [run.path.rsplit("/", 1)[-1] for run in Imports(store).list()] == ["first"]
     assert take(store, item(1), item(2), item(3), item(4)).added == 2
     with pytest.raises(NotFound, match="there is no import"):
-        import_log.undo_import(store, done.run)
+        Imports(store).undo(done.run)
 
 
 def test_many_batches_are_recorded_and_undone(store, monkeypatch):
@@ -174,9 +176,9 @@ def test_many_batches_are_recorded_and_undone(store, monkeypatch):
 
     done = take(store, *map(item, range(21)), progress=heard.append)
 
-    (run,) = import_log.list_runs(store)
+    (run,) = Imports(store).list()
     assert (run.added, run.groups, sum(heard)) == (21, 4, 21)
-    assert import_log.undo_import(store, done.run).memories == 21
+    assert Imports(store).undo(done.run).memories == 21
     assert store.stats().memories == 0
     assert store.list_values("import") == {}
 
@@ -194,15 +196,15 @@ def test_an_interrupted_import_continues_in_the_same_run(store, monkeypatch):
     with pytest.raises(ImportInterrupted) as stopped:
         import_source(store, None, stops, target=ImportTarget("default"), clock=lambda: NOW)
     assert store.stats().memories == 4
-    (broken_off,) = [run for run in import_log.list_runs(store) if not run.ended]
+    (broken_off,) = [run for run in Imports(store).list() if not run.ended]
     assert broken_off.added == 3
     assert (stopped.value.result.run, stopped.value.result.added) == (broken_off.id, 3)
 
     done = take(store, *map(item, range(8)))
 
     assert (done.run, done.resumed, done.added, done.existing) == (broken_off.id, True, 4, 4)
-    assert {run.added for run in import_log.list_runs(store)} == {1, 7}
-    assert import_log.undo_import(store, done.run).memories == 7
+    assert {run.added for run in Imports(store).list()} == {1, 7}
+    assert Imports(store).undo(done.run).memories == 7
     assert store.stats().memories == 1
 
 
@@ -217,8 +219,8 @@ def test_what_was_noted_and_not_added_when_it_was_killed_is_counted_once(store, 
 
     done = take(store, item(1), item(2), item(3))
 
-    assert (done.added, done.resumed, import_log.list_runs(store)[0].added) == (3, True, 3)
-    assert import_log.undo_import(store, done.run).memories == 3
+    assert (done.added, done.resumed, Imports(store).list()[0].added) == (3, True, 3)
+    assert Imports(store).undo(done.run).memories == 3
 
 
 def test_an_interrupted_undo_can_be_run_again(store, monkeypatch):
@@ -229,8 +231,8 @@ def test_an_interrupted_undo_can_be_run_again(store, monkeypatch):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        import_log.undo_import(store, done.run, progress=stop)
-    import_log.undo_import(store, done.run)
+        Imports(store).undo(done.run, progress=stop)
+    Imports(store).undo(done.run)
 
     assert store.stats().memories == 0
     assert store.list_values("import") == {}
@@ -254,7 +256,7 @@ def test_two_concurrent_imports_of_the_same_file_add_it_once_and_each_undo_remov
     done = take(store, *map(item, range(6)))
 
     assert (done.added, done.existing, others[0].added) == (4, 2, 2)
-    assert import_log.undo_import(store, done.run).memories == 4
+    assert Imports(store).undo(done.run).memories == 4
     assert store.stats().memories == 2
 
 
@@ -269,7 +271,7 @@ def test_an_import_that_ends_first_keeps_the_record_of_another_in_its_run(store,
 
     first.finish(added=1, at=NOW)
 
-    assert [run.groups for run in import_log.list_runs(store)] == [3]
+    assert [run.groups for run in Imports(store).list()] == [3]
 
 
 def test_a_session_that_was_moved_keeps_its_project(store):
@@ -286,7 +288,7 @@ def test_a_session_that_was_moved_keeps_its_project(store):
 @pytest.mark.parametrize("project", ["right", None])
 def test_the_sessions_of_an_undone_import_can_go_into_another_project(store, project):
     wrong = take(store, item(1, session="s"), item(2, session="t"), target=ImportTarget("default", project="wrong"))
-    import_log.undo_import(store, wrong.run)
+    Imports(store).undo(wrong.run)
 
     done = take(store, item(1, session="s"), item(3, session="t"), target=ImportTarget("default", project=project))
 
@@ -299,7 +301,7 @@ def test_taking_back_an_import_leaves_sessions_that_hold_something_where_they_ar
     take(store, item(1, session="s", project="home"))
     more = take(store, item(2, session="s", project="home"), path=Path("more"))
 
-    import_log.undo_import(store, more.run)
+    Imports(store).undo(more.run)
 
     assert [(one.project, one.memories) for one in store.sessions("default")] == [("home", 1)]
 
@@ -426,7 +428,7 @@ def test_a_conflict_that_stays_is_skipped_with_its_reason(store, monkeypatch):
 
     assert (done.added, done.existing, done.skipped) == (2, 0, {"not this one": 1})
     monkeypatch.setattr(store, "add", add)
-    assert import_log.undo_import(store, done.run).memories == 2
+    assert Imports(store).undo(done.run).memories == 2
     assert json.dumps(done.to_dict())
 
 
@@ -440,7 +442,7 @@ def test_a_log_written_before_the_project_was_renamed_can_be_undone(store):
     )
     store.compare_and_set({f"imported/{done.run}/000000/00000001": f'{{"kind": "judgements", "value": [{judged}]}}'})
 
-    undone = import_log.undo_import(store, done.run)
+    undone = Imports(store).undo(done.run)
 
     assert (undone.memories, undone.judgements) == (1, 1)
     assert store.list_values("import") == {}

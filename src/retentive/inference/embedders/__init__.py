@@ -1,6 +1,6 @@
 """Embedders turn text into vectors. They are opened by name, with a cache of vectors in memory.
 
-`open_embedder` opens one by name: `bge-small` (the default, local and offline), `multilingual` (an extra, local and
+`open_embedder` opens one by name: `memory-small` (the default, local and offline), `multilingual` (an extra, local and
 offline too), `local:DIRECTORY` (any ONNX model with its tokenizer), `fastembed:NAME`, an `http://` or `https://`
 address of an OpenAI-compatible service, or `none`.
 """
@@ -21,8 +21,10 @@ from retentive.inference.embedders.base import (
     CountsTokens,
     Embedder,
     Matrix,
+    ReadsContext,
     ReportsOutage,
     WrapsEmbedder,
+    context_reader,
     length_check,
     tokenizer_of,
 )
@@ -38,8 +40,10 @@ __all__ = [
     "Embedder",
     "EmbedderWrapper",
     "Matrix",
+    "ReadsContext",
     "ReportsOutage",
     "WrapsEmbedder",
+    "context_reader",
     "length_check",
     "open_embedder",
     "outage_of",
@@ -69,10 +73,10 @@ def outage_of(embedder: Embedder | None) -> str | None:
     return None
 
 
-def _open_bge_small(_: str, _settings: EmbedderSettings) -> Embedder:
-    from retentive.inference.embedders.onnx import open_bge_small
+def _open_memory_small(_: str, _settings: EmbedderSettings) -> Embedder:
+    from retentive.inference.embedders.onnx import open_memory_small
 
-    return open_bge_small()
+    return open_memory_small()
 
 
 def _open_multilingual(_: str, _settings: EmbedderSettings) -> Embedder:
@@ -103,14 +107,14 @@ def _open_remote(url: str, settings: EmbedderSettings) -> Embedder:
 
 
 _LOADERS: dict[str, Callable[[str, EmbedderSettings], Embedder | None]] = {
-    "bge-small": _open_bge_small,
+    "memory-small": _open_memory_small,
     "multilingual": _open_multilingual,
     "local": _open_local,
     "fastembed": _open_fastembed,
     "remote": _open_remote,
     "none": lambda _argument, _settings: None,
 }
-_NAMES = ("bge-small", "multilingual", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")
+_NAMES = ("memory-small", "multilingual", "local:DIRECTORY", "fastembed:MODEL", "http://… or https://…", "none")
 
 
 class EmbedderWrapper:

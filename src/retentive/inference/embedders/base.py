@@ -62,6 +62,15 @@ class ChecksLength(Protocol):
 
 
 @runtime_checkable
+class ReadsContext(Protocol):
+    """Optional ability of an embedder that was trained to read a turn together with the one before it."""
+
+    def in_context(self, text: str, before: str) -> str | None:
+        """Return one text to embed for a turn and the turn before it; None if it should only be embedded alone."""
+        ...
+
+
+@runtime_checkable
 class WrapsEmbedder(Protocol):
     """Optional ability of an embedder that passes calls on to another one, such as a cache."""
 
@@ -85,6 +94,15 @@ def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
     """Return the embedder that can count tokens: this one or one that it wraps; None if none can."""
     while embedder is not None:
         if isinstance(embedder, CountsTokens):
+            return embedder
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
+
+
+def context_reader(embedder: Embedder | None) -> ReadsContext | None:
+    """Return the embedder that can read a turn with the one before it: this one or one that it wraps."""
+    while embedder is not None:
+        if isinstance(embedder, ReadsContext):
             return embedder
         embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
     return None

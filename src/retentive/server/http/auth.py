@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Header, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -19,8 +19,12 @@ from starlette.types import Scope
 
 from retentive.engine import Engine
 from retentive.pipeline.access_tokens import ACCESSES, Access, looks_like_token
+from retentive.server.workers.peers import Peers
 from retentive.settings import ServerSettings
 from retentive.tenancy import ProfileView
+
+if TYPE_CHECKING:
+    from retentive.server.workers.shared_counts import SharedCounts
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -46,7 +50,8 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 def needs_token(settings: ServerSettings) -> bool:
     """Whether every request needs a token."""
-    return settings.require_token or settings.host not in LOOPBACK
+    # With a public address, requests from other machines arrive from a proxy on this one.
+    return settings.require_token or settings.public_url is not None or settings.host not in LOOPBACK
 
 
 def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Caller:
@@ -73,18 +78,26 @@ _COUNTED = "retentive.counted"
 class WorkInProgress:
     """How many requests of each token are in progress, so that one caller cannot take the threads of all others.
 
+    Several workers count together.
+
     It is used on the event loop only. `RequestGuard` calls `leave` when a response is complete.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, peers: Peers | None = None) -> None:
         self._limit = limit
         self._running: Counter[str] = Counter()
+        self._shared: SharedCounts | None = None
+        if peers is not None:
+            from retentive.server.workers.shared_counts import SharedCounts
+
+            self._shared = SharedCounts(peers.folder / "counts", workers=peers.workers, index=peers.index)
 
     def enter(self, request: Request, caller: str) -> None:
         """Count a request, once; 429 if the caller has too many in progress."""
         if _COUNTED in request.scope:
             return
-        if self._running[caller] >= self._limit:
+        shared = self._shared
+        if not shared.enter(caller, self._limit) if shared else self._running[caller] >= self._limit:
             raise HTTPException(
                 429,
                 f"this token has {self._limit} requests in progress, which is the limit; wait for one to finish",
@@ -97,6 +110,8 @@ class WorkInProgress:
         """Count a request as finished."""
         caller = scope.pop(_COUNTED, None)
         if caller is not None:
+            if self._shared:
+                self._shared.leave(caller)
             self._running[caller] -= 1
             if not self._running[caller]:
                 del self._running[caller]
@@ -118,7 +133,12 @@ async def current_caller(request: Request, credentials: Credentials = None) -> C
         )
     else:
         caller = identify(engine, settings, None)
-    request.state.caller = caller.name  # for the log
+    return count_caller(request, caller)
+
+
+def count_caller(request: Request, caller: Caller) -> Caller:
+    """Name the caller for the log, and count its request; 429 if it has too many in progress."""
+    request.state.caller = caller.name
     if caller is not OWNER:
         work: WorkInProgress = request.app.state.work
         work.enter(request, caller.name)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from retentive.chat.context import PromptContext, PromptItem
+from retentive.chat.context import BLOCK_ORDER, LeftOut, Part, PromptContext, PromptItem
 from retentive.models import Kind
-from retentive.server.http.request_parsing import INTEGER, CamelModel, Name, QueryText, TuningChoice
+from retentive.server.http.request_parsing import INTEGER, CamelModel, Id, Name, QueryText, TuningChoice
 
 ChatMessage = dict[str, Any]
 
@@ -85,6 +85,13 @@ class ContextRequest(_ContextOptions):
     messages: Annotated[list[ChatMessage], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         None, description="A conversation. Memories that it already contains are left out."
     )
+    parts: list[Part] = Field(
+        list(BLOCK_ORDER), min_length=1, description="The parts of the block to fill. Default: all."
+    )
+    exclude: list[Id] = Field([], max_length=1000, description="Ids of memories that the recall leaves out.")
+    exclude_session: bool = Field(
+        False, description="Leave out the session's own episodes, for a client whose prompt has them already."
+    )
 
     @model_validator(mode="after")
     def _check_exactly_one(self) -> Self:
@@ -94,11 +101,24 @@ class ContextRequest(_ContextOptions):
         return self
 
 
+class BriefingRequest(CamelModel):
+    """What a new session is about."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"project": "boat", "budget": 1000}]})
+
+    project: Name | None = Field(None, description="The project, whose facts and latest session are added.")
+    session: Name | None = Field(None, description="The session that starts; it is not the latest one.")
+    budget: Annotated[int, Field(ge=0, le=200_000), INTEGER] = Field(1500, description="Token budget for memories.")
+    recent: Annotated[int, Field(ge=0, le=1000), INTEGER] = Field(
+        6, description="Number of the last episodes of the latest session."
+    )
+
+
 class ContextItem(CamelModel):
     """A memory in the prompt, or one that was left out, and the reason."""
 
     id: str
-    part: Literal["identity", "recent", "recalled"]
+    part: Part
     kind: Kind
     speaker: str | None
     session: str | None
@@ -107,6 +127,9 @@ class ContextItem(CamelModel):
     text: str
     tokens: int
     cut: bool = Field(description="Whether the text was cut to fit the budget.")
+    relevance: float | None = Field(description="How likely it helps, from 0 to 1; null if it was not recalled.")
+    newer: datetime | None = Field(description="The time of a later memory here that says something similar.")
+    left_out: LeftOut | None = Field(description="Why it was left out, if it was.")
     why: str
 
     @classmethod
@@ -124,6 +147,9 @@ class ContextItem(CamelModel):
             text=item.text,
             tokens=item.tokens,
             cut=item.cut,
+            relevance=item.relevance,
+            newer=item.newer,
+            left_out=item.left_out,
             why=item.why,
         )
 
@@ -137,7 +163,11 @@ class ContextResponse(CamelModel):
     budget: int
     counter: str = Field(description="How the tokens were counted.")
     items: list[ContextItem] = Field(description="The memories in the block, in order.")
-    left_out: list[ContextItem] = Field(description="Memories that did not fit, or that the messages already contain.")
+    left_out: list[ContextItem] = Field(
+        description="Memories that are not relevant, did not fit, or are in the messages already."
+    )
+    relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
+    note: str | None = Field(description="Why there are no memories, if there are none.")
     degraded: str | None = Field(description="What was missing in the recall.")
 
     @classmethod
@@ -151,5 +181,7 @@ class ContextResponse(CamelModel):
             counter=context.counter,
             items=[ContextItem.of(item) for item in context.items],
             left_out=[ContextItem.of(item) for item in context.left_out],
+            relevance=context.relevance,
+            note=context.note,
             degraded=context.degraded,
         )

@@ -19,9 +19,19 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from retentive.engine import Engine
-from retentive.server.http.auth import Caller, bearer, check_access, current_caller, decode_header, open_view
+from retentive.server.http.auth import (
+    Caller,
+    bearer,
+    check_access,
+    count_caller,
+    current_caller,
+    decode_header,
+    open_view,
+)
 from retentive.server.http.request_parsing import may_have_surrogates, parse_json
 from retentive.server.mcp import ToolScope, build_server
+from retentive.server.oauth import OAuth
+from retentive.server.oauth.grants import MARK
 from retentive.settings import ServerSettings
 from retentive.tenancy import ProfileView
 
@@ -34,8 +44,9 @@ _TOOL_SCOPE = "retentive.tool_scope"
 class McpMount:
     """Answers MCP requests, each in the scope of its caller, while `run` is entered."""
 
-    def __init__(self, engine: Engine, settings: ServerSettings) -> None:
+    def __init__(self, engine: Engine, settings: ServerSettings, oauth: OAuth | None = None) -> None:
         self._engine = engine
+        self._oauth = oauth
         self._settings = settings
         self._managers: dict[bool, StreamableHTTPSessionManager] = {}
 
@@ -55,7 +66,7 @@ class McpMount:
         request = Request(scope, receive)
         if not self._managers:
             raise HTTPException(503, "the service is starting or stopping; try again in a moment")
-        caller = await current_caller(request, await bearer(request))
+        caller = await self._caller(request)
         check_access(caller, "read")
         scope[_TOOL_SCOPE] = self._tool_scope(request, caller)
         body = await request.body()
@@ -63,6 +74,28 @@ class McpMount:
             with suppress(JSONDecodeError):  # the SDK reports it
                 await run_in_threadpool(parse_json, body)
         await self._managers[caller.has("write")].handle_request(scope, _replayed(body, receive), send)
+
+    async def _caller(self, request: Request) -> Caller:
+        """Return the caller by its token, of OAuth or of the service. A 401 says where a client can get one."""
+        credentials = await bearer(request)
+        if self._oauth is None:
+            return await current_caller(request, credentials)
+        if credentials is not None and credentials.credentials.startswith(MARK):
+            grant = await run_in_threadpool(self._oauth.find, credentials.credentials)
+            if grant is None:
+                challenge = f'Bearer error="invalid_token", {self._oauth.challenge}'
+                raise HTTPException(
+                    401, "this access token has expired or was revoked", {"WWW-Authenticate": challenge}
+                )
+            return count_caller(request, Caller(f"oauth {grant.client_id}", grant.profile, grant.access))
+        try:
+            return await current_caller(request, credentials)
+        except HTTPException as error:
+            if error.status_code != 401:
+                raise
+            challenge = f"{(error.headers or {}).get('WWW-Authenticate', 'Bearer')} {self._oauth.challenge}"
+            joined = challenge.replace('" resource', '", resource')
+            raise HTTPException(401, error.detail, {"WWW-Authenticate": joined}) from None
 
     def _tool_scope(self, request: Request, caller: Caller) -> ToolScope:
         """Return the scope of a request: the caller's profile, or the project in the X-Project header."""
@@ -73,7 +106,9 @@ class McpMount:
         return ToolScope(view, record_use=caller.has("write"))
 
     def _manager(self, *, read_only: bool) -> StreamableHTTPSessionManager:
-        server: MCPServer = build_server(lambda request: request.scope[_TOOL_SCOPE], read_only=read_only)
+        server: MCPServer = build_server(
+            lambda request: request.scope[_TOOL_SCOPE], read_only=read_only, explain=self._settings.mcp_explain
+        )
         server.streamable_http_app(
             stateless_http=True,
             json_response=True,

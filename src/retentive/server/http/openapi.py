@@ -35,7 +35,7 @@ _DESCRIPTIONS = {
     403: "The token, profile or origin does not allow this.",
     404: "There is no such resource.",
     409: "The request conflicts with what is stored or configured.",
-    412: "The memory has another version than the one in `If-Match`.",
+    412: "What is changed has another version than the one in `If-Match`.",
     413: "The request is too large.",
     415: "The body is not JSON, or its Content-Type is not.",
     421: "The service does not accept this host name.",

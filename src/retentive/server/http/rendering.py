@@ -58,7 +58,8 @@ def recall_to_json(recall: Recall, *, explain: bool, dropped: bool = False) -> d
 
 
 def _hit_without_reasons(hit: Hit) -> dict[str, Any]:
-    return {"rank": hit.rank, "id": hit.id, "score": hit.score, "memory": to_json(hit.memory)}
+    own = {"rank": hit.rank, "id": hit.id, "score": hit.score, "relevance": hit.relevance}
+    return {**own, "memory": to_json(hit.memory)}
 
 
 def _field_names(kind: type[Any]) -> tuple[tuple[str, str], ...]:

@@ -27,7 +27,8 @@ class RequestGuard:
     def __init__(self, app: ASGIApp, settings: ServerSettings, work: WorkInProgress) -> None:
         self._app = app
         self._work = work
-        self._hosts = {*LOOPBACK, settings.host, *settings.hosts}
+        public = urlsplit(settings.public_url or "").hostname
+        self._hosts = {*LOOPBACK, settings.host, *settings.hosts, *([public] if public else [])}
         self._origins = set(settings.origins)
         self._max_body = settings.max_body
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Coroutine, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
@@ -33,7 +33,7 @@ from starlette.exceptions import HTTPException
 from retentive.errors import Invalid
 from retentive.models import Kind
 from retentive.pipeline.judgements import MAX_QUERY
-from retentive.pipeline.remember import MAX_NAME, MAX_TEXT, to_time
+from retentive.pipeline.remember import MAX_NAME, MAX_TEXT, to_expiry, to_time
 from retentive.ranking import Tuning, preset
 from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS
@@ -206,6 +206,14 @@ def _check_time_bound(value: str) -> str:
     return value
 
 
+def _check_expiry(value: str) -> str:
+    try:
+        to_expiry(value, now=datetime.now(UTC))
+    except Invalid as error:
+        raise ValueError(str(error).removeprefix("expires: ")) from None
+    return value
+
+
 def _to_integer(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -231,6 +239,27 @@ Time = Annotated[datetime, BeforeValidator(_to_time), WithJsonSchema({"type": "s
 
 # Left as text, because a date means the whole day.
 TimeBound = Annotated[str, AfterValidator(_check_time_bound), Field(max_length=50, examples=["2026-05-08"])]
+
+AsOf = Annotated[
+    str,
+    AfterValidator(_check_time_bound),
+    WithJsonSchema(
+        {"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}], "examples": ["2026-05-08"]}
+    ),
+]
+
+# Left as text, because a duration is counted from now on.
+Expiry = Annotated[
+    str,
+    AfterValidator(_check_expiry),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "anyOf": [{"pattern": r"^[0-9]{1,6}[smhdw]$"}, {"format": "date-time"}],
+            "examples": ["30d", "2026-05-08T13:56:00+02:00"],
+        }
+    ),
+]
 
 MetadataValue = Annotated[
     Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
@@ -270,7 +299,7 @@ IfMatchHeader = Annotated[
     Header(
         alias="If-Match",
         max_length=255,
-        description="The ETag of the memory that was read, or *. If it has changed since, the status is 412.",
+        description="The ETag of what was read, or *. If it has changed since, the status is 412.",
     ),
     AfterValidator(_version),
 ]

@@ -16,7 +16,9 @@ from pydantic.config import JsonDict
 
 from retentive import models
 from retentive.evaluation.tune import HeldOut, Verdict
+from retentive.pipeline import explain, timeline
 from retentive.server.http.telemetry import Latency
+from retentive.stores import values
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -64,6 +66,13 @@ class Memory(_Response):
     access_count: int = Field(description="Number of recalls that returned it.")
     evergreen: bool = Field(description="Whether time decay does not apply to it.")
     content_hash: str = Field(description="Hash of the text, ignoring case, white space and punctuation.")
+    key: str | None = Field(description="Key of the fact; a key has one memory that is not retired in a project.")
+    valid_from: datetime | None = Field(description="Since when it is valid, if not since it happened.")
+    valid_to: datetime | None = Field(description="When it was retired; null while it is not.")
+    superseded_by: str | None = Field(description="The id of the memory that replaced it.")
+    reason: str | None = Field(description="Why it was retired.")
+    actor: str | None = Field(description="Who retired it.")
+    expires: datetime | None = Field(description="When it expires.")
 
 
 class MemoryList(_Response):
@@ -85,6 +94,56 @@ class Page(_Response):
     memories: list[Memory]
     next_cursor: str | None = Field(description="The `cursor` of the next page; null on the last page.")
     damaged: list[Damage] = Field(description="Memories of this page that are damaged and cannot be returned.")
+
+
+class Suggestion(_Response):
+    """That a memory may have replaced another one."""
+
+    id: str
+    profile: str
+    old: str = Field(description="The id of the memory that may have been replaced.")
+    new: str = Field(description="The id of the memory that may have replaced it.")
+    reason: str
+    created: datetime
+    status: Literal["open", "confirmed", "dismissed"]
+    proposal: str | None = Field(description="What an LLM thinks of it, if it was asked.")
+
+
+class Review(_Response):
+    """A suggestion with its two memories."""
+
+    suggestion: Suggestion
+    old: Memory
+    new: Memory
+
+
+class ReviewList(_Response):
+    """Suggestions, oldest first."""
+
+    reviews: list[Review]
+
+
+class Similar(_Response):
+    """A memory that is like the one that was stored."""
+
+    id: str
+    text: str
+    cosine: float | None = Field(description="The cosine of both; null if one has no vector.")
+    words: list[str] = Field(description="The words of both.")
+
+
+class Stored(Memory):
+    """A memory as it was stored."""
+
+    model_config = _may_lack("similar")
+
+    similar: list[Similar] | None = Field(description="Memories that are like it, if they were asked for.")
+
+
+class Swept(_Response):
+    """The result of deleting what has expired."""
+
+    swept: int = Field(description="Number of memories that were deleted.")
 
 
 class Forgotten(_Response):
@@ -112,6 +171,9 @@ class Hit(_Response):
     rank: int
     id: str
     score: float
+    relevance: float | None = Field(
+        description="The estimated probability, from 0 to 1, that it helps to answer the query; null if not estimated."
+    )
     memory: Memory
     why: list[Reason] = Field(description="The reasons for the score; missing if `explain` is false.")
 
@@ -123,6 +185,7 @@ class Recall(_Response):
     model_config = _may_lack("dropped")
 
     hits: list[Hit]
+    relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     stages: dict[str, float] = Field(description="Duration of each stage, in milliseconds.")
     dropped: list[Hit] = Field(description="The candidates that are not hits, if they were requested.")
@@ -146,7 +209,7 @@ class RecallComparison(_Response):
     moved: list[Move]
 
 
-@fields_of(models.Explanation)
+@fields_of(explain.Explanation)
 class Explanation(_Response):
     """Why a memory ranks where it does for a query, or why it does not appear."""
 
@@ -158,7 +221,7 @@ class Explanation(_Response):
     same_as: str | None = Field(description="The id of a higher hit with the same text.")
 
 
-@fields_of(models.Session)
+@fields_of(values.Session)
 class Session(_Response):
     """A conversation or run, in at most one project."""
 
@@ -172,16 +235,16 @@ class Sessions(_Response):
 class Projects(_Response):
     """Projects, by name."""
 
-    projects: list[models.Project]
+    projects: list[values.Project]
 
 
 class Profiles(_Response):
     """Profiles, by name."""
 
-    profiles: list[models.Profile]
+    profiles: list[values.Profile]
 
 
-@fields_of(models.Timeline)
+@fields_of(timeline.Timeline)
 class Timeline(_Response):
     """Number of memories by kind over time, oldest first. Buckets without memories are left out."""
 
@@ -228,7 +291,7 @@ class Status(_Response):
 class JudgementList(_Response):
     """Relevance judgements, in the order in which they were first given."""
 
-    judgements: list[models.Judgement]
+    judgements: list[values.Judgement]
 
 
 class MeasuredQuery(_Response):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 
 State = Literal["idle", "running", "done", "failed", "stopped"]
 
+IN_PROGRESS = "a tuning run is in progress; wait for it, or stop it"
 STOP_SECONDS = 5.0
 """How long to wait for a run to stop. It checks whether it was stopped at every memory it processes."""
 
@@ -47,7 +49,8 @@ class _Stopped(Exception):
 class _TuneRun:
     """One tuning run, on its own thread."""
 
-    def __init__(self, view: ProfileView, options: dict[str, Any]) -> None:
+    def __init__(self, view: ProfileView, options: dict[str, Any], ended: Callable[[], None]) -> None:
+        self._ended = ended
         self.profile = view.profile
         self.progress = TuneStatus("running", stage="reading memories")
         self._engine = view.engine
@@ -75,8 +78,10 @@ class _TuneRun:
         except RetentiveError as error:
             self.progress = replace(self.progress, state="failed", detail=str(error))
         except Exception as error:
-            log.error("tuning failed: %s", describe_error(error))  # noqa: TRY400
+            log.error("tuning failed: %s", describe_error(error))
             self.progress = replace(self.progress, state="failed", detail=UNEXPECTED)
+        finally:
+            self._ended()
 
     def _interruptible(self, judged: EvaluationSet) -> EvaluationSet:
         """Check at each memory of the set whether the run was stopped: steps of progress may be seconds apart."""
@@ -110,31 +115,47 @@ class TuneJob:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._current: _TuneRun | None = None
+        self.started = 0.0
+        """When the last run was started, in seconds since 1970."""
 
-    def start(self, view: ProfileView, options: dict[str, Any]) -> TuneStatus:
-        """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress."""
+    def start(
+        self,
+        view: ProfileView,
+        options: dict[str, Any],
+        reserve: Callable[[], Callable[[], None]] = lambda: lambda: None,
+    ) -> TuneStatus:
+        """Start tuning on the profile's judgements; `Conflict` if there are too few, or if a run is in progress.
+
+        `reserve` is called before a run, and what it returns after it.
+        """
         load_library()  # fails now if the package is missing, and not in the background
         count = len(own_queries(view.engine, profile=view.profile))
         if count < MIN_QUERIES:
             raise Conflict(f"tuning needs at least {MIN_QUERIES} queries with a memory judged good; there are {count}")
         with self._lock:
-            if self._current is not None and self._current.progress.state == "running":
-                raise Conflict("a tuning run is in progress; wait for it, or stop it")
-            self._current = _TuneRun(view, options)
+            if self.busy:
+                raise Conflict(IN_PROGRESS)
+            self._current = _TuneRun(view, options, reserve())
+            self.started = time.time()
             self._current.start()
             return self._current.progress
 
-    def progress(self, view: ProfileView) -> TuneStatus:
+    @property
+    def busy(self) -> bool:
+        """Whether a run is in progress."""
+        return self._current is not None and self._current.progress.state == "running"
+
+    def progress(self, profile: str) -> TuneStatus:
         """Return the progress of the profile's run."""
         run = self._current
-        return run.progress if run is not None and run.profile == view.profile else TuneStatus()
+        return run.progress if run is not None and run.profile == profile else TuneStatus()
 
-    def stop(self, view: ProfileView) -> TuneStatus:
+    def stop_profile(self, profile: str) -> TuneStatus:
         """Stop the profile's run, if there is one, and return its progress."""
         run = self._current
-        if run is not None and run.profile == view.profile:
+        if run is not None and run.profile == profile:
             run.stop()
-        return self.progress(view)
+        return self.progress(profile)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:

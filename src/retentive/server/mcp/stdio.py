@@ -21,13 +21,13 @@ from retentive.server.mcp.server import build_server
 from retentive.server.mcp.tool_scope import ToolScope
 
 
-def serve_stdio(tool_scope: ToolScope, output: TextIO, *, read_only: bool = False) -> None:
+def serve_stdio(tool_scope: ToolScope, output: TextIO, *, read_only: bool = False, explain: bool = False) -> None:
     """Serve one client, which reads from `output`, until it disconnects."""
     handler = logging.StreamHandler()
     handler.addFilter(without_messages)
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     previous = sys.stdout
-    server = build_server(lambda _: tool_scope, read_only=read_only, lifespan=_redirected_stdout)
+    server = build_server(lambda _: tool_scope, read_only=read_only, explain=explain, lifespan=_redirected_stdout)
 
     async def serve() -> None:
         sys.stdout = output  # the transport reads it once, when it starts

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
-from retentive.engine import Engine, QueryOptions
+from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
-from retentive.models import Explanation, Memory, Profile, Query, Scope
+from retentive.models import Memory, Query, Scope
+from retentive.pipeline.explain import Explanation
+from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import check_name
+from retentive.pipeline.similar import Similar
+from retentive.stores.values import Profile
 from retentive.tenancy import ProfileView
 
 
@@ -53,6 +57,24 @@ class ToolScope:
     def update(self, id: str, changes: Any, *, if_version: str | None = None) -> Memory:
         """Change some fields of a memory and return it."""
         return self.view.update(id, if_version=if_version, within=self.within, **changes)
+
+    def similar(self, id: str) -> Sequence[Similar]:
+        """Return the memories that are most like one."""
+        return self.view.similar(id, within=self.within)
+
+    def revise(self, action: str, id: str, by: str, reason: str | None) -> Sequence[Memory]:
+        """Retire or restore a memory and return it, or return its history; or decide on a suggestion."""
+        view, within = self.view, self.within
+        if action in ("confirm", "dismiss", "undo"):
+            decided = view.review(id, action, actor="mcp", within=within)
+            return [view.get(decided.old, within=within), view.get(decided.new, within=within)]
+        if action == "history":
+            return view.history(id, within=within)
+        if action == "restore":
+            return [view.restore(id, within=within)]
+        if action == "supersede":
+            return [view.supersede(id, by, reason=reason, actor="mcp", within=within)]
+        return [view.retract(id, reason=reason, actor="mcp", within=within)]
 
     def forget(self, ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         """Delete memories; return the ids that existed and those that did not. `NotFound` if none existed."""

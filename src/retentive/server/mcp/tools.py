@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 from mcp.server.mcpserver.exceptions import ToolError
@@ -13,19 +13,24 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from retentive.errors import RetentiveError
-from retentive.models import Kind
+from retentive.models import Kind, Scalar
+from retentive.pipeline.query_options import QueryOptions
 from retentive.server.mcp.results import (
     ExplainResult,
     ForgetResult,
     MemoryResult,
     RecallResult,
     RememberResult,
+    ReviseResult,
     StatusResult,
     explain_result,
     hit_out,
+    memory_out,
     memory_result,
+    suggestion_out,
     tool_result,
 )
+from retentive.server.mcp.schemas import short_arguments, short_result
 from retentive.server.mcp.tool_scope import ToolScope
 
 TOOL_SCOPE: ContextVar[ToolScope] = ContextVar("tool_scope")
@@ -33,27 +38,35 @@ TOOL_SCOPE: ContextVar[ToolScope] = ContextVar("tool_scope")
 
 MAX_TEXTS = 100
 
-NOTHING_FOUND = "No memory matches. Try other words once, then say that you do not know."
+MOST_SHOWN = 1500
+"""Characters of a memory in a result; the rest is read with memory_get."""
 
-Id = Annotated[str, Field(description="The memory's id, from memory_recall or memory_remember.")]
-QueryText = Annotated[str, Field(description="What you want to know, as a full question or in any words.")]
-Limit = Annotated[int, Field(ge=1, le=50, description="Maximum number of memories, from 1 to 50.")]
+MOST_READ = 10_000
+"""Characters of a memory in a result of memory_get."""
+
+NOTHING_FOUND = "Nothing relevant is stored. Try other words once, then say that you do not know."
+
+Id = Annotated[str, Field(description="Id of the memory.")]
+QueryText = Annotated[str, Field(description="What you want to know.")]
+Limit = Annotated[int, Field(ge=1, le=50, description="Most memories to return.")]
 Kinds = Annotated[
     list[Kind] | None,
-    Field(description="Only these kinds: episodic (events), semantic (facts), identity (who somebody is)."),
+    Field(description="Only events (episodic), facts (semantic) or who somebody is (identity)."),
 ]
-Exclude = Annotated[list[str], Field(max_length=1000, description="Ids of memories that you already have; left out.")]
-Since = Annotated[str, Field(description="Only memories from this date or time on (ISO 8601), such as 2026-05-08.")]
-Until = Annotated[str, Field(description="Only memories before this time (ISO 8601); a date includes that day.")]
-Project = Annotated[str, Field(description="Only memories of this project; leave it out for all you can see.")]
+Exclude = Annotated[list[str], Field(max_length=1000, description="Ids to leave out.")]
+Since = Annotated[str, Field(description="Only from this date or time on (ISO 8601).")]
+Until = Annotated[str, Field(description="Only before this time, or up to this date.")]
+Project = Annotated[str, Field(description="Only of this project.")]
+VALUES = "additionalProperties"
 Metadata = Annotated[
-    dict[str, str | int | float | bool | None], Field(description='Only memories with this metadata: {"topic": "car"}.')
+    dict[str, str | int | float | bool | None],
+    Field(description='Only with these values: {"topic": "car"}.', json_schema_extra=lambda schema: schema.pop(VALUES)),
 ]
 NewKind = Annotated[
-    Kind, Field(description="episodic: it happened or was said; semantic: a lasting fact; identity: who somebody is.")
+    Kind, Field(description="episodic: it happened or was said; semantic: a fact; identity: who somebody is.")
 ]
-Importance = Annotated[float, Field(ge=0, le=1, description="Importance from 0 to 1; 0.5 is normal.")]
-Speaker = Annotated[str, Field(description="The name of who said it; leave it out if unknown.")]
+Importance = Annotated[float, Field(ge=0, le=1, description="0.5 is normal.")]
+Speaker = Annotated[str, Field(description="Who said it.")]
 
 
 async def memory_recall(
@@ -64,56 +77,43 @@ async def memory_recall(
     since: Since = "",
     until: Until = "",
     project: Project = "",
-    metadata: Metadata = {},  # noqa: B006
+    metadata: Metadata = {},  # noqa: B006 - as above
+    as_of: Annotated[str, Field(description="What was true at this time.")] = "",
 ) -> Annotated[CallToolResult, RecallResult]:
-    """Find memories that answer a query, with keyword and semantic search.
-
-    Use it before you answer whenever earlier conversations, decisions, preferences or facts about the user or the
-    project could matter, and before you store something that may be known already. Returns hits, best first, each with
-    its id, text, time, speaker, session, score and the parts of the score. No hits means that nothing like it is
-    stored: search once more in other words or with fewer conditions, then say that you do not know; never invent a
-    memory.
+    """Find memories by words and meaning, best first; use it before you answer whenever earlier conversations,
+    decisions, preferences or facts about the user or the project could matter.
     """
 
     def work(scope: ToolScope) -> RecallResult:
-        asked = scope.query(
-            query,
-            limit=limit,
-            kinds=kinds,
-            exclude=exclude,
-            since=since or None,
-            until=until or None,
-            project=project or None,
-            metadata=metadata,
+        asked = _options(scope, limit, kinds, exclude, since, until, project, metadata)
+        asked["as_of"] = as_of or None
+        found = scope.view.recall(scope.query(query, **asked), record_use=scope.record_use)
+        hits = [hit_out(hit, most=MOST_SHOWN) for hit in found.hits]
+        return RecallResult(
+            hits=hits,
+            relevance=round(found.relevance, 3),
+            degraded=found.degraded_reason,
+            advice=None if hits else NOTHING_FOUND,
         )
-        found = scope.view.recall(asked, record_use=scope.record_use)
-        hits = [hit_out(hit) for hit in found.hits]
-        return RecallResult(hits=hits, degraded=found.degraded_reason, advice=None if hits else NOTHING_FOUND)
 
     return await _run(work)
 
 
 async def memory_remember(
-    text: Annotated[str, Field(description="One thing to remember, in a sentence that is clear on its own.")] = "",
-    texts: Annotated[
-        list[str], Field(max_length=MAX_TEXTS, description="Several things, instead of text: all are stored or none.")
-    ] = [],  # noqa: B006 - a default in a JSON schema; nothing changes it
+    text: Annotated[str, Field(description="One thing, in a sentence that is clear on its own.")] = "",
+    texts: Annotated[list[str], Field(max_length=MAX_TEXTS, description="Several, instead of text.")] = [],  # noqa: B006 - a default in a JSON schema; nothing changes it
     kind: NewKind = "episodic",
     importance: Importance = 0.5,
     speaker: Speaker = "",
-    occurred: Annotated[str, Field(description="When it happened (ISO 8601); leave it out if it is now.")] = "",
-    source: Annotated[str, Field(description="Where it comes from, such as a file or an address.")] = "",
-    session: Annotated[str, Field(description="The session to store it in; leave it out for the current one.")] = "",
-    metadata: Annotated[
-        dict[str, Any], Field(description="Further values by key, which memory_recall can filter by.")
-    ] = {},  # noqa: B006
+    occurred: Annotated[str, Field(description="When it happened (ISO 8601), if not now.")] = "",
+    source: Annotated[str, Field(description="Where it comes from.")] = "",
+    session: Annotated[str, Field(description="Its session, if not the current one.")] = "",
+    metadata: Annotated[dict[str, Any], Field(description="Values that memory_recall can filter by.")] = {},  # noqa: B006
+    key: Annotated[str, Field(description="Of a fact that can change (ana/home-city); replaces the one before.")] = "",
+    expires: Annotated[str, Field(description="When to forget it: a time, or 12h, 30d, 2w.")] = "",
 ) -> Annotated[CallToolResult, RememberResult]:
-    """Store something that will be useful in a later conversation.
-
-    Use it for decisions, preferences, facts, names, dates and what the user asks you to remember; not for what is in
-    the repository anyway, and not for passwords or keys. Put one fact in each text, with names and absolute dates
-    instead of "he" and "tomorrow". If memory_recall shows that an older version is stored, use memory_update instead.
-    Returns the new ids.
+    """Store what will be useful in a later conversation; use it for decisions, preferences, facts and what the user
+    asks you to remember, with names and absolute dates, never for passwords or keys.
     """
 
     def work(scope: ToolScope) -> RememberResult:
@@ -126,6 +126,8 @@ async def memory_remember(
             "occurred": occurred or None,
             "source": source.strip() or None,
             "metadata": metadata,
+            "key": key.strip() or None,
+            "expires": expires.strip() or None,
         }
         drafts = [{"text": one, **fields} for one in texts or [text]]
         stored = scope.remember(drafts, session=session.strip() or None)
@@ -134,44 +136,66 @@ async def memory_remember(
             ids=[memory.id for memory in stored],
             session=stored[0].session,
             project=stored[0].project,
+            similar=[f"{one.id} {one.text}" for one in scope.similar(stored[0].id)] if len(stored) == 1 else [],
             degraded=f"stored, but the semantic retriever cannot find it yet: {problem}" if problem else None,
         )
 
     return await _run(work)
 
 
-async def memory_get(id: Id) -> Annotated[CallToolResult, MemoryResult]:
-    """Read one memory by its id, with its time, source and metadata.
-
-    Use memory_recall to find ids; this does not search.
-    """
-    return await _run(lambda scope: memory_result(scope.get(id)))
+async def memory_get(
+    id: Id,
+    offset: Annotated[int, Field(ge=0, description="The next_offset of the result before.")] = 0,
+) -> Annotated[CallToolResult, MemoryResult]:
+    """Read one memory with all its data; use it to read on where a result has next_offset, or for a version."""
+    return await _run(lambda scope: memory_result(scope.get(id), offset=offset, most=MOST_READ))
 
 
 async def memory_update(
     id: Id,
-    text: Annotated[str, Field(description="The new text, which replaces the old one; leave it out to keep it.")] = "",
-    kind: Annotated[Kind | None, Field(description="The new kind; leave it out to keep it.")] = None,
-    importance: Annotated[
-        float | None, Field(ge=0, le=1, description="The new importance from 0 to 1; leave it out to keep it.")
-    ] = None,
-    speaker: Annotated[str, Field(description="The new speaker; leave it out to keep it.")] = "",
-    if_version: Annotated[
-        str, Field(description="The version from memory_get: change nothing if it has another one by now.")
-    ] = "",
+    text: Annotated[str, Field(description="The new text.")] = "",
+    kind: Annotated[Kind | None, Field(description="The new kind.")] = None,
+    importance: Annotated[float | None, Field(ge=0, le=1, description="The new importance.")] = None,
+    speaker: Annotated[str, Field(description="The new speaker.")] = "",
+    if_version: Annotated[str, Field(description="Change only this version (from memory_get).")] = "",
 ) -> Annotated[CallToolResult, MemoryResult]:
-    """Correct a memory that is wrong or out of date, instead of storing a second one.
-
-    Use it when the user corrects something that memory_recall returned. Arguments that are left out are not changed;
-    the old text is lost. Returns the changed memory.
-    """
+    """Correct a wrong memory; use it when the user corrects what memory_recall returned. The old text is lost."""
 
     def work(scope: ToolScope) -> MemoryResult:
         given = {"text": text, "kind": kind, "importance": importance, "speaker": speaker.strip()}
         changes = {name: value for name, value in given.items() if value not in ("", None)}
         if not changes:
             raise ToolError("there is nothing to change: pass at least one of text, kind, importance and speaker")
-        return memory_result(scope.update(id, changes, if_version=if_version.strip() or None))
+        changed = scope.update(id, changes, if_version=if_version.strip() or None)
+        return memory_result(changed, most=MOST_SHOWN)
+
+    return await _run(work)
+
+
+async def memory_revise(
+    action: Annotated[
+        Literal["supersede", "retract", "restore", "history", "suggestions", "confirm", "dismiss", "undo"],
+        Field(
+            description="supersede: `by` replaces it; retract: no longer true; restore: undo; history: versions; "
+            "suggestions: what may be outdated; confirm, dismiss, undo: decide on one by its id."
+        ),
+    ],
+    id: Annotated[str, Field(description="Id of the memory or suggestion.")] = "",
+    by: Annotated[str, Field(description="For supersede: id of the replacement.")] = "",
+    reason: Annotated[str, Field(description="Why, in a few words.")] = "",
+) -> Annotated[CallToolResult, ReviseResult]:
+    """Retire a fact that is no longer true, or restore it; use it when a fact has changed, instead of memory_update,
+    which loses the old text.
+    """
+
+    def work(scope: ToolScope) -> ReviseResult:
+        if (action == "supersede") != bool(by.strip()):
+            raise ToolError("pass `by` with supersede, and only then; nothing was changed")
+        if action == "suggestions":
+            reviews = scope.view.reviews(within=scope.within)
+            return ReviseResult(memories=[], suggestions=[suggestion_out(one) for one in reviews[:20]])
+        found = scope.revise(action, id, by.strip(), reason.strip() or None)
+        return ReviseResult(memories=[memory_out(memory, most=MOST_SHOWN) for memory in found])
 
     return await _run(work)
 
@@ -179,11 +203,7 @@ async def memory_update(
 async def memory_forget(
     ids: Annotated[list[str], Field(min_length=1, max_length=MAX_TEXTS, description="The ids to delete.")],
 ) -> Annotated[CallToolResult, ForgetResult]:
-    """Delete memories for good. It cannot be undone.
-
-    Use it when the user asks to forget something, or after they have agreed; recall first, so that you delete the right
-    ones. To correct a memory use memory_update. Returns the ids that were deleted and those that do not exist.
-    """
+    """Delete memories for good; use it only when the user asks to forget something or has agreed, after a recall."""
 
     def work(scope: ToolScope) -> ForgetResult:
         forgotten, missing = scope.forget(ids)
@@ -193,24 +213,55 @@ async def memory_forget(
 
 
 async def memory_explain(
-    query: QueryText, id: Id, limit: Limit = 8, kinds: Kinds = None
+    query: QueryText,
+    id: Id,
+    limit: Limit = 8,
+    kinds: Kinds = None,
+    exclude: Exclude = [],  # noqa: B006 - as above
+    since: Since = "",
+    until: Until = "",
+    project: Project = "",
+    metadata: Metadata = {},  # noqa: B006 - as above
 ) -> Annotated[CallToolResult, ExplainResult]:
-    """Explain why a memory ranks where it does for a query, or why memory_recall did not return it.
-
-    Use it when a memory whose id you know was missing or ranked too low, to rephrase the query or to tell the user.
-    Pass query, limit and kinds as in the recall. Returns a sentence and the scores behind it.
+    """Explain why a memory ranks where it does for a query, or why memory_recall did not return it; use it when a
+    memory whose id you know was missing.
     """
-    return await _run(lambda scope: explain_result(scope.explain(scope.query(query, limit=limit, kinds=kinds), id)))
+
+    def work(scope: ToolScope) -> ExplainResult:
+        asked = _options(scope, limit, kinds, exclude, since, until, project, metadata)
+        return explain_result(scope.explain(scope.query(query, **asked), id))
+
+    return await _run(work)
+
+
+def _options(
+    scope: ToolScope,
+    limit: int,
+    kinds: Sequence[Kind] | None,
+    exclude: Sequence[str],
+    since: str,
+    until: str,
+    project: str,
+    metadata: Mapping[str, Scalar],
+) -> QueryOptions:
+    """Return the options of a recall; an empty text stands for an argument that was left out."""
+    return {
+        "limit": limit,
+        "kinds": kinds,
+        "exclude": exclude,
+        "since": since or None,
+        "until": until or None,
+        "project": project or None,
+        "metadata": metadata,
+        "tuning": scope.view.engine.tuning.for_prompt(),
+    }
 
 
 def status_tool(*, read_only: bool) -> Callable[..., Any]:
     """Return the tool that reports the scope and the state of the server."""
 
     async def memory_status() -> Annotated[CallToolResult, StatusResult]:
-        """Return the scope of this memory, the number of memories, and whether recall and writes work.
-
-        Use it when recalls are empty or degraded, or when the user asks what you remember at all.
-        """
+        """Return the scope, the number of memories and any problem; use it when recalls are empty or degraded."""
 
         def work(scope: ToolScope) -> StatusResult:
             counts = scope.counts()
@@ -231,19 +282,20 @@ def status_tool(*, read_only: bool) -> Callable[..., Any]:
     return memory_status
 
 
-WRITE_TOOLS = ("memory_remember", "memory_update", "memory_forget")
+WRITE_TOOLS = ("memory_remember", "memory_update", "memory_revise", "memory_forget")
 
 
-def make_tools(*, read_only: bool) -> list[Tool]:
-    """Return the tools of a server; a read-only server has no tools that write."""
+def make_tools(*, read_only: bool, explain: bool) -> list[Tool]:
+    """Return the tools of a server, the most used first; a read-only server has no tools that write."""
     tools = [
         _tool(memory_recall, "Recall memories"),
         _tool(memory_remember, "Remember something", writes=True, repeatable=False),
         _tool(memory_get, "Read a memory"),
         _tool(memory_update, "Correct a memory", writes=True, destroys=True),
+        _tool(memory_revise, "Retire or restore a memory", writes=True),
         _tool(memory_forget, "Forget memories", writes=True, destroys=True),
-        _tool(memory_explain, "Explain a recall"),
         _tool(status_tool(read_only=read_only), "Status of the memory"),
+        *([_tool(memory_explain, "Explain a recall")] if explain else []),
     ]
     return [tool for tool in tools if not (read_only and tool.name in WRITE_TOOLS)]
 
@@ -251,17 +303,14 @@ def make_tools(*, read_only: bool) -> list[Tool]:
 def _tool(
     function: Callable[..., Any], title: str, *, writes: bool = False, destroys: bool = False, repeatable: bool = True
 ) -> Tool:
-    hints = ToolAnnotations(
-        title=title,
-        read_only_hint=not writes,
-        destructive_hint=destroys,
-        idempotent_hint=repeatable,
-        open_world_hint=False,
-    )
-    paragraphs = (function.__doc__ or "").strip().split("\n\n")
-    description = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    if writes:  # the other hints have no meaning for a tool that only reads
+        changes = {"read_only_hint": False, "destructive_hint": destroys, "idempotent_hint": repeatable}
+        hints = hints.model_copy(update=changes)
+    description = " ".join((function.__doc__ or "").split())
     tool = Tool.from_function(function, title=title, description=description, annotations=hints)
-    tool.parameters["additionalProperties"] = False
+    tool.parameters = short_arguments(tool.parameters)
+    tool.fn_metadata.output_schema = short_result(tool.fn_metadata.output_schema or {})
     return tool
 
 

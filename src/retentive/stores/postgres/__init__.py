@@ -6,20 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
-from retentive.models import Compaction, Damage, Memory, Model, Page, Query, Repair, Scope, SetAside
-from retentive.stores.base import (
-    IdempotencyKey,
-    Progress,
-    Record,
-    ScanPage,
-    check_version,
-    merge_fields,
-    no_progress,
-)
-from retentive.stores.damage import damage_sentences
-from retentive.stores.paging import parse_cursor
+from retentive.errors import Invalid
+from retentive.models import Memory, Model, Query, Scope
+from retentive.stores.damage import Damage, Repair, SetAside, damage_sentences
 from retentive.stores.postgres import memories as table
+from retentive.stores.postgres import validity
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
 from retentive.stores.postgres.catalogue import CatalogueTables, place, positions
@@ -32,7 +25,9 @@ from retentive.stores.postgres.repair import find_damage, repair
 from retentive.stores.postgres.search import PostgresSearch
 from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
+from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor
 from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
+from retentive.stores.values import Backup, Compaction, IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 from retentive.text.analysis import index_terms
 
 REMOVE_BATCH = 1000
@@ -106,9 +101,12 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
                 return table.by_ids(connection, written), []
             table.refuse_existing(connection, [memory.id for memory in memories])
             placed = place(connection, memories)
+            keyed = any(memory.key is not None for memory in memories)
+            settled = validity.settle(connection, memories, placed) if keyed else memories
             entries = list(zip(placed, terms, strict=True))
-            keys = table.insert(connection, memories, positions(connection, memories, placed), entries)
-            table.add_vectors(connection, zip(keys, placed, records, strict=True), model)
+            keys = table.insert(connection, settled, positions(connection, memories, placed), entries)
+            final = [replace(record, memory=memory) for memory, record in zip(settled, records, strict=True)]
+            table.add_vectors(connection, zip(keys, placed, final, strict=True), model)
             record_request(connection, idempotency_key, [memory.id for memory in memories])
             return table.by_keys(connection, keys), keys
 
@@ -145,24 +143,32 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             if memory._replace(project=current.project, session=current.session, profile=current.profile) != memory:
                 [ids] = place(connection, [memory])
             after = (ids, terms if as_expected else index_terms(memory.indexed_text))
+            memory = validity.settle_updated(connection, current, memory, ids, fields)
             table.replace(connection, key, memory, before, after)
             if memory.indexed_text == current.indexed_text:
                 table.move_vectors(connection, key, ids)
             else:
                 table.remove_vectors(connection, [key])
                 table.add_vectors(connection, [(key, ids, record)] if as_expected else [], model)
+            if validity.is_dated(memory) or validity.is_dated(current):
+                validity.date_vectors(connection, [memory.id])
             record_request(connection, idempotency_key, [memory.id])
             return table.by_keys(connection, [key])[0]
 
         return self._connections.write(work)
 
     def remove(
-        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        within: Scope | None = None,
+        if_version: str | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> list[str]:
         def work(connection: Connection) -> list[str]:
             removed = find_request(connection, idempotency_key)
             if removed is None:
-                removed = table.remove(connection, ids, within=within)
+                removed = table.remove(connection, ids, within=within, if_version=if_version)
                 if removed:
                     record_request(connection, idempotency_key, removed)
             return removed
@@ -186,6 +192,17 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             progress(len(batch))
         return count
 
+    def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
+        found = self._connections.read(lambda connection: validity.superseded(connection, ids))
+        return [memory for memory in found if is_within(memory, within)]
+
+    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
+        def work(connection: Connection) -> list[str]:
+            ids = validity.expired_ids(connection, before, limit=limit, profile=profile)
+            return table.remove(connection, ids, within=None) if ids else []
+
+        return self._connections.write(work)
+
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         micros = to_micros(at) or 0
         if ids:
@@ -196,8 +213,9 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             keys, following = table.scan_page(connection, cursor=cursor, limit=limit)
             damaged: list[Damage] = []
             memories = table.with_keys(connection, keys, damaged)
-            vectors = table.vectors_of(connection, keys)
-            return ScanPage([Record(one, vectors.get(key)) for key, one in memories.items()], following, damaged)
+            vectors, turns = table.vectors_of(connection, keys), table.previous_turns(connection, keys)
+            records = [Record(one, vectors.get(key), turns.get(key)) for key, one in memories.items()]
+            return ScanPage(records, following, damaged)
 
         return self._connections.read(work)
 
@@ -220,18 +238,41 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
                 progress(1)
         return Compaction(before, self.stats().bytes, VACUUM_NOTE)
 
+    def backup(
+        self,
+        folder: Path | None = None,  # noqa: ARG002
+        *,
+        at: datetime,  # noqa: ARG002
+        keep: int | None = None,  # noqa: ARG002
+        progress: Progress = no_progress,  # noqa: ARG002
+    ) -> Backup:
+        raise Invalid(
+            "back up a PostgreSQL store with the server's own tools: pg_dump --format=custom --file=FILE DATABASE, "
+            "and restore it with pg_restore"
+        )
+
     def set_aside(self) -> list[SetAside]:
         return []  # the server stores no text that cannot be read
 
     # Defined last: after it, `list` in this class is no longer the type.
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: Scope,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        current_at: datetime | None = None,
+        started_by: datetime | None = None,
+    ) -> Page:
         start = parse_cursor(cursor)
 
         def work(connection: Connection) -> Page:
             resolved = read_search_stats(execute_on(connection), scope).scope
             if resolved is None:
                 return Page(())
-            keys, following = table.list_page(connection, resolved, cursor=start, limit=limit)
+            keys, following = table.list_page(
+                connection, resolved, cursor=start, limit=limit, current_at=current_at, started_by=started_by
+            )
             damaged = list[Damage]()
             memories = table.with_keys(connection, keys, damaged)
             return Page(tuple(memories.values()), following, tuple(damaged))

@@ -7,14 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from retentive.errors import Conflict, NotFound
-from retentive.models import KINDS, Day, Kind, Memory, Profile, Project, Session, Stats
-from retentive.stores.base import Progress, no_progress
+from retentive.models import KINDS, Kind, Memory
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.memories import active_model
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import CountName, append_changes
 from retentive.stores.postgres.sql import Statements
+from retentive.stores.postgres.validity import settle_moved
 from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, from_micros
+from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
 Name = tuple[int, str]
 """The id of a profile, and the name of a project or session in it."""
@@ -96,6 +97,10 @@ def _sessions(
 def _move(connection: Connection, session: int, profile: int, old: int, new: int) -> None:
     """Set the project of a session, of its memories and of their vectors."""
     connection.execute("UPDATE sessions SET project = nullif(%s, 0) WHERE id = %s", (new, session))
+    keyed = "SELECT key FROM memories WHERE session = %s AND fact_key IS NOT NULL AND valid_to IS NULL"
+    keys = [key for (key,) in connection.execute(keyed, (session,))]
+    if keys:
+        settle_moved(connection, keys, profile=profile, project=new)
     moved = connection.execute(
         "UPDATE memories SET project = nullif(%s, 0) WHERE session = %s RETURNING kind", (new, session)
     ).fetchall()

@@ -12,12 +12,12 @@ from psycopg import sql
 
 from retentive.errors import RetentiveError
 from retentive.models import hash_text, indexed_text
-from retentive.stores.base import stale_vectors
 from retentive.stores.postgres.bm25_extension import INDEX, Bm25Preselector
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import CountName, count_names
 from retentive.stores.postgres.sql import Statements
+from retentive.stores.rules import stale_vectors
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 
 log = logging.getLogger(__name__)

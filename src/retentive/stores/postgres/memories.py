@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import KINDS, Damage, Memory, Model, Scope, hash_text, indexed_text
-from retentive.stores.base import Record, Vector, is_within
-from retentive.stores.damage import damaged_error
-from retentive.stores.paging import ListCursor, page_length
+from retentive.models import KINDS, Memory, Model, Scope, hash_text, indexed_text
+from retentive.stores.damage import Damage, damaged_error
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.maintenance import Maintenance, stale_keys
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, to_memories, to_micros
+from retentive.stores.postgres.validity import COLUMNS, CURRENT, date_vectors, is_dated
+from retentive.stores.rules import ListCursor, check_versions, is_within, page_length
+from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, fact_values, to_memories, to_micros
+from retentive.stores.values import PreviousTurn, Record, Vector
 
 MAX_DIMENSION = 4_000
 """The largest vector that fits into a page of PostgreSQL and into the HNSW index."""
-
-# Names are looked up by id for each row: a join could be planned as a scan of all sessions.
-COLUMNS = """
-    m.key, m.id, m.text, m.created, (SELECT name FROM profiles WHERE id = m.profile),
-    (SELECT name FROM projects WHERE id = m.project), (SELECT name FROM sessions WHERE id = m.session),
-    m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
-    m.evergreen, m.content_hash, m.text_hash
-"""
-"""The columns that `to_memories` takes, of the table memories AS m."""
 
 _SQL = Statements("memories")
 _BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
@@ -38,9 +31,10 @@ _UNEMBEDDED = _SQL("unembedded", columns=COLUMNS)
 
 _MEMORY_TYPES = (
     "int8", "text", "int4", "int4", "int4", "int8", "int4", "text", "float8", "text", "text", "int8", "int8",
-    "int8", "int8", "bool", "text", "text", "text", "text", "int4",
+    "int8", "int8", "bool", "text", "text", "text", "text", "int8", "int8", "text", "text", "text", "int8", "text",
+    "int4",
 )  # fmt: skip
-_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec", "bytea")
+_VECTOR_TYPES = ("int4", "int8", "int4", "int4", "int4", "int4", "int4", "halfvec", "bytea", "int8")
 
 
 # Reading
@@ -79,11 +73,24 @@ def keys_within(connection: Connection, ids: Sequence[str], within: Scope | None
 
 
 def list_page(
-    connection: Connection, scope: ResolvedScope, *, cursor: ListCursor, limit: int
+    connection: Connection,
+    scope: ResolvedScope,
+    *,
+    cursor: ListCursor,
+    limit: int,
+    current_at: datetime | None = None,
+    started_by: datetime | None = None,
 ) -> tuple[list[int], str | None]:
     """Return the keys of one page of the memories of a scope after the cursor, newest first, and the next cursor."""
     parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
-    rows = connection.execute(_SQL("list", condition=scope.condition), parameters, binary=True).fetchall()
+    condition = scope.condition
+    if current_at is not None:
+        condition += f" AND {CURRENT}"
+        parameters["current_at"] = to_micros(current_at)
+    if started_by is not None:
+        condition += " AND coalesce(valid_from, occurred, created) <= %(started_by)s"
+        parameters["started_by"] = to_micros(started_by)
+    rows = connection.execute(_SQL("list", condition=condition), parameters, binary=True).fetchall()
     count = page_length((row[1] for row in rows), limit)
     following = str(ListCursor(*rows[count - 1][2:])) if count < len(rows) else None
     return [row[0] for row in rows[:count]], following
@@ -154,12 +161,17 @@ def replace(connection: Connection, key: int, memory: Memory, before: ScopedTerm
     record_changes(connection, added=[after], removed=[before])
 
 
-def remove(connection: Connection, ids: Sequence[str], *, within: Scope | None) -> list[str]:
+def remove(
+    connection: Connection, ids: Sequence[str], *, within: Scope | None, if_version: str | None = None
+) -> list[str]:
     """Delete the memories with these ids that exist in a scope; return their ids in the order given."""
     rows = connection.execute(_SQL("lock_all"), (list(ids),), binary=True).fetchall()
     if within is not None:
         allowed = keys_within(connection, [row[1] for row in rows], within)
         rows = [row for row in rows if row[1] in allowed]
+    if if_version is not None:
+        memories = with_keys(connection, [row[0] for row in rows], [])
+        check_versions([row[1] for row in rows], memories.values(), if_version)
     deleted = set(_delete(connection, [row[0] for row in rows]))
     return [id for id in dict.fromkeys(ids) if id in deleted]
 
@@ -199,7 +211,7 @@ def _own_values(memory: Memory) -> tuple[Any, ...]:
     return (
         memory.speaker, float(memory.importance), metadata, memory.source, to_micros(memory.created),
         to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, bool(memory.evergreen),
-        memory.content_hash, memory.text, memory.text_hash,
+        memory.content_hash, memory.text, memory.text_hash, *fact_values(memory),
     )  # fmt: skip
 
 
@@ -217,16 +229,46 @@ def check_vectors(vectors: Iterable[Vector | None], model: Model | None) -> None
 
 def add_vectors(connection: Connection, entries: Iterable[tuple[int, ScopeIds, Record]], model: Model | None) -> None:
     """Store the vectors of memories, given the key and the scope of each; those without vectors are left out."""
-    embedded = [(key, ids, one.memory.text_hash, one.vectors) for key, ids, one in entries if one.vectors is not None]
+    records = list(entries)
+    turns = _stored_turns(connection, [one for _, _, one in records])
+    given = [(key, ids, one if one.memory.id in turns else one.alone()) for key, ids, one in records]
+    embedded = [(key, ids, one.memory, one.vectors) for key, ids, one in given if one.vectors is not None]
     if not embedded or model is None:
         return
     number = _register(connection, model)
     with connection.cursor() as cursor, cursor.copy(_SQL("copy_vectors")) as copy:
         copy.set_types(_VECTOR_TYPES)
-        for key, ids, text_hash, rows in embedded:
+        for key, ids, memory, rows in embedded:
             scope = (ids.profile, ids.project or None, ids.session or None, ids.kind)
             for part, row in enumerate(np.asarray(rows, np.float32)):
-                copy.write_row((number, key, part, *scope, row, bytes.fromhex(text_hash)))
+                previous = turns.get(memory.id) if part == len(rows) - 1 else None
+                copy.write_row((number, key, part, *scope, row, bytes.fromhex(memory.text_hash), previous))
+    date_vectors(connection, [record.memory.id for _, _, record in records if is_dated(record.memory)])
+
+
+def _stored_turns(connection: Connection, records: Sequence[Record]) -> dict[str, int]:
+    """The keys of the previous turns that are stored with the text of a record's vector, by the record's memory id."""
+    wanted = sorted({record.previous.id for record in records if record.previous and record.vectors is not None})
+    if not wanted:
+        return {}
+    rows = connection.execute(_SQL("stored_turns"), (wanted,), binary=True)
+    stored = {PreviousTurn(id, text_hash): key for id, key, text_hash in rows}
+    return {one.memory.id: stored[one.previous] for one in records if one.previous and one.previous in stored}
+
+
+def _remove_without_turns(connection: Connection, records: Mapping[int, Record], model: int) -> set[int]:
+    """Delete the vectors of a model that were not made with the previous turn of their record; return whose."""
+    statement = _SQL("turns_of_model")
+    rows = connection.execute(statement, ([key for key, one in records.items() if one.previous], model), binary=True)
+    other = {key for key, id, text_hash in rows if records[key].previous != (id, text_hash)}
+    connection.execute("DELETE FROM vectors WHERE memory = ANY (%s) AND model = %s", (list(other), model))
+    return other
+
+
+def previous_turns(connection: Connection, keys: Sequence[int]) -> dict[int, PreviousTurn]:
+    """The turn whose text is in the last vector of each of these memories."""
+    rows = connection.execute(_SQL("previous_turns"), (list(keys),), binary=True)
+    return {key: PreviousTurn(id, text_hash) for key, id, text_hash in rows}
 
 
 def move_vectors(connection: Connection, key: int, ids: ScopeIds) -> None:
@@ -235,8 +277,9 @@ def move_vectors(connection: Connection, key: int, ids: ScopeIds) -> None:
 
 
 def remove_vectors(connection: Connection, keys: Sequence[int]) -> None:
-    """Delete the vectors of memories, of every model."""
-    connection.execute("DELETE FROM vectors WHERE memory = ANY (%s)", (list(keys),))
+    """Delete the vectors of memories, of every model, and those of the next turns that contain their texts."""
+    statement = "DELETE FROM vectors WHERE memory = ANY (%(keys)s) OR previous = ANY (%(keys)s)"
+    connection.execute(statement, {"keys": list(keys)})
 
 
 class VectorTables:
@@ -260,6 +303,27 @@ class VectorTables:
         [(count,)] = self._connections.fetch(_SQL("count_unembedded"), (model.fingerprint,), primary=True)
         return int(count)
 
+    def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        return self._turns(_SQL("turns_before"), memories)
+
+    def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        return self._turns(_SQL("turns_after"), memories)
+
+    def _turns(self, statement: bytes, memories: Sequence[Memory]) -> list[Memory | None]:
+        placed = {at: memory for at, memory in enumerate(memories) if memory.session is not None}
+        if not placed:
+            return [None] * len(memories)
+        positions = [str(2**53 if one.position is None else one.position) for one in placed.values()]
+        names = [[one.profile for one in placed.values()], [one.session for one in placed.values()]]
+
+        def read(connection: Connection) -> dict[int, Memory]:
+            rows = connection.execute(statement, (list(placed), *names, positions), binary=True).fetchall()
+            found = with_keys(connection, [key for _, key in rows], [])
+            return {row: found[key] for row, key in rows if key in found}
+
+        found = self._connections.read(read)
+        return [found.get(at) for at in range(len(memories))]
+
     def attach(self, records: Sequence[Record], *, model: Model) -> int:
         check_vectors([record.vectors for record in records], model)
         given = {record.memory.id: record for record in records}
@@ -270,12 +334,14 @@ class VectorTables:
             # Another process may have attached vectors of this model meanwhile, or changed the text.
             parameters = ([row[0] for row in rows], _model_id(connection, model))
             attached = {key for (key,) in connection.execute(statement, parameters, binary=True)}
+            attached -= _remove_without_turns(connection, {row[0]: given[row[1]] for row in rows}, parameters[1])
             new = [
                 (key, ScopeIds(*scope), given[id])
                 for key, id, *scope, text, speaker in rows
                 if key not in attached and hash_text(indexed_text(text, speaker)) == given[id].memory.text_hash
             ]
             add_vectors(connection, new, model)
+            date_vectors(connection, [record.memory.id for _, _, record in new])  # it may have been retired meanwhile
             return len(new)
 
         return self._connections.write(work) if records else 0

@@ -8,15 +8,22 @@ from typing import Any
 from psycopg import errors, sql
 
 from retentive.errors import Invalid
-from retentive.stores.base import no_store
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import read_script
+from retentive.stores.rules import no_store
 
 SCHEMA, EARLIER_SCHEMA = "retentive", "recollect"
 """The schema of an address that names none. A store created before the project was renamed has the earlier one."""
 
-MIGRATIONS = ("001_memories.sql", "002_text_hash.sql", "003_damage.sql", "004_profile_counts.sql")
+MIGRATIONS = (
+    "001_memories.sql",
+    "002_text_hash.sql",
+    "003_damage.sql",
+    "004_profile_counts.sql",
+    "005_validity.sql",
+    "006_previous_turns.sql",
+)
 MIN_PGVECTOR = (0, 8)
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('retentive.migrations', 0))"

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from retentive.models import NOT_ITS_TEXT, Damage, Memory, Repair
+from retentive.models import Memory
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.postgres.memories import COLUMNS, scan_page
+from retentive.stores.damage import NOT_ITS_TEXT, Damage, Repair
+from retentive.stores.postgres.memories import scan_page
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
+from retentive.stores.postgres.validity import COLUMNS
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memories
 from retentive.text.analysis import index_terms
 
 _SQL = Statements("repair")
+_TEXT_HASH = 5 + 18
+"""The place of the hash of the text in a row: after the terms and the scope, where `to_memories` has it."""
+
 _ROWS = _SQL("rows", columns=COLUMNS)
 
 
@@ -29,7 +34,7 @@ def find_damage(connection: Connection) -> list[Damage]:
 
 def _differs(row: Sequence[Any], memory: Memory | None) -> bool:
     """Whether a memory that was stored without a hash of its text has neither its content hash nor its terms."""
-    if memory is None or row[-1] is not None or not memory.content_hash:
+    if memory is None or row[_TEXT_HASH] is not None or not memory.content_hash:
         return False
     return content_hash(memory.text) != memory.content_hash and _joined(memory) != row[0]
 
@@ -62,7 +67,7 @@ def repair(connection: Connection) -> Repair:
     for rows in _pages(connection):
         damaged: list[Damage] = []
         intact = to_memories((row[5:] for row in rows), damaged)
-        unchecked = to_memories(([*row[5:-1], None] for row in rows), [])
+        unchecked = to_memories(([*row[5:_TEXT_HASH], None, *row[_TEXT_HASH + 1 :]] for row in rows), [])
         entries = [_repair_row(connection, row, unchecked.get(row[5]), row[5] in intact) for row in rows]
         changed += [memory.id for key, memory in unchecked.items() if key not in intact]
         record_changes(connection, added=entries)
@@ -81,7 +86,7 @@ def _repair_row(connection: Connection, row: Sequence[Any], memory: Memory | Non
     joined, hash = " ".join(found), content_hash(memory.text) if not intact else memory.content_hash
     if not intact:
         connection.execute("DELETE FROM vectors WHERE memory = %s", (key,))
-    if (joined, hash, memory.text_hash) != (terms, memory.content_hash, row[-1]):
+    if (joined, hash, memory.text_hash) != (terms, memory.content_hash, row[_TEXT_HASH]):
         values = (joined, len(found) + SCOPE_TOKENS, hash, memory.text_hash, key)
         connection.execute(_SQL("update"), values)
     return ScopeIds(*scope), found

@@ -9,13 +9,12 @@ from typing import Any, Self
 import psycopg
 from psycopg import errors
 
-from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
-from retentive.stores.base import Retrieved, Scores, Vector
+from retentive.models import Candidate, Kind, Memory, Model, Query
+from retentive.stores.damage import Damage
 from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
 from retentive.stores.postgres.connections import Reader, Rows
 from retentive.stores.postgres.error_mapping import is_lost, is_rolled_back
-from retentive.stores.postgres.memories import COLUMNS
 from retentive.stores.postgres.search_stats import (
     ActiveModel,
     Bm25Extension,
@@ -25,7 +24,9 @@ from retentive.stores.postgres.search_stats import (
     read_search_stats,
 )
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories
+from retentive.stores.postgres.validity import COLUMNS, CURRENT, CURRENT_NEIGHBOUR, CURRENT_VECTOR
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories, to_micros
+from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import LAST
 from retentive.text.bm25 import K1, B
 
@@ -67,6 +68,7 @@ class PostgresSearch:
         self._memories: dict[int, Memory] = {}
         self._keyword: dict[str, float] = {}
         self._semantic: dict[str, float] = {}
+        self._best: dict[str, Sequence[float]] = {}  # the scores of the candidates of each retriever
 
     def close(self) -> None:
         self._reader.close()
@@ -90,12 +92,39 @@ class PostgresSearch:
         retrieving = stats.retrieving_terms(self._query.tuning.common_words)
         if stats.scope is None or not retrieving or limit <= 0:
             return Retrieved()
-        rows = self._keyword_rows(stats, retrieving, limit, kind)
+        candidates = self._scored(self._keyword_rows(stats, retrieving, limit, kind), limit)
+        scores = [candidate.score for candidate in candidates]
+        if kind is None:
+            self._best["keyword"] = scores
+        return Retrieved(candidates, scores)
+
+    def _scored(self, rows: Rows, limit: int) -> list[Candidate]:
         scored = [(self._bm25(terms), cosine, row) for cosine, terms, *row in rows]
         scored.sort(key=lambda one: (-one[0], one[2][0]))
         kept = [(self._keep(row, score, cosine), score) for score, cosine, row in scored[:limit]]
-        candidates = [Candidate(memory, score) for memory, score in kept if memory is not None]
-        return Retrieved(candidates, [candidate.score for candidate in candidates])
+        return [Candidate(memory, score) for memory, score in kept if memory is not None]
+
+    def retired(self, limit: int) -> list[Memory]:
+        stats = self._prepare()
+        if not stats.dated or self._query.current_at is None or stats.scope is None or limit <= 0:
+            return []
+        left_out: list[Candidate] = []
+        if "keyword" in self._best:
+            retrieving = stats.retrieving_terms(self._query.tuning.common_words)
+            rows = self._reader.execute(*self._keyword_statement(stats, retrieving, limit, None, retired=True))
+            left_out += self._above("keyword", limit, self._scored(rows, limit))
+        active = self._prepare().active
+        if "semantic" in self._best and self._vector is not None and active is not None:
+            found = self._nearest_rows(active, stats.scope, limit=limit, depth=limit, retired=True)
+            near = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
+            left_out += self._above("semantic", limit, near)
+        return list({one.memory.id: one.memory for one in left_out}.values())
+
+    def _above(self, retriever: str, limit: int, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Return those with a score that would have been among the first of a retriever."""
+        scores = self._best[retriever]
+        least = scores[limit - 1] if len(scores) >= limit else float("-inf")
+        return [candidate for candidate in candidates if candidate.score >= least]
 
     def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int, kind: Kind | None) -> Rows:
         """Read the memories to score. The BM25 extension selects them where it applies; if it fails, we do."""
@@ -123,6 +152,8 @@ class PostgresSearch:
         limit: int,
         kind: Kind | None,
         extension: Bm25Extension | None = None,
+        *,
+        retired: bool = False,
     ) -> tuple[bytes, dict[str, Any]]:
         """Read about twice as many memories as wanted, those with the best approximate scores."""
         of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
@@ -142,9 +173,11 @@ class PostgresSearch:
             weights.append(f"CASE WHEN words @@ %(term{number})s::tsquery THEN %(weight{number})s::float8 ELSE 0 END")
         filtered, values = filter_condition(self._query.filter)
         parameters |= values
+        current, at = self._validity(CURRENT, retired=retired)
+        parameters |= at
         parts = {
             "weights": " + ".join(weights),
-            "exclusion": ("AND id <> ALL (%(exclude)s)" if self._query.exclude else "") + filtered,
+            "exclusion": ("AND id <> ALL (%(exclude)s)" if self._query.exclude else "") + filtered + current,
         }
         name = "by_terms" if extension else "selected"
         selected = _SQL.text("select_by_terms", name=name, most=round_up(2 * limit), **parts)
@@ -165,12 +198,27 @@ class PostgresSearch:
             return Retrieved()
         if stats.scope.memories > maintenance.EXACT_SEARCH_LIMIT and not active.indexed:
             self._maintenance.schedule()
-        exclude, depth = list(self._query.exclude), max(limit, depth)
+        depth = max(limit, depth)
         scope = stats.scope if kind is None else replace(stats.scope, kinds=[KIND_NUMBERS[kind]])
+        found = self._nearest_rows(active, scope, limit=limit, depth=depth)
+        if kind is None:
+            self._best["semantic"] = [score for score, _ in found[:depth]]
+        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
+        return Retrieved(candidates, [score for score, _ in found[:depth]])
+
+    def _nearest_rows(
+        self, active: ActiveModel, scope: ResolvedScope, *, limit: int, depth: int, retired: bool = False
+    ) -> list[tuple[float, int]]:
+        """Return the cosines and keys of the nearest memories; the first `limit` are read and kept."""
+        exclude = list(self._query.exclude)
         filtered, values = filter_condition(self._query.filter)
-        near = nearest_part(active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered)
+        current, at = self._validity(CURRENT_VECTOR, retired=retired)
+        near = nearest_part(
+            active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered, current=current
+        )
         cosine_part, parameters = self._cosine()
-        parameters |= {**values, **scope.parameters, "exclude": exclude, "known": list(self._memories), "limit": limit}
+        parameters |= {**values, **at, **scope.parameters}
+        parameters |= {"exclude": exclude, "known": list(self._memories), "limit": limit}
         found: list[tuple[float, int]] = []
         for key, rank, cosine, terms, *row in self._reader.execute(
             _SQL("nearest", near=near, cosine=cosine_part, columns=COLUMNS), parameters
@@ -182,14 +230,22 @@ class PostgresSearch:
             elif key in self._memories and cosine is not None:
                 self._semantic[self._memories[key].id] = cosine
         found.sort(key=lambda one: (-one[0], one[1]))
-        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
-        return Retrieved(candidates, [score for score, _ in found[:depth]])
+        return found
+
+    def _validity(self, condition: str, *, retired: bool = False) -> tuple[str, dict[str, Any]]:
+        """Return the condition that a memory is current, or is not, with AND before it, and its parameter."""
+        if self._query.current_at is None or not self._prepare().dated:
+            return "", {}
+        parameters = {"current_at": to_micros(self._query.current_at)}
+        return f" AND {'NOT' if retired else ''} ({condition})", parameters
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         if not ids:
             return {}
         cosine, parameters = self._cosine()
-        statement = _SQL("neighbours", cosine=cosine, columns=COLUMNS)
+        current, at = self._validity(CURRENT_NEIGHBOUR)
+        parameters |= at
+        statement = _SQL("neighbours", cosine=cosine, columns=COLUMNS, current=current)
         rows = self._reader.execute(statement, {**parameters, "ids": list(ids), "known": list(self._memories)})
         found: dict[str, dict[bool, Memory | None]] = {}
         for id, is_after, key, score, terms, *row in rows:
@@ -266,7 +322,14 @@ def extension_terms(stats: SearchStats) -> list[str]:
 
 
 def nearest_part(
-    active: ActiveModel, scope: ResolvedScope, *, limit: int, depth: int, excluding: bool, filtered: str = ""
+    active: ActiveModel,
+    scope: ResolvedScope,
+    *,
+    limit: int,
+    depth: int,
+    excluding: bool,
+    filtered: str = "",
+    current: str = "",
 ) -> str:
     """Return the part of a statement that selects the nearest memories with their scores.
 
@@ -274,9 +337,9 @@ def nearest_part(
     """
     depth, least = round_up(depth), min(round_up(limit), round_up(depth))
     excluded = "ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s))"
-    exclusion = f"AND memory <> ALL ({excluded})" if excluding else ""
+    exclusion = (f"AND memory <> ALL ({excluded})" if excluding else "") + current
     if filtered:
-        exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608
+        exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608 - our text
     parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
     if filtered or scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
         return _SQL.text("nearest_exact", **parts)

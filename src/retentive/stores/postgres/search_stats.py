@@ -90,9 +90,11 @@ def filter_condition(wanted: Filter) -> tuple[str, dict[str, Any]]:
     conditions = {
         "since": "coalesce(occurred, created) >= %(since)s",
         "until": "coalesce(occurred, created) < %(until)s",
+        "started_by": "coalesce(valid_from, occurred, created) <= %(started_by)s",
         "metadata": r"replace(metadata, '\u0000', '\ufffd')::jsonb @> %(metadata)s::jsonb",
     }
-    parameters: dict[str, Any] = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
+    times = {"since": wanted.since, "until": wanted.until, "started_by": wanted.started_by}
+    parameters: dict[str, Any] = {name: to_micros(time) for name, time in times.items()}
     if wanted.metadata:
         parameters["metadata"] = json.dumps(dict(wanted.metadata), ensure_ascii=False).replace(r"\u0000", r"\ufffd")
     given = {name: value for name, value in parameters.items() if value is not None}
@@ -122,7 +124,8 @@ class SearchStats:
     """The scope, None if it cannot contain a memory, and the statistics of the scope and of the query's terms.
 
     `mean_length` is the mean number of terms of a memory of the profile. `frequencies` has the number of memories in
-    the scope that contain each term, rarest first. `scorer` is BM25 with these frequencies.
+    the scope that contain each term, rarest first. `scorer` is BM25 with these frequencies. `dated` is whether the
+    validity of some memories of the profile has an end or a given start.
     """
 
     scope: ResolvedScope | None
@@ -131,6 +134,7 @@ class SearchStats:
     extension: Bm25Extension | None
     frequencies: Mapping[str, int]
     scorer: BM25
+    dated: bool = False
 
     @property
     def memories(self) -> int:
@@ -160,7 +164,7 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
     [row] = execute(_SEARCH_STATS, parameters)
     profile, projects, sessions, shared, scope_memories, scope_query, memories, length = row[:8]
     model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[8:15]
-    extension, extension_index, terms, in_profile, in_scope = row[15:]
+    extension, extension_index, dated, terms, in_profile, in_scope = row[15:]
     resolved = active = None
     if profile is not None and kinds != [] and (projects is None or projects or sessions):
         resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query, shared)
@@ -181,6 +185,7 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
         None if extension is None else Bm25Extension(extension, extension_index),
         frequencies,
         BM25(frequencies, frequencies, memories=scope_memories, mean_length=mean_length),
+        dated,
     )
 
 

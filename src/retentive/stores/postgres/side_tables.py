@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from retentive.errors import NotFound
-from retentive.models import Judgement
-from retentive.stores.base import IdempotencyKey, check_same_request
 from retentive.stores.postgres.catalogue import project_ids
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
+from retentive.stores.rules import check_same_request
 from retentive.stores.sql_codec import from_micros, to_micros
+from retentive.stores.values import IdempotencyKey, Judgement
 
 _SQL = Statements("side_tables")
 

@@ -21,7 +21,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
 from retentive.errors import Invalid
-from retentive.stores.base import Vector
+from retentive.stores.values import Vector
 
 _ESCAPE = "\ufdd0"
 _ESCAPED = {"\0": "\ufdd0\ue000", _ESCAPE: "\ufdd0\ue001"} | {

@@ -6,14 +6,15 @@ import os
 import threading
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from qdrant_client import QdrantClient
 from qdrant_client import models as q
 
-from retentive.models import Compaction, Memory, Model, Query, Repair, hash_text, indexed_text
-from retentive.stores.base import Progress, Record, no_progress
-from retentive.stores.damage import Undamaged
+from retentive.errors import Invalid
+from retentive.models import Memory, Model, Query, hash_text, indexed_text
+from retentive.stores.damage import Repair, Undamaged
 from retentive.stores.qdrant.address import CollectionSettings, parse_address
 from retentive.stores.qdrant.catalogue import QdrantCatalogue
 from retentive.stores.qdrant.connection import Connection, connect, matching, payload_of
@@ -24,6 +25,7 @@ from retentive.stores.qdrant.notes import QdrantNotes
 from retentive.stores.qdrant.points import Rows, memory_of, points_of, to_rows
 from retentive.stores.qdrant.search import QdrantSearch
 from retentive.stores.qdrant.sessions import NameRegistry
+from retentive.stores.values import Backup, Compaction, Progress, Record, no_progress
 
 ATTACH_BATCH = 100
 """How many memories get their vectors in one request."""
@@ -76,12 +78,20 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
         with self._lock:
             return find_problems(self._connection, self._names, self._collections.read())
 
-    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+    def repair(self, *, at: datetime) -> Repair:
         with self._lock:
             return repair(self._connection, self._collections.read())
 
-    def compact(self, *, progress: Progress = no_progress) -> Compaction:  # noqa: ARG002
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:
         return Compaction(0, 0, "Qdrant's optimizer removes deleted points by itself; there is nothing to do")
+
+    def backup(
+        self, folder: Path | None = None, *, at: datetime, keep: int | None = None, progress: Progress = no_progress
+    ) -> Backup:
+        raise Invalid(
+            "back up a Qdrant store with snapshots of all its collections: POST /collections/NAME/snapshots, or "
+            "POST /snapshots for the whole server"
+        )
 
     def close(self) -> None:
         self._connection.close()
@@ -108,9 +118,15 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
         collection = state.of(model)
         return (state.active.name, None) if collection is None else (collection.name, matching(parts=0))
 
+    def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        return [None] * len(memories)  # without transactions, a vector of two turns could outlive one of them
+
+    def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        return [None] * len(memories)
+
     def attach(self, records: Sequence[Record], *, model: Model) -> int:
         connection = self._connection
-        given = {one.memory.id: (one.memory.text_hash, to_rows(one.vectors, model) or []) for one in records}
+        given = {one.memory.id: (one.memory.text_hash, to_rows(one.alone().vectors, model) or []) for one in records}
         points = points_of(given)
         with self._lock:
             if not connection.retrieve(connection.memories, points.values(), fields=False):

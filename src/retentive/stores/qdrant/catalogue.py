@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
 from uuid import UUID
 
 from qdrant_client import models as q
 
-from retentive.models import KINDS, Day, Kind, Profile, Project, Session, Stats
-from retentive.stores.base import Progress, no_progress
+from retentive.models import KINDS, Kind
 from retentive.stores.qdrant.connection import first_by, matching, payload_of
 from retentive.stores.qdrant.points import encodable
 from retentive.stores.qdrant.sessions import StoreParts
+from retentive.stores.qdrant.validity import Slot
 from retentive.stores.sql_codec import from_micros
+from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
 SESSION_BATCH = 250
 """For how many sessions one request finds the first and the last time."""
@@ -22,6 +23,10 @@ SESSION_BATCH = 250
 
 class QdrantCatalogue(StoreParts):
     """See `retentive.stores.base.Catalogue`, and `Memories.stats`."""
+
+    def close_others(self, slots: Collection[Slot]) -> None:
+        """Retire all open memories of each slot but the last. Another part of the store does it."""
+        raise NotImplementedError
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
         return self._sessions(
@@ -33,6 +38,8 @@ class QdrantCatalogue(StoreParts):
     ) -> Session:
         with self._lock:
             self._names.move(profile, session, project)
+            keyed = self._connection.facet(self._connection.memories, "key", matching(profile=profile, session=session))
+            self.close_others([(profile, project, str(key)) for key in keyed])
             moved = self._sessions(profile, {session: project})[0]
         progress(moved.memories)
         return moved

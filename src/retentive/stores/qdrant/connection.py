@@ -21,8 +21,8 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid, Unavailable
-from retentive.stores.base import no_store
 from retentive.stores.qdrant.address import API_KEY, Address, CollectionSettings
+from retentive.stores.rules import no_store
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 from qdrant_client import models as q
 
-from retentive.models import Repair
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.base import stale_vectors
+from retentive.stores.damage import NOT_ITS_TEXT, Damage, Repair, damage_sentences
 from retentive.stores.qdrant.connection import Connection, matching, payload_of
 from retentive.stores.qdrant.listing import FEW
 from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection, without_dense_vector
-from retentive.stores.qdrant.points import NewPoint, has_stale_vectors, memory_of, point_of
+from retentive.stores.qdrant.points import NewPoint, has_changed_text, has_stale_vectors, memory_of, point_of
 from retentive.stores.qdrant.sessions import NameRegistry, SessionName
 from retentive.stores.qdrant.sparse import WORDS, weights
+from retentive.stores.rules import stale_vectors
 
 
 def find_problems(connection: Connection, names: NameRegistry, state: CollectionState) -> list[str]:
@@ -45,20 +45,24 @@ def _check_collection(
         "memories are in another project than their session": 0,
     }
     stale = 0
+    changed: list[Damage] = []
     for record in connection.scroll(collection.name, vectors=True):
         memory = memory_of(payload_of(record))
+        is_changed = has_changed_text(payload_of(record))
+        changed += [Damage(memory.id, NOT_ITS_TEXT)] if is_changed else []
         vectors: Any = record.vector or {}
         project = projects.get((memory.profile, memory.session or ""))
         checked = (
             point_of(memory.id) == record.id,
-            _same_terms(vectors.get(WORDS), weights(memory.indexed_text)),
+            is_changed or _same_terms(vectors.get(WORDS), weights(memory.indexed_text)),
             len(vectors.get(collection.vector) or ()) == payload_of(record)["parts"],
             memory.session is None or project == memory.project,
         )
         for sentence, right in zip(wrong, checked, strict=True):
             wrong[sentence] += not right
-        stale += has_stale_vectors(payload_of(record))
-    return [*(f"{count} {sentence}" for sentence, count in wrong.items() if count), *stale_vectors(stale)]
+        stale += not is_changed and has_stale_vectors(payload_of(record))
+    problems = [f"{count} {sentence}" for sentence, count in wrong.items() if count]
+    return [*problems, *damage_sentences(changed), *stale_vectors(stale)]
 
 
 def remove_stale_vectors(connection: Connection, collection: ModelCollection) -> set[str]:
@@ -82,7 +86,7 @@ def repair(connection: Connection, state: CollectionState) -> Repair:
         for record in connection.scroll(collection.name, vectors=[WORDS], page=FEW):
             payload, vectors = payload_of(record), cast("Any", record.vector or {})
             memory = memory_of(payload)
-            if not _same_terms(vectors.get(WORDS), weights(memory.indexed_text)):
+            if has_changed_text(payload) or not _same_terms(vectors.get(WORDS), weights(memory.indexed_text)):
                 changed[memory.id] = None
                 memory = memory._replace(content_hash=content_hash(memory.text))
                 point = NewPoint.of(memory, payload["born"], connection.clock.take(), None, None)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from qdrant_client import models as q
 
 from retentive.models import Memory
-from retentive.stores.paging import PAGE_BYTES, ListCursor, cursor_of
 from retentive.stores.qdrant.connection import Connection, payload_of
 from retentive.stores.qdrant.points import following_point, memory_of, point_of
+from retentive.stores.rules import PAGE_BYTES, ListCursor, cursor_of
 
 FEW = 32
 """How many memories one request of a list or scan reads: each may have a million characters and hundreds of vectors."""

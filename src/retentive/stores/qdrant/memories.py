@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -15,18 +16,7 @@ import numpy as np
 from qdrant_client import models as q
 
 from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable
-from retentive.models import Memory, Model, Page, Scope
-from retentive.stores.base import (
-    IdempotencyKey,
-    Progress,
-    Record,
-    ScanPage,
-    check_version,
-    is_within,
-    merge_fields,
-    no_progress,
-)
-from retentive.stores.paging import cursor_of, parse_cursor
+from retentive.models import Memory, Model, Scope
 from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.listing import FEW, newest, until_full
 from retentive.stores.qdrant.model_collections import ModelCollection
@@ -42,6 +32,19 @@ from retentive.stores.qdrant.points import (
     to_rows,
 )
 from retentive.stores.qdrant.sessions import Placement, SessionName, StoreParts
+from retentive.stores.qdrant.validity import (
+    FACTS,
+    Slot,
+    close_others,
+    expired_ids,
+    listed,
+    of_slots,
+    slot_of,
+    superseded,
+)
+from retentive.stores.rules import check_version, check_versions, cursor_of, is_within, merge_fields, parse_cursor
+from retentive.stores.validity import settle_keys, settle_update
+from retentive.stores.values import IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
 MAX_POINTS = 500
 """How many memories one request writes at most."""
@@ -84,12 +87,35 @@ class QdrantMemories(StoreParts):
         if not records:
             return []
         with self._lock:
-            return self._add(records, model, idempotency_key)
+            stored = self._add(records, model, idempotency_key)
+            slots = {slot for memory in stored if (slot := slot_of(memory)) is not None}
+            if not slots:
+                return stored
+            self.close_others(slots)
+            found = {memory.id: memory for memory in self.get([memory.id for memory in stored])}
+            return [found.get(memory.id, memory) for memory in stored]
+
+    def close_others(self, slots: Collection[Slot]) -> None:
+        """Retire all open memories of each slot but the last."""
+        close_others(self._connection, slots, self._retire)
+
+    def _retire(self, memory: Memory) -> None:
+        with suppress(NotFound):  # it was forgotten meanwhile
+            self.update(Record(memory), model=None, fields=FACTS)
+
+    def _settled(self, memories: Sequence[Memory]) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
+        """Return new memories as they are to be stored, and the stored ones that they replace by their keys."""
+        slots = [slot_of(memory) for memory in memories]
+        stored: dict[Slot | None, builtins.list[Memory]] = {
+            slot: [memory for _, memory in of_slot]
+            for slot, of_slot in of_slots(self._connection, [slot for slot in slots if slot is not None])
+        }
+        return settle_keys(list(zip(slots, memories, strict=True)), stored)
 
     def _add(self, records: Sequence[Record], model: Model | None, key: IdempotencyKey | None) -> list[Memory]:
         given = [record.memory for record in records]
         ids = [memory.id for memory in given]
-        rows = [to_rows(record.vectors, model) for record in records]
+        rows = [to_rows(record.alone().vectors, model) for record in records]
         if len(set(ids)) < len(ids):
             raise Conflict("two of these memories have the same id; nothing was stored")
         notes = self._names.load(given, notes=request_notes(key))
@@ -101,6 +127,9 @@ class QdrantMemories(StoreParts):
             self._remove_points([memory.id for memory in found])
         placement = self._names.place(given)
         memories = self._with_positions(placement.memories)
+        replaced: builtins.list[Memory] = []
+        if any(memory.key is not None for memory in memories):
+            memories, replaced = self._settled(memories)
         with record_request(self._connection, key, ids, earlier, operations=placement.operations):
             if model is not None and any(one is not None for one in rows):
                 self._collections.prepare(model)
@@ -108,6 +137,8 @@ class QdrantMemories(StoreParts):
             points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
             projects = self._insert(points, given, placement)
         self._collections.change_count(len(records))
+        for memory in replaced:  # after the new ones: a process that ends in between leaves one too many, not none
+            self._retire(memory)
         return [_moved(point.memory, projects) for point in points]
 
     def _with_positions(self, memories: Sequence[Memory]) -> builtins.list[Memory]:
@@ -180,7 +211,9 @@ class QdrantMemories(StoreParts):
         within: Scope | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> Memory:
-        given = GivenUpdate(record, to_rows(record.vectors, model), model, fields, if_version, within, idempotency_key)
+        given = GivenUpdate(
+            record, to_rows(record.alone().vectors, model), model, fields, if_version, within, idempotency_key
+        )
         with self._lock:
             for _ in range(UPDATE_ATTEMPTS):
                 try:
@@ -202,6 +235,12 @@ class QdrantMemories(StoreParts):
             return current
         check_version(current, given.if_version)
         placement = self._names.place([memory])
+        replaced: builtins.list[Memory] = []
+        slot = slot_of(placement.memories[0])
+        if slot is not None and memory.valid_to is None:
+            [(_, of_slot)] = of_slots(self._connection, [slot])
+            others = [one for _, one in of_slot if one.id != id]
+            placement.memories[0], replaced = settle_update(current, placement.memories[0], given.fields, others)
         rows = given.rows if memory.indexed_text == given.record.memory.indexed_text else None
         same_text = memory.indexed_text == current.indexed_text
         with record_request(self._connection, key, [id], earlier, operations=placement.operations):
@@ -217,6 +256,10 @@ class QdrantMemories(StoreParts):
             if new.id not in stored or payload_of(stored[new.id])["written"] != written:
                 raise ConcurrentUpdate
             projects = self._names.check_sessions([], placement, found_notes)
+        for one in replaced:
+            self._retire(one)
+        if slot is not None and new.memory.valid_to is None:
+            self.close_others([slot])
         return _moved(new.memory, projects)
 
     def _current(self, id: str, within: Scope | None) -> tuple[dict[str, Any], Memory]:
@@ -276,7 +319,12 @@ class QdrantMemories(StoreParts):
     # Removing
 
     def remove(
-        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        within: Scope | None = None,
+        if_version: str | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> builtins.list[str]:
         with self._lock:
             notes = self._names.load([], notes=request_notes(idempotency_key))
@@ -284,18 +332,28 @@ class QdrantMemories(StoreParts):
             if earlier is not None and earlier.done:
                 return earlier.ids
             points = points_of(ids)
-            found = self._connection.retrieve(self._connection.memories, points.values(), fields=within is not None)
-            existing = [
-                id
-                for id, point in points.items()
-                if point in found and (within is None or is_within(memory_of(payload_of(found[point])), within))
-            ]
+            checked = within is not None or if_version is not None
+            found = self._connection.retrieve(self._connection.memories, points.values(), fields=checked)
+            existing = [id for id, point in points.items() if point in found]
+            if checked:
+                memories = {id: memory_of(payload_of(found[points[id]])) for id in existing}
+                existing = [id for id in existing if is_within(memories[id], within)]
+                if earlier is None:
+                    check_versions(existing, [memories[id] for id in existing], if_version)
             if earlier is not None:
                 existing = earlier.ids  # the earlier request has deleted some of them
             key = idempotency_key if existing else None
             with record_request(self._connection, key, existing, earlier):
                 self._remove_points(existing)
         return existing
+
+    def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> builtins.list[Memory]:
+        found = superseded(self._connection, self.get(ids), ids)
+        return [memory for memory in found if is_within(memory, within)]
+
+    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> builtins.list[str]:
+        with self._lock:
+            return self.remove(expired_ids(self._connection, before, limit=limit, profile=profile))
 
     def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         with self._lock:
@@ -332,11 +390,20 @@ class QdrantMemories(StoreParts):
         memories = [memory_of(payload_of(found[points[id]])) for id in ids if points.get(id) in found]
         return [memory for memory in memories if is_within(memory, within)]
 
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: Scope,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        current_at: datetime | None = None,
+        started_by: datetime | None = None,
+    ) -> Page:
         start = parse_cursor(cursor)
         where = self._names.scope_filter(scope)
         if where is None:
             return Page(())
+        where = listed(where, current_at=current_at, started=started_by)
         memories, more = until_full(newest(self._connection, where, start, limit + 1), limit)
         return Page(tuple(memories), str(cursor_of(memories[-1])) if more else None)
 

@@ -20,7 +20,13 @@ from qdrant_client import models as q
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Model
 from retentive.stores.qdrant.connection import PAGE, Connection, NoteWrite, matching, note_id, payload_of
-from retentive.stores.qdrant.layout import check_server_version, create_memories, create_notes, wait_until_indexed
+from retentive.stores.qdrant.layout import (
+    check_server_version,
+    create_memories,
+    create_missing_indexes,
+    create_notes,
+    wait_until_indexed,
+)
 from retentive.stores.qdrant.sparse import WORDS
 
 MAX_AGE = 30.0
@@ -104,6 +110,8 @@ class ModelCollections:
             if not connection.write_notes([NoteWrite(_STATE, CollectionState(first).encode())]):
                 self._delete(first)
         state = self.read()
+        for collection in state.all:
+            create_missing_indexes(connection, collection.name)
         if self._alias_target() is None:
             self._move_alias(state.active.name, exists=False)
         return self._known

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from qdrant_client import models as q
 
 from retentive.errors import NotFound, RetentiveError, Unavailable
-from retentive.models import Judgement
-from retentive.stores.base import IdempotencyKey, check_same_request
 from retentive.stores.qdrant.connection import PAGE, Connection, NoteWrite, any_of, matching, note_id, payload_of
 from retentive.stores.qdrant.points import encodable, points_of
 from retentive.stores.qdrant.sessions import StoreParts
+from retentive.stores.rules import check_same_request
 from retentive.stores.sql_codec import to_micros
+from retentive.stores.values import IdempotencyKey, Judgement
 
 ATTEMPTS = 20
 """How often an entry is written without an expected value, while other processes write it too."""

@@ -18,10 +18,10 @@ from qdrant_client import models as q
 
 from retentive.errors import Invalid
 from retentive.models import Memory, Model, Scalar, hash_text, indexed_text
-from retentive.stores.base import Vector
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.sparse import WORDS, weights
 from retentive.stores.sql_codec import to_micros
+from retentive.stores.values import Vector
 
 MAX_NUMBERS = 1_048_575
 """How many numbers the server accepts in the vectors of one point."""
@@ -29,7 +29,7 @@ MAX_NUMBERS = 1_048_575
 Rows = list[list[float]]
 
 _ALL_BITS = (1 << 128) - 1
-_TIMES = ("created", "occurred", "accessed")
+_TIMES = ("created", "occurred", "accessed", "valid_from", "valid_to", "expires")
 
 _log = logging.getLogger(__name__)
 
@@ -99,6 +99,10 @@ def _payload(memory: Memory, *, born: int, written: int, parts: int) -> dict[str
     payload["metadata"] = json.dumps(dict(memory.metadata), ensure_ascii=False)
     payload["when"] = to_micros(memory.when)
     payload["day"] = memory.when.toordinal()
+    ends = [time for time in (memory.valid_to, memory.expires) if time is not None]
+    times = {"valid_since": memory.valid_from, "valid_until": min(ends, default=None), "expiry": memory.expires}
+    payload |= {name: to_micros(time) for name, time in times.items() if time is not None}
+    payload["stored_text_hash"] = memory.text_hash
     return {**payload, "born": born, "written": written, "parts": parts}
 
 
@@ -109,13 +113,18 @@ def metadata_text(key: str, value: Scalar) -> str:
     return start if number else start + json.dumps(value, ensure_ascii=False)  # 1 and 1.0 are equal
 
 
+def has_changed_text(payload: Mapping[str, Any]) -> bool:
+    """Whether another program changed the text of a point; one that was written without a hash is taken to be right."""
+    return payload.get("stored_text_hash") not in (None, _text_hash(payload))
+
+
 def has_stale_vectors(payload: Mapping[str, Any]) -> bool:
     """Whether the vectors of a point were made of another text; those without a hash are taken to be right."""
-    text_hash = payload.get("text_hash")
-    return payload["parts"] > 0 and text_hash not in (
-        None,
-        hash_text(indexed_text(payload["text"], payload.get("speaker"))),
-    )
+    return payload["parts"] > 0 and payload.get("text_hash") not in (None, _text_hash(payload))
+
+
+def _text_hash(payload: Mapping[str, Any]) -> str:
+    return hash_text(indexed_text(payload["text"], payload.get("speaker")))
 
 
 # Points to write

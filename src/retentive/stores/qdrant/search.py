@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import Any, Self
@@ -13,14 +14,16 @@ from qdrant_client import models as q
 from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid
-from retentive.models import ALL, Candidate, Damage, Kind, Memory, Model, Query
-from retentive.stores.base import Retrieved, Scores, Vector
+from retentive.models import ALL, Candidate, Kind, Memory, Model, Query
+from retentive.stores.damage import NOT_ITS_TEXT, Damage
 from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
-from retentive.stores.qdrant.points import id_of_point, memory_of, metadata_text, points_of
+from retentive.stores.qdrant.points import has_changed_text, id_of_point, memory_of, metadata_text, points_of
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
+from retentive.stores.qdrant.validity import not_current, started_by
 from retentive.stores.sql_codec import to_micros
+from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import index_terms, query_terms
 
 SPARE = 16
@@ -50,13 +53,15 @@ class QdrantSearch:
         self._collections = collections
         self._names = names
         self._query = query
-        self.damaged: Sequence[Damage] = ()
+        self.damaged: list[Damage] = []
         self._vector: Vector | None = None
         self._keyword_used = query.tuning.keyword_weight > 0
         self._memories: dict[str, Memory] = {}
         self._keyword_scores: dict[str, float] = {}
         self._semantic_scores: dict[str, float | None] = {}
         self._points_with_metadata: list[Any] | None = None
+        self._best: dict[str, list[float]] = {}  # the scores of the candidates of each retriever
+        self._left_out: dict[str, list[q.ScoredPoint]] = {}  # what each left out because it is not current
 
     @property
     def model(self) -> Model | None:
@@ -93,7 +98,13 @@ class QdrantSearch:
         else:  # terms that do not retrieve score what the others have found
             found = _prefetch(_nearest_query(weights.retrieving, WORDS, limit + limit // 2, where=where))
             request = _nearest_query(weights.scoring, WORDS, limit, among=found, payload=True)
-        ranked = self._candidates(self._run({"keyword": request})["keyword"])
+        requests, outdated = {"keyword": request}, self._retired_condition(kind)
+        if outdated is not None:
+            found = _prefetch(_nearest_query(weights.retrieving, WORDS, 2 * self._query.limit, where=outdated))
+            requests["retired"] = _nearest_query(weights.scoring, WORDS, self._query.limit, among=found, payload=True)
+        answers = self._run(requests)
+        ranked = self._candidates(answers["keyword"])
+        self._keep_best("keyword", ranked, answers, kind)
         self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:limit]])
 
@@ -112,29 +123,69 @@ class QdrantSearch:
         if found_by_keyword:
             where = with_ids(found_by_keyword.values())
             requests["semantic"] = _nearest_query(numbers, name, len(found_by_keyword), where=where)
+        outdated = self._retired_condition(kind)
+        if outdated is not None:
+            requests["retired"] = _nearest_query(numbers, name, self._query.limit, where=outdated, payload=True)
         answers = self._run(requests)
         if "nearest" not in answers:
             return Retrieved()
         ranked = self._candidates(answers["nearest"])
+        self._keep_best("semantic", ranked, answers, kind)
         self._keep_scores(answers, keyword=[one.memory.id for one in ranked], semantic=found_by_keyword)
         self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
 
-    def _condition(self, scope: q.Filter, kind: Kind | None) -> q.Filter:
-        """Return the scope with the filter and without what the caller excludes, or what of it is of one kind."""
+    def retired(self, limit: int) -> list[Memory]:
+        left_out: dict[str, Memory] = {}
+        for name, found in self._left_out.items():
+            scores = self._best[name]
+            least = scores[limit - 1] if len(scores) >= limit else float("-inf")
+            points = sorted(found, key=lambda point: -point.score)[:limit]
+            memories = [memory_of(payload_of(point)) for point in points if point.score >= least]
+            left_out |= {memory.id: memory for memory in memories}
+        return list(left_out.values())
+
+    def _keep_best(
+        self, name: str, ranked: Sequence[Candidate], answers: Mapping[str, QueryResponse], kind: Kind | None
+    ) -> None:
+        """Keep the scores of a retriever, and what it left out because it is not current, for `retired`."""
+        if kind is None:
+            self._best[name] = [candidate.score for candidate in ranked]
+            if "retired" in answers:
+                self._left_out[name] = answers["retired"].points
+
+    def _retired_condition(self, kind: Kind | None) -> q.Filter | None:
+        """Return the condition of what is left out because it is not current; None if nothing is."""
+        if self._query.current_at is None or self._query.limit < 1 or kind is not None or self._scope is None:
+            return None
+        return self._condition(self._scope, None, retired=True)
+
+    def _condition(self, scope: q.Filter, kind: Kind | None, *, retired: bool = False) -> q.Filter:
+        """Return the scope with the filter and without what the caller excludes, or what of it is of one kind.
+
+        What is not current is left out, or with `retired` nothing else is found.
+        """
         must: list[q.Condition] = [scope]
+        at = self._query.current_at
+        outdated = [] if at is None else not_current(at)
+        if retired:
+            must.append(q.Filter(should=outdated))
+            outdated = []
         wanted = self._query.filter
         if wanted.since or wanted.until:
             bounds = q.Range(gte=to_micros(wanted.since), lt=to_micros(wanted.until))
             must.append(q.FieldCondition(key="when", range=bounds))
+        if wanted.started_by:
+            must.append(started_by(wanted.started_by))
         if wanted.metadata:
             must.append(q.HasIdCondition(has_id=self._with_metadata(q.Filter(must=must))))
         if kind is not None:
             must.append(any_of("kind", [kind]))
         excluded = list(points_of(self._query.exclude).values())
-        if not excluded and len(must) == 1:
+        must_not = [*([q.HasIdCondition(has_id=excluded)] if excluded else []), *outdated]
+        if not must_not and len(must) == 1:
             return scope
-        return q.Filter(must=must, must_not=[q.HasIdCondition(has_id=excluded)] if excluded else None)
+        return q.Filter(must=must, must_not=must_not or None)
 
     def _with_metadata(self, where: q.Filter) -> list[Any]:
         """Return the points with the metadata of the filter. The server finds its text, which occurs in few others."""
@@ -154,7 +205,7 @@ class QdrantSearch:
     def _candidates(self, answer: QueryResponse) -> list[Candidate]:
         """Decode the points of a response, best first; equal scores in the order of writing."""
         points = sorted(answer.points, key=lambda point: (-point.score, payload_of(point)["born"]))
-        return [Candidate(self._keep(point), point.score) for point in points]
+        return [Candidate(memory, point.score) for point in points if (memory := self._keep(point))]
 
     # Other reads
 
@@ -162,7 +213,12 @@ class QdrantSearch:
         self._fetch([id for id in ids if id not in self._memories])
         found = [self._memories[id] for id in dict.fromkeys(ids) if id in self._memories]
         memories = [memory for memory in found if memory.session is not None]
-        known = {(one.profile, one.session, one.position): one for one in self._memories.values()}
+        current_at = self._query.current_at
+        known = {
+            (one.profile, one.session, one.position): one
+            for one in self._memories.values()
+            if current_at is None or one.is_current(current_at)
+        }
         pairs: dict[str, dict[int, Memory | None]] = {memory.id: {-1: None, 1: None} for memory in memories}
         missing: list[tuple[Memory, int, int]] = []
         for memory in memories:
@@ -173,13 +229,13 @@ class QdrantSearch:
                     pairs[memory.id][side] = next_one
                     missing += [] if next_one else [(memory, memory.position, side)]
         if missing:
-            requests = {str(at): _neighbour_query(*place) for at, place in enumerate(missing)}
+            requests = {str(at): _neighbour_query(*place, current_at) for at, place in enumerate(missing)}
             # Nearly all neighbours are within REACH, so that their scores need not wait for their ids.
             answers = self._run(requests | self._scoring(_around(missing), REACH * len(missing)))
             scored = []
             for at, (memory, position, side) in enumerate(missing):
-                for point in answers[str(at)].points:
-                    neighbour = pairs[memory.id][side] = self._keep(point)
+                for neighbour in filter(None, map(self._keep, answers[str(at)].points)):
+                    pairs[memory.id][side] = neighbour
                     scored += [neighbour.id] if abs((neighbour.position or 0) - position) <= REACH else []
             self._keep_scores(answers, keyword=scored, semantic=scored)
         return {id: (pair[-1], pair[1]) for id, pair in pairs.items()}
@@ -266,8 +322,13 @@ class QdrantSearch:
             answers = self._connection.query(list(requests.values()))
         return dict(zip(requests, answers, strict=True))
 
-    def _keep(self, point: q.ScoredPoint) -> Memory:
-        memory = memory_of(payload_of(point))
+    def _keep(self, point: q.ScoredPoint) -> Memory | None:
+        """Decode a point and keep its memory; None, and it is reported, if its text is not the one that was stored."""
+        payload = payload_of(point)
+        if has_changed_text(payload):
+            self.damaged.append(Damage(payload["id"], NOT_ITS_TEXT))
+            return None
+        memory = memory_of(payload)
         return self._memories.setdefault(memory.id, memory)
 
     def _keep_scores(
@@ -325,13 +386,15 @@ def _ann_params(connection: Connection) -> q.SearchParams:
     return q.SearchParams(hnsw_ef=connection.settings.ef, quantization=rescoring)
 
 
-def _neighbour_query(memory: Memory, position: int, side: int) -> q.QueryRequest:
-    """Find the memory before (-1) or after (1) a position in the session of a memory."""
+def _neighbour_query(memory: Memory, position: int, side: int, current_at: datetime | None) -> q.QueryRequest:
+    """Find the memory before (-1) or after (1) a position in the session of a memory, one that is current at a time."""
     before = side < 0
     beyond = q.Range(lt=position) if before else q.Range(gt=position)
     order = q.OrderBy(key="position", direction=q.Direction.DESC if before else q.Direction.ASC)
     session = matching(profile=memory.profile, session=memory.session or "")
-    return first_by(order, q.Filter(must=[session, q.FieldCondition(key="position", range=beyond)]))
+    must_not = not_current(current_at) if current_at is not None else None
+    must = [session, q.FieldCondition(key="position", range=beyond)]
+    return first_by(order, q.Filter(must=must, must_not=must_not))
 
 
 def _around(places: Iterable[tuple[Memory, int, int]]) -> q.Filter:

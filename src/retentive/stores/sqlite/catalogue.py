@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
@@ -11,10 +11,11 @@ from typing import NamedTuple
 import apsw
 
 from retentive.errors import Conflict, NotFound
-from retentive.models import KINDS, Day, Kind, Model, Profile, Project, Scope, Session, Stats
-from retentive.stores.sql_codec import from_micros
-from retentive.stores.sqlite import keyword_index, vector_blocks
+from retentive.models import KINDS, Kind, Model, Scope
+from retentive.stores.sql_codec import ScopeIds, from_micros
+from retentive.stores.sqlite import keyword_index, memory_table, validity, vector_blocks
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
+from retentive.stores.values import Day, Profile, Project, Session, Stats
 
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),
@@ -128,11 +129,23 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
     entries = keyword_index.entries(connection, [key for (key,) in here])
     keyword_index.remove(connection, entries)
     moved = [(key, terms, replace(old, project=move.project or 0)) for key, terms, old in entries]
+    _settle_moved(connection, {key: new for key, _, new in moved})
     connection.executemany(
         "UPDATE memories SET project = ? WHERE key = ?", ((move.project, key) for key, _, _ in moved)
     )
     keyword_index.add(connection, moved)
     vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
+
+
+def _settle_moved(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -> None:
+    """Retire what has the same key as another memory in the project to which memories are about to move."""
+    keyed = connection.execute(
+        "SELECT key FROM memories WHERE key IN carray(?) AND fact_key IS NOT NULL AND valid_to IS NULL ORDER BY key",
+        (apsw.carray(array("q", scopes)),),
+    )
+    found = memory_table.by_keys(connection, [key for (key,) in keyed]) if scopes else {}
+    settled = validity.settle(connection, list(found.values()), [scopes[key] for key in found])
+    validity.retire(connection, [memory for memory in settled if memory.valid_to is not None])
 
 
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:

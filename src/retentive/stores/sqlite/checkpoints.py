@@ -41,6 +41,13 @@ def clear_unallocated(page: bytes, *, first: bool = False) -> bytes:
     return page[:gap] + bytes(content - gap) + page[content:]
 
 
+def is_pointer_map(number: int, size: int) -> bool:
+    """Whether a page lists the parents of others, in a file that returns its free pages: bytes 52 to 55 are not 0."""
+    reserved = 0x40000000 // size + 1  # never used; a pointer map that would be there is in the next page
+    place = number - 1 if number - 1 == reserved else number
+    return number > 1 and (place - 2) % (size // 5 + 1) == 0
+
+
 class _ClearingFile(apsw.VFSFile):
     """The store file: pages are cleared when they are written."""
 
@@ -48,18 +55,10 @@ class _ClearingFile(apsw.VFSFile):
         size = len(data)
         if size >= 512 and offset % size == 0 and offset // size < _MOST_PAGES:
             number = offset // size + 1
-            if not self._is_pointer_map(number, size):
+            # A checkpoint writes page 1 first, so the header in the file is that of the page to be written.
+            if not (is_pointer_map(number, size) and any(self.xRead(4, 52))):
                 data = clear_unallocated(data, first=number == 1)
         super().xWrite(data, offset)
-
-    def _is_pointer_map(self, number: int, size: int) -> bool:
-        """Whether a page lists the parents of others. Files that return their free pages have such pages.
-
-        A checkpoint writes page 1 first, so the header in the file is that of the page to be written.
-        """
-        reserved = 0x40000000 // size + 1  # never used; a pointer map that would be there is in the next page
-        place = number - 1 if number - 1 == reserved else number
-        return number > 1 and (place - 2) % (size // 5 + 1) == 0 and any(self.xRead(4, 52))
 
 
 class _ClearingVFS(apsw.VFS):

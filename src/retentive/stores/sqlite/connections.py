@@ -46,6 +46,8 @@ MIGRATIONS = (
     "005_text_hash.sql",
     "006_damage.sql",
     "007_profile_counts.sql",
+    "008_validity.sql",
+    "009_previous_turns.sql",
 )
 
 

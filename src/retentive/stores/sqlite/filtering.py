@@ -19,6 +19,7 @@ _FILTER = """
       AND (:kinds IS NULL OR m.kind IN (SELECT value FROM json_each(:kinds)))
       AND (:since IS NULL OR coalesce(m.occurred, m.created) >= :since)
       AND (:until IS NULL OR coalesce(m.occurred, m.created) < :until)
+      AND (:started_by IS NULL OR coalesce(m.valid_from, m.occurred, m.created) <= :started_by)
       AND NOT EXISTS (
         SELECT 1 FROM json_each(:metadata) AS wanted WHERE NOT EXISTS (
           SELECT 1 FROM json_each(CASE WHEN json_valid(m.metadata) THEN m.metadata END) AS has
@@ -32,7 +33,8 @@ _FILTER = """
 
 def filtered_keys(connection: apsw.Connection, scope: ResolvedScope, wanted: Filter) -> list[int]:
     """The keys of the memories that a search finds in the scope and that match a filter."""
-    bounds = {"since": to_micros(wanted.since), "until": to_micros(wanted.until)}
+    times = {"since": wanted.since, "until": wanted.until, "started_by": wanted.started_by}
+    bounds = {name: to_micros(time) for name, time in times.items()}
     shared = IDENTITY if scope.shares_identity else None
     parameters = {**scope.parameters, **bounds, "shared": shared, "metadata": json.dumps(dict(wanted.metadata))}
     keys: list[int] = fetch_json(connection, _FILTER, parameters)

@@ -9,10 +9,10 @@ from typing import Any
 import apsw
 import numpy as np
 
-from retentive.models import NOT_ITS_TEXT, Damage, Memory
+from retentive.models import Memory
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.base import stale_vectors
-from retentive.stores.damage import damage_sentences
+from retentive.stores.damage import NOT_ITS_TEXT, Damage, damage_sentences
+from retentive.stores.rules import stale_vectors
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import by_keys

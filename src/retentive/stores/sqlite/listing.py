@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import apsw
 
-from retentive.stores.paging import ListCursor, page_length
-from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope
+from retentive.stores.rules import ListCursor, page_length
+from retentive.stores.sql_codec import to_micros
+from retentive.stores.sqlite.memory_table import CURRENT, IN_SCOPE, ResolvedScope
 
 # An id that is not valid UTF-8 would fail as text. Neither size reads the text itself, which a damaged row may lack.
 _SIZE = "coalesce(octet_length(text), 0) + coalesce(octet_length(metadata), 0)"
 _LIST = f"""
     SELECT key, {_SIZE}, coalesce(occurred, created), CAST(id AS BLOB) FROM memories
     WHERE {IN_SCOPE} AND coalesce(occurred, created) <= :time AND (coalesce(occurred, created) < :time OR id < :id)
+      {{current}} {{started}}
     ORDER BY coalesce(occurred, created) DESC, id DESC LIMIT :limit
 """  # noqa: S608 - texts of our own
 _SCAN = f"SELECT key, {_SIZE} FROM memories WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608 - a text of our own
 
 
 def list_page(
-    connection: apsw.Connection, scope: ResolvedScope, *, cursor: ListCursor, limit: int
+    connection: apsw.Connection,
+    scope: ResolvedScope,
+    *,
+    cursor: ListCursor,
+    limit: int,
+    current_at: datetime | None = None,
+    started_by: datetime | None = None,
 ) -> tuple[list[int], str | None]:
     """The keys of one page of the memories in a scope after the cursor, newest first, and the next cursor."""
-    parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
-    rows: list[Any] = connection.execute(_LIST, parameters).fetchall()
+    parameters = {
+        **scope.parameters,
+        "time": cursor.time,
+        "id": cursor.id,
+        "limit": limit + 1,
+        "current_at": to_micros(current_at),
+        "started_by": to_micros(started_by),
+    }
+    current = "" if current_at is None else CURRENT.format(key="memories.key")
+    started = "" if started_by is None else "AND coalesce(valid_from, occurred, created) <= :started_by"
+    rows: list[Any] = connection.execute(_LIST.format(current=current, started=started), parameters).fetchall()
     count = page_length((row[1] for row in rows), limit)
     following = None
     if count < len(rows):

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import apsw
 
 from retentive.errors import Conflict
-from retentive.models import KINDS, UNREADABLE, Damage, Memory, Scope
-from retentive.stores.base import is_within
-from retentive.stores.sql_codec import EPOCH, KIND_NUMBERS, ScopeIds, to_memories, to_micros
+from retentive.models import KINDS, Memory, Scope
+from retentive.stores.damage import UNREADABLE, Damage
+from retentive.stores.rules import is_within
+from retentive.stores.sql_codec import EPOCH, FACT_COLUMNS, KIND_NUMBERS, ScopeIds, fact_values, to_memories, to_micros
 
-INSERT = "INSERT INTO memories VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 27)})"  # noqa: S608 - a number of our own
 
-_COLUMNS = """
+_COLUMNS = f"""
     m.key, m.id, m.text, m.created, p.name, r.name, s.name, m.position, m.kind, m.speaker, m.importance, m.metadata,
-    m.source, m.occurred, m.accessed, m.access_count, m.evergreen, m.content_hash, m.text_hash
+    m.source, m.occurred, m.accessed, m.access_count, m.evergreen, m.content_hash, m.text_hash, {FACT_COLUMNS}
 """
 _JOINS = """
     JOIN profiles AS p ON p.id = m.profile
@@ -45,19 +46,31 @@ IN_SCOPE = """
 """
 """The condition for the memories of a `ResolvedScope`, with its parameters."""
 
+# The partial index has only the memories whose validity has an end or a given start, so that it answers for all others
+# without reading their rows. The planner would read the rows.
+CURRENT = """
+    AND NOT EXISTS (
+      SELECT 1 FROM memories AS dated INDEXED BY memories_dated
+      WHERE dated.key = {key}
+        AND (dated.valid_from IS NOT NULL OR dated.valid_to IS NOT NULL OR dated.expires IS NOT NULL)
+        AND (dated.valid_to <= :current_at OR dated.expires <= :current_at OR dated.valid_from > :current_at)
+    )
+"""
+"""The condition that a memory is current at the time `:current_at`."""
+
 _KEYS = f"SELECT key FROM memories WHERE {IN_SCOPE} ORDER BY key"  # noqa: S608 - a text of our own
 
-_KEYS_AMONG = f"SELECT key FROM memories WHERE key IN carray(:keys) AND ({IN_SCOPE}) ORDER BY key"  # noqa: S608
+_KEYS_AMONG = f"SELECT key FROM memories WHERE key IN carray(:keys) AND ({IN_SCOPE}) ORDER BY key"  # noqa: S608 - as above
 
 _NEIGHBOURS = """
     SELECT json_group_array(json_array(
       m.key,
-      (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position
+      (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position {current}
        ORDER BY n.position DESC LIMIT 1),
-      (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position
+      (SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position {current}
        ORDER BY n.position LIMIT 1)
     ))
-    FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
+    FROM carray(:keys) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
     WHERE m.session IS NOT NULL
 """
 
@@ -240,7 +253,7 @@ def id_of(connection: apsw.Connection, key: int) -> str:
 def unchecked(connection: apsw.Connection, key: int) -> Memory | None:
     """A memory whose text may be another one than that of its hash; None if it cannot be read."""
     rows = read_rows(connection, _BY_KEYS, [key], [])
-    found = to_memories([[*row[:18], None] for row in rows], [])
+    found = to_memories([[*row[:18], None, *row[19:]] for row in rows], [])
     return found.get(key)
 
 
@@ -278,7 +291,7 @@ def indexed_rows(connection: apsw.Connection, keys: Iterable[int], damaged: list
     """The memories of these keys that exist, with terms and slots. Those that are damaged are added to `damaged`."""
     rows = read_rows(connection, _INDEXED, list(keys), damaged)
     found = to_memories(rows, damaged)
-    return {row[0]: IndexedRow(row[0], found[row[0]], row[19], row[20]) for row in rows if row[0] in found}
+    return {row[0]: IndexedRow(row[0], found[row[0]], row[26], row[27]) for row in rows if row[0] in found}
 
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
@@ -297,13 +310,44 @@ def list_keys(connection: apsw.Connection, scope: ResolvedScope, *, among: Seque
     return [key for (key,) in connection.execute(_KEYS_AMONG, parameters)]
 
 
-def neighbour_keys(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, tuple[int | None, int | None]]:
-    """The keys before and after each of these in its session; a memory without a session is not in the result."""
+def neighbour_keys(
+    connection: apsw.Connection, keys: Iterable[int], *, current_at: int | None = None
+) -> dict[int, tuple[int | None, int | None]]:
+    """The keys before and after each of these in its session; a memory without a session is not in the result.
+
+    With a time, neighbours that are not current at it are passed over.
+    """
     wanted = array("q", keys)
     if not wanted:
         return {}
-    rows = fetch_json(connection, _NEIGHBOURS, (apsw.carray(wanted),))
+    statement = _NEIGHBOURS.format(current="" if current_at is None else CURRENT.format(key="n.key"))
+    rows = fetch_json(connection, statement, {"keys": apsw.carray(wanted), "current_at": current_at})
     return {key: (before, after) for key, before, after in rows}
+
+
+_TURN_BEFORE = """
+    SELECT m.key FROM sessions AS s JOIN profiles AS p ON p.id = s.profile JOIN memories AS m ON m.session = s.id
+    WHERE p.name = ? AND s.name = ? AND m.position < ? ORDER BY m.position DESC LIMIT 1
+"""
+_TURN_AFTER = _TURN_BEFORE.replace("position < ?", "position > ?").replace("DESC", "ASC")
+
+
+def turn_before(connection: apsw.Connection, memory: Memory) -> int:
+    """The key of the memory before this one in its session; the session's last if it has no position; 0 if none."""
+    return _turn(connection, _TURN_BEFORE, memory)
+
+
+def turn_after(connection: apsw.Connection, memory: Memory) -> int:
+    """The key of the memory after this one in its session; 0 if there is none, or if it has no position."""
+    return _turn(connection, _TURN_AFTER, memory)
+
+
+def _turn(connection: apsw.Connection, statement: str, memory: Memory) -> int:
+    if memory.session is None:
+        return 0
+    position = 2**53 if memory.position is None else memory.position
+    found: int | None = connection.execute(statement, (memory.profile, memory.session, position)).get
+    return found or 0
 
 
 def to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
@@ -313,7 +357,7 @@ def to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms:
         key, memory.id, ids.profile, ids.project or None, ids.session or None, position, ids.kind,
         memory.speaker, memory.importance, metadata, memory.source, to_micros(memory.created),
         to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, memory.evergreen,
-        memory.content_hash, memory.text, " ".join(terms), memory.text_hash,
+        memory.content_hash, memory.text, " ".join(terms), memory.text_hash, *fact_values(memory),
     )  # fmt: skip
 
 

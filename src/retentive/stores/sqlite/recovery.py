@@ -14,18 +14,21 @@ from typing import Any
 import apsw
 
 from retentive.errors import Invalid
-from retentive.models import UNREADABLE, Damage, Judgement, Memory, Recovery
+from retentive.models import Memory
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.base import Record, Store
-from retentive.stores.paging import PAGE_BYTES
+from retentive.stores.base import Store
+from retentive.stores.damage import UNREADABLE, Damage, Recovery
+from retentive.stores.rules import PAGE_BYTES
 from retentive.stores.sql_codec import from_micros, to_memories
 from retentive.stores.sqlite.connections import MIGRATIONS
 from retentive.stores.sqlite.raw_pages import RawPages, RawRow, RawText
+from retentive.stores.values import Judgement, Record
 
 _BATCH = 500
 _FIELDS = (
     "text", "created", "profile", "project", "session", "position", "kind", "speaker", "importance", "metadata",
     "source", "occurred", "accessed", "access_count", "evergreen", "content_hash", "text_hash",
+    "fact_key", "valid_from", "valid_to", "superseded_by", "reason", "actor", "expires",
 )  # fmt: skip
 """The columns of a memory in the order of `to_memories`, after its key and id."""
 
@@ -159,7 +162,7 @@ def _memories(
             continue
         memory = to_memories([plain], []).get(row.rowid)
         if memory is None and not intact:
-            memory = to_memories([[*plain[:-1], None]], []).get(row.rowid)
+            memory = to_memories([[*plain[:18], None, *plain[19:]]], []).get(row.rowid)
             if memory is None:
                 found.unreadable[id] = None
                 continue

@@ -11,9 +11,10 @@ import apsw
 import numpy as np
 
 from retentive.errors import Damaged
-from retentive.models import KINDS, UNREADABLE, Memory, Repair, Scope, SetAside
+from retentive.models import KINDS, Memory, Scope
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.base import is_within
+from retentive.stores.damage import UNREADABLE, Repair, SetAside
+from retentive.stores.rules import is_within
 from retentive.stores.sql_codec import EPOCH, ScopeIds, from_micros, to_micros
 from retentive.stores.sqlite import keyword_index, vector_blocks
 from retentive.stores.sqlite.integrity import page_problems
@@ -82,7 +83,7 @@ def _repair_memories(connection: apsw.Connection, at: datetime) -> tuple[list[st
                 connection.execute("DELETE FROM vectors WHERE memory = ?", (key,))
             terms = index_terms(memory.indexed_text)
             _update(connection, key, memory, terms, changed=key not in intact)
-            scope = connection.execute(f"SELECT {_SCOPE_COLUMNS} FROM memories WHERE key = ?", (key,)).get  # noqa: S608
+            scope = connection.execute(f"SELECT {_SCOPE_COLUMNS} FROM memories WHERE key = ?", (key,)).get  # noqa: S608 - constant
             entries.append((key, terms, ScopeIds(*(id or 0 for id in scope))))
         keyword_index.add(connection, entries)
         memories += len(entries)
@@ -107,7 +108,7 @@ def _set_aside(connection: apsw.Connection, key: int, at: datetime) -> str:
     columns = [row[1] for row in connection.execute("PRAGMA table_info(memories)")]
     contents: dict[str, Any] = {}
     for name in columns:
-        statement = f'SELECT iif(typeof("{name}") = \'text\', CAST("{name}" AS BLOB), "{name}") FROM memories'  # noqa: S608
+        statement = f'SELECT iif(typeof("{name}") = \'text\', CAST("{name}" AS BLOB), "{name}") FROM memories'  # noqa: S608 - our columns
         value = connection.execute(f"{statement} WHERE key = ?", (key,)).get
         contents[name] = _as_json(value)
     scope = [value if isinstance(value := contents[name], int) else None for name in _SCOPE_COLUMNS.split(", ")]

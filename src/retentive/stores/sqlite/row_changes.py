@@ -8,7 +8,7 @@ import apsw
 
 from retentive.models import Memory
 from retentive.stores.sql_codec import ScopeIds
-from retentive.stores.sqlite import keyword_index, keyword_separators, memory_table, vector_blocks
+from retentive.stores.sqlite import keyword_index, keyword_separators, memory_table, validity, vector_blocks
 from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.memory_table import NameRegistry
 
@@ -23,6 +23,8 @@ def insert_rows(
     first: int = connection.execute(statement, (count, count)).get
     keys = range(first, first + count)
     scopes = [names.scope_ids(memory) for memory in memories]
+    if any(memory.key is not None for memory in memories):
+        memories = validity.settle(connection, memories, scopes)
     connection.executemany(
         memory_table.INSERT,
         [
@@ -58,6 +60,7 @@ def remove_rows(connection: apsw.Connection, keys: Sequence[int]) -> None:
         removed = keyword_index.entries(connection, some)
         keyword_index.remove(connection, removed)
         keyword_separators.clear(connection, removed)
-        reclaim(connection, vector_blocks.remove_vectors(connection, some))
+        emptied = vector_blocks.remove_vectors(connection, some) + vector_blocks.remove_turns(connection, some)
+        reclaim(connection, emptied)
         connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, Self
 
 import apsw
 
-from retentive.models import Candidate, Damage, Kind, Memory, Model, Query
-from retentive.stores.base import Retrieved, Scores, Vector
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS
+from retentive.models import Candidate, Kind, Memory, Model, Query
+from retentive.stores.damage import Damage
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_micros
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.filtering import filtered_keys
 from retentive.stores.sqlite.memory_table import (
+    CURRENT,
     IndexedRow,
     count_memories,
     fetch_json,
@@ -27,7 +28,9 @@ from retentive.stores.sqlite.memory_table import (
     read_rows,
     resolve,
 )
+from retentive.stores.sqlite.validity import DatedKeys, RetiredKeys
 from retentive.stores.sqlite.vector_index import VectorIndex
+from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import LAST, query_terms
 from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms, spaced
 
@@ -46,23 +49,28 @@ _BYTES = bytes(range(256))
 
 
 class StoreState(NamedTuple):
-    """The store in one snapshot. Every write raises the sequence number."""
+    """The store in one snapshot. Every write raises the sequence number.
+
+    `dated` is that of the last write that changed the validity of memories.
+    """
 
     sequence: int
     profiles: int
+    dated: int
     model_id: int | None
     model: Model | None
 
 
 def read_state(connection: apsw.Connection) -> StoreState:
     """The state of the store in this snapshot."""
-    sequence, profiles, model_id, *model = connection.execute(
+    sequence, profiles, dated, model_id, *model = connection.execute(
         """
-        SELECT s.sequence, (SELECT count(*) FROM profiles), m.id, m.name, m.revision, m.dimension, m.fingerprint
+        SELECT s.sequence, (SELECT count(*) FROM profiles), s.dated,
+               m.id, m.name, m.revision, m.dimension, m.fingerprint
         FROM state AS s LEFT JOIN models AS m ON m.id = s.active_model
         """
     ).get
-    return StoreState(sequence, profiles, model_id, None if model_id is None else Model(*model))
+    return StoreState(sequence, profiles, dated, model_id, None if model_id is None else Model(*model))
 
 
 class QueryTerms(NamedTuple):
@@ -87,10 +95,14 @@ class SqliteSearch:
         connections: Connections,
         query: Query,
         vector_index: Callable[[apsw.Connection, StoreState], VectorIndex | None],
+        dated_keys: Callable[[apsw.Connection, StoreState], DatedKeys],
     ) -> None:
         self._connections = connections
         self._query = query
         self._open_index = vector_index
+        self._read_dated = dated_keys
+        self._retired_matches: list[int] = []  # by the keyword retriever, about the best first
+        self._best: dict[str, Sequence[Candidate]] = {}  # the candidates of each retriever
         self.damaged: list[Damage] = []
         self._rows: dict[int, IndexedRow] = {}
         self._keys: dict[str, int] = {}
@@ -136,6 +148,8 @@ class SqliteSearch:
             scores = {key: self._keyword_score(key, matching[key]) for key in matching if key not in self._excluded}
             rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
         candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
+        if kind is None:
+            self._best["keyword"] = candidates
         return Retrieved(candidates, [candidate.score for candidate in candidates])
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
@@ -143,23 +157,61 @@ class SqliteSearch:
         if self._scope is None or limit <= 0 or self._index is None:
             return Retrieved()
         scope = self._scope if kind is None else replace(self._scope, kinds=(KIND_NUMBERS[kind],))
+        retired = self._retired
+        keep = None if retired is None else lambda keys: ~retired.among(keys)
         with self._connections.errors():
             best = self._index.search(
-                self._reader, vector, scope, limit=max(limit, depth), exclude=self._excluded, only=self._filtered
+                self._reader,
+                vector,
+                scope,
+                limit=max(limit, depth),
+                exclude=self._excluded,
+                only=self._filtered,
+                keep=keep,
             )
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])
         candidates = [Candidate(row.memory, self._semantic[row.key]) for row in rows]
+        if kind is None:
+            self._best["semantic"] = candidates
         return Retrieved(candidates, [score for _, score in best])
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         with self._connections.errors():
             keys = {key: id for id, key in self._resolve(ids).items()}
-            pairs = neighbour_keys(self._reader, keys)
+            pairs = neighbour_keys(self._reader, keys, current_at=self._current_at)
             self._load(key for before, after in pairs.values() for key in (before, after) if key is not None)
         found = {key: row.memory for key, row in self._rows.items()}
         # Keys start at 1, so 0 is never found.
         return {keys[key]: (found.get(before or 0), found.get(after or 0)) for key, (before, after) in pairs.items()}
+
+    def retired(self, limit: int) -> list[Memory]:
+        if self._retired is None or limit <= 0:
+            return []
+        found: dict[int, None] = {}
+        with self._connections.errors():
+            if "keyword" in self._best:
+                terms = _terms_of(self._reader, [key for key in self._retired_matches if key not in self._excluded])
+                scores = {key: self._keyword_score(key, terms[key]) for key in terms}
+                found |= dict.fromkeys(self._above("keyword", limit, scores))
+            if "semantic" in self._best and self._index is not None and self._scope and self._vector is not None:
+                best = self._index.search(
+                    self._reader,
+                    self._vector,
+                    self._scope,
+                    limit=limit,
+                    exclude=self._excluded,
+                    only=self._filtered,
+                    keep=self._retired.among,
+                )
+                found |= dict.fromkeys(self._above("semantic", limit, dict(best)))
+            return [row.memory for row in self._load(found)]
+
+    def _above(self, retriever: str, limit: int, scores: Mapping[int, float]) -> list[int]:
+        """The keys, best first, with a score that would have been among the first of a retriever."""
+        best = self._best[retriever]
+        least = best[limit - 1].score if len(best) >= limit else float("-inf")
+        return sorted((key for key in scores if scores[key] >= least), key=lambda key: (-scores[key], key))[:limit]
 
     def scores(self, ids: Sequence[str]) -> Scores:
         with self._connections.errors():
@@ -207,6 +259,19 @@ class SqliteSearch:
     @cached_property
     def _fts_filter(self) -> str:
         return self._scope.fts_filter(single_profile=self._state.profiles == 1) if self._scope else ""
+
+    @cached_property
+    def _retired(self) -> RetiredKeys | None:
+        """The keys that are not current at the time of the query; None if there are none, or if that is not asked."""
+        at = to_micros(self._query.current_at)
+        if at is None or not self._state.dated:
+            return None
+        return self._read_dated(self._reader, self._state).retired_at(at)
+
+    @property
+    def _current_at(self) -> int | None:
+        """The time at which memories must be current, where that makes a difference."""
+        return None if self._retired is None else to_micros(self._query.current_at)
 
     @cached_property
     def _filtered(self) -> array[int] | None:
@@ -266,18 +331,55 @@ class SqliteSearch:
         if self._documents is not None and kind is None:
             wanted = [f" {term} " for term in self._terms.retrieving]
             keys = None if only is None else frozenset(only)
-            return {
+            matching = {
                 key: terms
                 for key, terms in self._documents.items()
                 if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
             }
+            return {key: matching[key] for key in self._without_retired(list(matching), kind)}
         fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
-        found = self._matching_keys(most, fts_filter, only)
+        if self._retired is None:
+            found = self._matching_keys(most, fts_filter, only)
+        else:
+            found = self._current_matches(most, fts_filter, only, kind, self._retired)
         terms = _terms_of(self._reader, found)
         self._load(key for key in found if key not in terms)  # they are damaged
         return terms
 
-    def _matching_keys(self, most: int, fts_filter: str, only: array[int] | None) -> list[int]:
+    def _current_matches(
+        self, most: int, fts_filter: str, only: array[int] | None, kind: Kind | None, retired: RetiredKeys
+    ) -> list[int]:
+        """The keys of the current memories that a retrieving term finds; if there are more, of about the best.
+
+        About twice as many are read, and those that are retired are left out, because that takes less time than a
+        condition in the statement. If too few are left, the statement has the condition.
+        """
+        most_read = most + min(most, retired.size)
+        found = self._matching_keys(most_read, fts_filter, only)
+        current = self._without_retired(found, kind)
+        if not self._has_more_than(most_read):  # these are all
+            return current
+        self._retired_matches = self._retired_matches[: 4 * max(self._query.limit, 1)]  # best first, as all of these
+        if len(current) < most <= len(found):
+            return self._matching_keys(most, fts_filter, only, current=True)
+        return current[:most]
+
+    def _has_more_than(self, most: int) -> bool:
+        """Whether the retrieving terms find perhaps more memories than are all scored."""
+        found = self._terms
+        return sum(found.frequencies[term] for term in found.retrieving) > max(most, MAX_MATCHES)
+
+    def _without_retired(self, keys: list[int], kind: Kind | None) -> list[int]:
+        retired = self._retired
+        if retired is None:
+            return keys
+        if kind is None:
+            self._retired_matches = [key for key in keys if key in retired]
+        return [key for key in keys if key not in retired]
+
+    def _matching_keys(
+        self, most: int, fts_filter: str, only: array[int] | None, *, current: bool = False
+    ) -> list[int]:
         """The keys of the memories that a retrieving term finds; if there are more, of about the best.
 
         FTS5's own BM25 would order them by the statistics of the whole store.
@@ -286,7 +388,7 @@ class SqliteSearch:
         any_term = _fts_query(found.retrieving, fts_filter)
         filtered = {} if only is None else {"filtered": apsw.carray(only)}
         condition = "AND +words.rowid IN carray(:filtered)" if filtered else ""
-        if sum(found.frequencies[term] for term in found.retrieving) <= max(most, MAX_MATCHES):
+        if not self._has_more_than(most) and not current:
             return _matching_keys(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
         others = [term for term in found.scoring if term not in found.retrieving]
         others = others[: max(ORDERING_TERMS - len(found.retrieving), 0)]
@@ -299,9 +401,11 @@ class SqliteSearch:
             "per_memory": K1 * (1 - B),
             "per_term": K1 * B / max(found.mean_length, 1e-9),
             "most": most,
+            "current_at": self._current_at,
             **filtered,
         }
-        return _matching_keys(self._reader, _BEST_MATCHING.format(filter=condition), parameters)
+        statement = _BEST_MATCHING.format(filter=condition, current=CURRENT.format(key="found.key") if current else "")
+        return _matching_keys(self._reader, statement, parameters)
 
     def _keyword_score(self, key: int, terms: str) -> float:
         score = self._keyword.get(key)
@@ -343,8 +447,8 @@ _BEST_MATCHING = f"""
         SELECT words.rowid AS key, sum(one.value ->> 1) AS weight
         FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) {{filter}}
         GROUP BY words.rowid
-      )
-      CROSS JOIN words_docsize ON id = key
+      ) AS found
+      CROSS JOIN words_docsize ON id = key WHERE true {{current}}
       ORDER BY weight / (1 + :per_memory + :per_term * ({SCOPE_TOKENS} + CASE
         WHEN sz < x'80' THEN instr(:bytes, substr(sz, 1, 1)) - 1
         ELSE (instr(:bytes, substr(sz, 1, 1)) - 129) * 128 + (instr(:bytes, substr(sz, 2, 1)) - 1) % 128

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import apsw
 
 from retentive.errors import NotFound
-from retentive.models import Judgement
-from retentive.stores.base import IdempotencyKey, check_same_request
+from retentive.stores.rules import check_same_request
 from retentive.stores.sql_codec import from_micros, to_micros
 from retentive.stores.sqlite.memory_table import NameRegistry, is_storable, storable_ids
+from retentive.stores.values import IdempotencyKey, Judgement
 
 # Idempotency keys
 

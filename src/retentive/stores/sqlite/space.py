@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 
 from retentive.errors import RetentiveError
-from retentive.models import Compaction
 from retentive.stores.sqlite.block_reclaim import reclaim, reclaimable_blocks
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.vector_blocks import BLOCK
+from retentive.stores.values import Compaction
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -11,35 +11,9 @@ from pathlib import Path
 import apsw
 
 from retentive.errors import NotFound
-from retentive.models import (
-    Compaction,
-    Damage,
-    Day,
-    Judgement,
-    Memory,
-    Model,
-    Page,
-    Profile,
-    Project,
-    Query,
-    Repair,
-    Scope,
-    Session,
-    SetAside,
-    Stats,
-)
-from retentive.stores.base import (
-    IdempotencyKey,
-    Progress,
-    Record,
-    ScanPage,
-    check_version,
-    merge_fields,
-    no_progress,
-    no_store,
-)
-from retentive.stores.damage import damaged_error
-from retentive.stores.paging import parse_cursor
+from retentive.models import Memory, Model, Query, Scope
+from retentive.stores.damage import Damage, Repair, SetAside, damaged_error
+from retentive.stores.rules import check_version, check_versions, is_within, merge_fields, no_store, parse_cursor
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
@@ -48,6 +22,7 @@ from retentive.stores.sqlite import (
     memory_table,
     repair,
     side_tables,
+    validity,
     vector_blocks,
 )
 from retentive.stores.sqlite.batches import FIRST_BATCH, batches
@@ -59,6 +34,22 @@ from retentive.stores.sqlite.row_changes import insert_rows, remove_rows, replac
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.space import compact, tidy
 from retentive.stores.sqlite.vector_index import VectorIndex
+from retentive.stores.values import (
+    Backup,
+    Compaction,
+    Day,
+    IdempotencyKey,
+    Judgement,
+    Page,
+    Profile,
+    Progress,
+    Project,
+    Record,
+    ScanPage,
+    Session,
+    Stats,
+    no_progress,
+)
 from retentive.text.analysis import index_terms
 
 
@@ -78,6 +69,7 @@ class SqliteStore:
             self._connections.close()
             raise
         self._index: VectorIndex | None = None
+        self._dated: validity.DatedKeys | None = None
 
     def close(self) -> None:
         self._connections.close()
@@ -92,7 +84,16 @@ class SqliteStore:
     # Search
 
     def open_search(self, query: Query) -> SqliteSearch:
-        return SqliteSearch(self._connections, query, self._vector_index)
+        return SqliteSearch(self._connections, query, self._vector_index, self._dated_keys)
+
+    def _dated_keys(self, connection: apsw.Connection, state: StoreState) -> validity.DatedKeys:
+        """The memories with an end or a given start in this snapshot, read again after they have changed."""
+        known = self._dated
+        if known is None or known.dated != state.dated:
+            known = validity.read_dated(connection, state.dated)
+            if self._dated is None or self._dated.dated < known.dated:
+                self._dated = known
+        return known
 
     def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
         """The index of the active model in this snapshot; created anew when the model or most of it has changed."""
@@ -166,12 +167,15 @@ class SqliteStore:
             if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
                 terms = index_terms(memory.indexed_text)
             scope = updated_scope(connection, memory, current)
+            if memory.key is not None:
+                memory = validity.settle_updated(connection, current, memory, scope, fields)
             replace_row(connection, key, memory, scope, terms)
             same_text = memory.indexed_text == current.indexed_text
             if same_text:
                 vector_blocks.move_vectors(connection, {key: scope})
             else:
-                reclaim(connection, vector_blocks.remove_vectors(connection, [key]))
+                emptied = vector_blocks.remove_vectors(connection, [key])
+                reclaim(connection, emptied + vector_blocks.remove_turns(connection, [key]))
                 if memory.indexed_text == record.memory.indexed_text:
                     self._add_vectors(connection, [(key, scope, record)], model)
             if idempotency_key:
@@ -182,13 +186,20 @@ class SqliteStore:
         return updated
 
     def remove(
-        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        within: Scope | None = None,
+        if_version: str | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> list[str]:
         with self._write() as connection:
             written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
             if written is not None:
                 return written
             found = memory_table.keys_within(connection, ids, within)
+            if if_version is not None:
+                check_versions(found, memory_table.by_keys(connection, found.values()).values(), if_version)
             removed = [*found, *repair.forget_set_aside(connection, ids, within)]
             if idempotency_key and removed:
                 side_tables.record_write(connection, idempotency_key, removed)
@@ -213,6 +224,20 @@ class SqliteStore:
             repair.forget_set_aside_scope(connection, resolved)
         tidy(self._connections)
         return count
+
+    def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
+        with self._connections.read() as connection:
+            found = memory_table.by_keys(connection, validity.superseded_keys(connection, ids))
+        return [memory for memory in found.values() if is_within(memory, within)]
+
+    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
+        with self._write() as connection:
+            keys = validity.expired_keys(connection, to_micros(before) or 0, limit=limit, profile=profile)
+            ids = [memory_table.id_of(connection, key) for key in keys]
+            remove_rows(connection, keys)
+        if keys:
+            tidy(self._connections)
+        return ids
 
     def touch(self, ids: Sequence[str], *, at: datetime) -> None:
         if self._connections.read_only:
@@ -308,6 +333,10 @@ class SqliteStore:
                 for key, slots in vector_blocks.slots_of(connection, unchanged).items()
                 if any(slot >> vector_blocks.MODEL_SHIFT == number for slot in slots)
             }
+            turns = vector_blocks.previous_turns(connection, embedded, number)
+            again = [key for key in embedded if unchanged[key].previous not in (None, turns.get(key))]
+            vector_blocks.remove_vectors(connection, again, model=number)
+            embedded.difference_update(again)
             # Another process may have embedded a memory meanwhile; then its vectors stay.
             missing = [
                 (key, scope, unchanged[key])
@@ -316,6 +345,20 @@ class SqliteStore:
             ]
             vector_blocks.add_vectors(connection, missing, model=number, dimension=model.dimension)
             return len(missing)
+
+    def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        return self._turns(memories, memory_table.turn_before)
+
+    def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        return self._turns(memories, memory_table.turn_after)
+
+    def _turns(self, memories: Sequence[Memory], find: Callable[[apsw.Connection, Memory], int]) -> list[Memory | None]:
+        if all(memory.session is None for memory in memories):
+            return [None] * len(memories)
+        with self._connections.read() as connection:
+            keys = [find(connection, memory) for memory in memories]
+            found = memory_table.by_keys(connection, [key for key in keys if key])
+        return [found.get(key) for key in keys]
 
     def remove_stale_vectors(self) -> int:
         with self._connections.read() as connection:
@@ -356,7 +399,8 @@ class SqliteStore:
             found = memory_table.by_keys(connection, keys, damaged)
             active: int | None = connection.execute("SELECT active_model FROM state").get
             vectors = vector_blocks.stored_vectors(connection, found, active) if active else {}
-        records = [Record(found[key], vectors.get(key)) for key in keys if key in found]
+            turns = vector_blocks.previous_turns(connection, found, active) if active else {}
+        records = [Record(found[key], vectors.get(key), turns.get(key)) for key in keys if key in found]
         return ScanPage(records, None if last is None else str(last), damaged)
 
     def check(self) -> list[str]:
@@ -378,17 +422,34 @@ class SqliteStore:
     def compact(self, *, progress: Progress = no_progress) -> Compaction:
         return compact(self._connections, progress)
 
+    def backup(
+        self, folder: Path | None = None, *, at: datetime, keep: int | None = None, progress: Progress = no_progress
+    ) -> Backup:
+        from retentive.stores.sqlite.backup import backup
+
+        return backup(self._connections, folder, keep=keep, at=at, progress=progress)
+
     def set_aside(self) -> list[SetAside]:
         with self._connections.read() as connection:
             return repair.list_set_aside(connection)
 
     # Defined last: after it, `list` in this class is no longer the type.
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: Scope,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        current_at: datetime | None = None,
+        started_by: datetime | None = None,
+    ) -> Page:
         start, damaged = parse_cursor(cursor), list[Damage]()
         with self._connections.read() as connection:
             resolved = resolve(connection, scope)
             if resolved is None:
                 return Page(())
-            keys, following = list_page(connection, resolved, cursor=start, limit=limit)
+            keys, following = list_page(
+                connection, resolved, cursor=start, limit=limit, current_at=current_at, started_by=started_by
+            )
             found = memory_table.by_keys(connection, keys, damaged)
         return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))

@@ -7,7 +7,7 @@ text; deleting it writes zeros. So a process that opens a store of 100,000 memor
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from retentive.errors import Invalid
 from retentive.models import Model, hash_text, indexed_text
-from retentive.stores.base import Record, Vector
 from retentive.stores.sql_codec import ScopeIds
 from retentive.stores.sqlite.memory_table import fetch_json
+from retentive.stores.values import PreviousTurn, Record, Vector
 
 BLOCK = 1024
 MODEL_SHIFT = 40
@@ -50,31 +50,76 @@ def add_vectors(
 
     Return the blocks that have no unused slot any more.
     """
-    given = [(key, ids, one.memory.text_hash, one.vectors) for key, ids, one in entries if one.vectors is not None]
+    embedded = [(key, ids, one) for key, ids, one in entries if one.vectors is not None]
+    turns = _stored_turns(connection, [one for _, _, one in embedded])
+    embedded = [(key, ids, one if one.memory.id in turns else one.alone()) for key, ids, one in embedded]
+    given = [(key, ids, one.memory, one.vectors) for key, ids, one in embedded if one.vectors is not None]
     if not given:
         return range(0)
     if any(vectors.ndim != 2 or vectors.shape[1] != dimension for *_, vectors in given):
         # A vector of another length would make every later search fail.
         raise Invalid(f"every vector of this model has {dimension} numbers, one of these has not; nothing was stored")
     vectors = np.concatenate([vectors for *_, vectors in given])
-    owners = [(key, ids, bytes.fromhex(text_hash)) for key, ids, text_hash, of_memory in given for _ in of_memory]
+    owners = [
+        (key, ids, bytes.fromhex(memory.text_hash), turns.get(memory.id) if part == len(rows) - 1 else None)
+        for key, ids, memory, rows in given
+        for part in range(len(rows))
+    ]
     first = next_slots(connection, model, len(vectors))
     rounded = vectors.astype("<f2")
     halves, size = rounded.tobytes(), 2 * dimension
     connection.executemany(
-        "INSERT INTO vectors (slot, memory, embedding, text_hash) VALUES (?, ?, ?, ?)",
+        "INSERT INTO vectors (slot, memory, embedding, text_hash, previous) VALUES (?, ?, ?, ?, ?)",
         (
-            (first + at, key, halves[at * size : (at + 1) * size], text_hash)
-            for at, (key, _, text_hash) in enumerate(owners)
+            (first + at, key, halves[at * size : (at + 1) * size], text_hash, previous)
+            for at, (key, _, text_hash, previous) in enumerate(owners)
         ),
     )
     records = np.zeros(len(vectors), record_type(dimension))
-    records["memory"] = [key for key, _, _ in owners]
+    records["memory"] = [key for key, *_ in owners]
     for name in ("profile", "project", "session", "kind"):
-        records[name] = [getattr(ids, name) for _, ids, _ in owners]
+        records[name] = [getattr(ids, name) for _, ids, *_ in owners]
     records["code"] = signs(rounded)
     write_records(connection, model, np.arange(first, first + len(vectors)), records)
     return range(first // BLOCK, (first + len(vectors)) // BLOCK)
+
+
+def _stored_turns(connection: apsw.Connection, records: Sequence[Record]) -> dict[str, int]:
+    """The keys of the previous turns that are stored with the text of a record's vector, by the record's memory id."""
+    wanted = {record.previous.id for record in records if record.previous}
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        "SELECT id, key, text_hash FROM memories WHERE id IN carray(?)", (apsw.carray(tuple(wanted)),)
+    )
+    stored = {(id, text_hash): key for id, key, text_hash in rows}
+    return {one.memory.id: stored[one.previous] for one in records if one.previous and one.previous in stored}
+
+
+def remove_turns(connection: apsw.Connection, keys: Iterable[int]) -> list[int]:
+    """Delete the vectors that contain the text of these memories beside another; return the blocks they were in."""
+    wanted = array("q", keys)
+    if not wanted:
+        return []
+    rows = connection.execute(
+        "SELECT v.slot FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.previous = wanted.value",
+        (apsw.carray(wanted),),
+    )
+    return _remove_slots(connection, [slot for (slot,) in rows])
+
+
+def previous_turns(connection: apsw.Connection, keys: Iterable[int], model: int) -> dict[int, PreviousTurn]:
+    """The turn whose text is in the last vector of each of these memories."""
+    wanted = array("q", keys)
+    if not wanted:
+        return {}
+    rows = connection.execute(
+        "SELECT v.memory, m.id, m.text_hash FROM carray(?) AS wanted "
+        "CROSS JOIN vectors AS v ON v.memory = wanted.value JOIN memories AS m ON m.key = v.previous "
+        "WHERE v.slot >= ? << 40 AND v.slot < ? << 40",
+        (apsw.carray(wanted), model, model + 1),
+    )
+    return {key: PreviousTurn(id, text_hash) for key, id, text_hash in rows}
 
 
 def next_slots(connection: apsw.Connection, model: int, count: int) -> int:
@@ -116,9 +161,13 @@ def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int)
     }
 
 
-def remove_vectors(connection: apsw.Connection, keys: Iterable[int]) -> list[int]:
-    """Delete the vectors of these memories, of every model; return the blocks that they were in."""
-    slots = [slot for of_memory in slots_of(connection, keys).values() for slot in of_memory]
+def remove_vectors(connection: apsw.Connection, keys: Iterable[int], *, model: int | None = None) -> list[int]:
+    """Delete the vectors of these memories, of every model or of one; return the blocks that they were in."""
+    slots = [slot for slots in slots_of(connection, keys).values() for slot in slots]
+    return _remove_slots(connection, [slot for slot in slots if model in (None, slot >> MODEL_SHIFT)])
+
+
+def _remove_slots(connection: apsw.Connection, slots: Sequence[int]) -> list[int]:
     clear_slots(connection, slots)
     connection.executemany("DELETE FROM vectors WHERE slot = ?", ((slot,) for slot in slots))
     return [slot // BLOCK for slot in slots]

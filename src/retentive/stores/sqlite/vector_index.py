@@ -7,13 +7,12 @@ any process has written since the last one, and reads only the blocks that chang
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import apsw
 import numpy as np
 import numpy.typing as npt
 
-from retentive.stores.base import Vector
 from retentive.stores.sqlite.memory_table import IDENTITY, ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
@@ -26,6 +25,7 @@ from retentive.stores.sqlite.vector_blocks import (
     record_type,
     signs,
 )
+from retentive.stores.values import Vector
 
 EXACT = 20_000
 """Scopes of up to this many vectors are searched exactly. Codes lose recall on small or dense sets."""
@@ -129,13 +129,19 @@ class VectorIndex:
         limit: int,
         exclude: frozenset[int],
         only: Sequence[int] | None = None,
+        keep: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]] | None = None,
     ) -> list[tuple[int, float]]:
-        """The keys of the nearest memories in the scope with their cosines, best first; only of `only` if given."""
+        """The keys of the nearest memories in the scope with their cosines, best first; only of `only` if given.
+
+        `keep` tells which keys are searched; without it all are.
+        """
         count = self._count
         columns = self._columns
         places = np.flatnonzero(columns.within(scope, count))
         if only is not None:
             places = places[np.isin(columns.memory[places], only)]
+        if keep is not None:
+            places = places[keep(columns.memory[places])]
         if exclude:
             places = places[~np.isin(columns.memory[places], list(exclude))]
         if len(places) > EXACT:

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from retentive.errors import Conflict, Invalid
+from retentive.pipeline.access_tokens import GRANTS
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
 from retentive.stores.base import Store
 from retentive.stores.json_entries import JsonEntries, Transaction
@@ -111,7 +112,7 @@ def _check_target(target: Store, wanted: Checkpoint, *, into: bool) -> None:
 def _is_empty(store: Store) -> bool:
     """Whether a store has no memories and no entries that a copy could change. Tokens may have been created before."""
     names = (name for name in store.list_values("") if name != ORIGIN.prefix)
-    return store.stats().memories == 0 and all(name.startswith(TOKENS) for name in names)
+    return store.stats().memories == 0 and all(name.startswith((TOKENS, GRANTS)) for name in names)
 
 
 def copy_finished(target: Store) -> datetime:

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from retentive.models import Memory
-from retentive.stores.base import Record, Store, Vector, scan_pages
+from retentive.models import FACT_FIELDS, Memory
+from retentive.stores.base import Store
+from retentive.stores.rules import scan_pages
+from retentive.stores.values import Record, Vector
 
 PAGE = 500
 _DIGEST_SIZE = 16
@@ -31,8 +33,12 @@ IdHashes = npt.NDArray[np.uint64]
 def canonical_memory(memory: Memory) -> bytes:
     """Return the canonical form of a memory without its use: a recall does not change a memory."""
     fields = memory._replace(accessed=None, access_count=0)._asdict()
-    for name in ("created", "occurred"):
-        fields[name] = _canonical_time(fields[name])
+    for name in FACT_FIELDS:
+        if fields[name] is None:
+            del fields[name]
+    for name in ("created", "occurred", "valid_from", "valid_to", "expires"):
+        if name in fields:
+            fields[name] = _canonical_time(fields[name])
     fields["importance"] = round(memory.importance, _IMPORTANCE_DIGITS)
     fields["metadata"] = _canonical_numbers(dict(memory.metadata))
     return json.dumps(fields, sort_keys=True, default=str).encode()
@@ -106,7 +112,8 @@ class Contents:
         memory = record.memory
         self.memories.add(canonical_memory(memory))
         self.use.add(memory.id.encode(), canonical_use(memory))
-        for part, row in enumerate(() if record.vectors is None else record.vectors):
+        own = record.alone().vectors  # the vector of two turns may not have been copied
+        for part, row in enumerate(() if own is None else own):
             self.vectors.add(memory.id.encode(), str(part).encode(), canonical_vector(row))
         self.by_profile[memory.profile] += 1
         self.by_kind[memory.kind] += 1

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Damage, Judgement, Memory, Model, Query, Scope, Serializable
+from retentive.models import Memory, Model, Query, Scope, Serializable
+from retentive.pipeline.access_tokens import GRANTS
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
 from retentive.pipeline.tuning_history import HISTORY, PARAMETERS
 from retentive.ranking import Tuning
-from retentive.stores.base import Record, Store, Vector, scan_pages
+from retentive.stores.base import Store
+from retentive.stores.damage import Damage
+from retentive.stores.rules import scan_pages
+from retentive.stores.values import Judgement, Record, Vector
 from retentive.transfer.copying.checkpoint import OWN_ENTRIES, Checkpoint, CheckpointStore, copy_finished, start_copy
 from retentive.transfer.copying.contents import canonical_memory, canonical_use, canonical_vector
 
@@ -290,4 +294,5 @@ def _entry_group(name: str) -> str:
 def copied_entries(store: Store, *, tokens: bool) -> dict[str, str]:
     """Return the key-value entries that a copy includes."""
     entries = {name: value for name, value in store.list_values("").items() if name not in OWN_ENTRIES}
+    entries = {name: value for name, value in entries.items() if not name.startswith(GRANTS)}
     return {name: value for name, value in entries.items() if tokens or not name.startswith(TOKENS)}

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from retentive.models import Hit, Judgement, Memory, Query, Scope, Serializable
+from retentive.models import Hit, Memory, Query, Scope, Serializable
 from retentive.pipeline.recall import recall
 from retentive.pipeline.tuning_history import saved_parameters
 from retentive.ranking.tuning import Tuning, parse_tuning
-from retentive.stores.base import Record, Store
+from retentive.stores.base import Store
+from retentive.stores.values import Judgement, Record
 from retentive.transfer.copying.contents import Checksum, Contents, read_contents
 from retentive.transfer.copying.copier import CopyOptions, copied_entries, judgement_key
 
@@ -252,6 +253,7 @@ def compare_recalls(
                 now=now,
                 limit=LIMIT,
                 vector=None if record.vectors is None else record.vectors[0],
+                include_retired=True,
             )
             ours, theirs = (recall(query, store, lambda: None, threads).hits for store in (source, target))
             in_order += same_order(ours, theirs)

@@ -13,9 +13,12 @@ from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Damage, Memory, Scope, Serializable
+from retentive.models import Memory, Scope, Serializable
 from retentive.pipeline.tuning_history import EXPORTED
-from retentive.stores.base import Record, ScanPage, Store, scan_pages
+from retentive.stores.base import Store
+from retentive.stores.damage import Damage
+from retentive.stores.rules import scan_pages
+from retentive.stores.values import Record, ScanPage
 from retentive.transfer.formats.jsonl import end_line, header_line, judgement_line, memory_line, setting_line
 
 PAGE = 500
@@ -144,7 +147,7 @@ class _Export:
         for record in self._records():
             self.counts["memories"] += 1
             exported |= judged & {record.memory.id}
-            rows = record.vectors if self._vectors else None
+            rows = record.alone().vectors if self._vectors else None
             self.vector_rows += 0 if rows is None else len(rows)
             yield memory_line(record.memory, rows)
         if self._vectors and self._store.model() != model:

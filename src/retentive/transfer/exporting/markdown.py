@@ -15,8 +15,11 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Damage, Memory, Scope, Session
-from retentive.stores.base import Store, scan_pages
+from retentive.models import Memory, Scope
+from retentive.stores.base import Store
+from retentive.stores.damage import Damage
+from retentive.stores.rules import scan_pages
+from retentive.stores.values import Session
 from retentive.transfer.exporting.jsonl import ExportFilter, ExportResult
 
 PAGE = 500

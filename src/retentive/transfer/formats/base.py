@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from retentive.models import Judgement, Memory, Model
-from retentive.stores.base import Vector
+from retentive.models import Memory, Model
+from retentive.stores.values import Judgement, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class ImportItem:
 
     `draft` holds fields of `retentive.pipeline.remember.Draft`, without profile. `key` identifies the item in its
     source and is the same each time the source is read, so that it is stored only once. `where` is its location for a
-    reader. `vectors` are those of the source, if they are of `model`.
+    reader. `vectors` are those of the source, if they are of `model`. In a source whose items replace one another,
+    `superseded_by` is the key of the item that replaced this one, or an empty text.
     """
 
     draft: Mapping[str, Any]
@@ -29,6 +30,7 @@ class ImportItem:
     where: str
     vectors: Vector | None = None
     model: Model | None = None
+    superseded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Judgement, Memory
+from retentive.models import Memory
 from retentive.pipeline.remember import Draft, to_memory, to_time
+from retentive.stores.values import Judgement
 from retentive.transfer.formats.base import ImportEntry, ImportItem, JudgementEntry, ReadWarning, Skipped, Truncated
 from retentive.transfer.formats.json_lines import JsonRow, read_rows, to_name, to_object, without_none
 from retentive.transfer.formats.streams import open_file, read_lines

@@ -24,10 +24,10 @@ from uuid import UUID
 import numpy as np
 
 from retentive.errors import Invalid, RetentiveError
-from retentive.models import Judgement, Memory, Model
+from retentive.models import Memory, Model
 from retentive.pipeline.remember import Draft, check_name, to_memory, to_time
 from retentive.ranking.duplicates import content_hash
-from retentive.stores.base import Vector
+from retentive.stores.values import Judgement, Vector
 from retentive.transfer.formats.base import (
     ImportEntry,
     ImportIssue,

@@ -3,7 +3,8 @@
 Documented at docs.mem0.ai (API reference, "Get Memories"; cookbook "Export Stored Memories"): an array, or an object
 with `results` (in an export with a custom schema: `memories`), of objects with `id`, `memory`, `user_id`, `agent_id`,
 `run_id`, `metadata`, `categories`, `created_at` and `updated_at`. `metadata.memory_type` is episodic_memory,
-semantic_memory or procedural_memory; without it, a memory is a fact.
+semantic_memory or procedural_memory; without it, a memory is a fact. A memory expires after its `expiration_date`
+(platform features, "Memory Expiration").
 
 The user becomes the project, so that the memories of several users stay apart, and the run becomes the session.
 """
@@ -11,6 +12,7 @@ The user becomes the project, so that the memories of several users stay apart, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ _KNOWN = {
     "id", "memory", "user_id", "agent_id", "app_id", "run_id",
     "actor_id", "role", "metadata", "categories", "created_at", "updated_at",
     "hash", "score", "expiration_date", "immutable", "structured_attributes",
+    "valid_from", "valid_to", "superseded_by",
 }  # fmt: skip
 
 
@@ -64,7 +67,18 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
             occurred=occurred,
             source=None if id is None else f"mem0:{id}"[:500],
             metadata={**metadata, **without_none(categories=categories or None, **about)},
+            expires=_end_of_day(value.get("expiration_date")),
+            valid_from=parse_time(value.get("valid_from")),
+            valid_to=parse_time(value.get("valid_to")),
         ),
         id or "",
         where,
+        superseded_by=to_name(value.get("superseded_by")) or "",
     )
+
+
+def _end_of_day(value: Any) -> datetime | None:
+    """Return the end of the last day of a memory: it is valid all through its expiration date, in UTC."""
+    time = parse_time(value)
+    dated = isinstance(value, str) and len(value.strip()) <= len("2030-01-31")
+    return time + timedelta(days=1) if time is not None and dated and time.year < 9999 else time

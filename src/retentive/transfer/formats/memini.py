@@ -2,8 +2,8 @@
 
 Documented at github.com/eleboucher/memini, docs/operations/import-export.md, and its exportRecord: an object with
 `memories` (or only the array) of objects with `id`, `namespace`, `tier` (working, episodic, semantic or procedural),
-`content`, `summary`, `tags`, `metadata`, `importance`, `created_at`, `updated_at` and `expires_at`. Its `links` between
-namespaces have no equivalent here.
+`content`, `summary`, `tags`, `metadata`, `importance`, `created_at`, `updated_at` and `expires_at`, and where a memory
+was replaced `valid_from`, `valid_to` and `superseded_by`. Its `links` between namespaces have no equivalent here.
 
 The namespace becomes the project. Fields without an equivalent become metadata.
 """
@@ -21,6 +21,7 @@ from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, 
 _KNOWN = {
     "id", "namespace", "tier", "content", "summary", "tags",
     "metadata", "importance", "created_at", "updated_at", "expires_at",
+    "valid_from", "valid_to", "superseded_by",
 }  # fmt: skip
 _KINDS = {"working": "episodic", "episodic": "episodic", "semantic": "semantic", "procedural": "semantic"}
 
@@ -52,9 +53,7 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
     if occurred is None and value.get("created_at") is not None:
         yield ReadWarning(where, "no valid time")
     tags = [one for one in to_list(value.get("tags")) if isinstance(one, str)]
-    extra = without_none(
-        tier=tier, tags=tags or None, summary=to_text(value.get("summary")), expires_at=to_text(value.get("expires_at"))
-    )
+    extra = without_none(tier=tier, tags=tags or None, summary=to_text(value.get("summary")))
     yield ImportItem(
         without_none(
             text=text.strip(),
@@ -64,9 +63,13 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
             occurred=occurred,
             source=None if id is None else f"memini:{id}"[:500],
             metadata={**to_object(value.get("metadata")), **extra},
+            expires=parse_time(value.get("expires_at")),
+            valid_from=parse_time(value.get("valid_from")),
+            valid_to=parse_time(value.get("valid_to")),
         ),
         id or "",
         where,
+        superseded_by=to_name(value.get("superseded_by")) or "",
     )
 
 

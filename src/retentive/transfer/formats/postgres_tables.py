@@ -22,9 +22,9 @@ from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.base import length_check
 from retentive.models import Kind
-from retentive.stores.base import Vector
 from retentive.stores.postgres.address import Address, parse_address
 from retentive.stores.postgres.error_mapping import first_line, to_store_error
+from retentive.stores.values import Vector
 from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Truncated
 from retentive.transfer.formats.tables import (
     COLUMNS,

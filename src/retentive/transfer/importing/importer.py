@@ -34,6 +34,7 @@ from retentive.transfer.formats.passages import passage_limit
 from retentive.transfer.formats.text_files import printable
 from retentive.transfer.importing.ids import IdSet, existing_ids, imported_id, moved_id
 from retentive.transfer.importing.log import ImportLog, ImportRun
+from retentive.transfer.importing.replacements import Replacements
 from retentive.transfer.importing.writing import MemoryWriter, PendingMemory, SideRecordWriter, WriteCounts
 from retentive.transfer.watching.imported import NOTE_FORMATS
 from retentive.transfer.watching.state import watched_folders
@@ -266,6 +267,7 @@ class _Importer:
         self._pending: list[PendingMemory] = []
         self._pending_characters = 0
         self._pending_judgements: list[JudgementEntry] = []
+        self._replacements = Replacements(store)
         self.written = WriteCounts()
         self.existing = self.judgements = self.settings = 0
 
@@ -284,6 +286,8 @@ class _Importer:
             else:
                 self._issues.add(entry)
         self._flush()
+        if self._writer is not None:
+            self._replacements.write()
         self.settings = self._side_records.add_settings(settings, into_profile=self._target.profile is not None)
 
     def _add(self, entry: ImportItem | StoredMemory) -> None:
@@ -303,7 +307,10 @@ class _Importer:
         if self._target.project is not None:
             fields["project"] = self._target.project
         memory = to_memory(Draft(**fields), now=self._now)
-        return PendingMemory(memory._replace(id=self._id(item, memory)), item.where, item.vectors, item.model)
+        memory = memory._replace(id=self._id(item, memory))
+        if item.superseded_by is not None:
+            self._replacements.add(item.key, memory.id, item.superseded_by)
+        return PendingMemory(memory, item.where, item.vectors, item.model)
 
     def _id(self, item: ImportItem, memory: Memory) -> str:
         when = memory.occurred or (memory.created if item.draft.get("created") else None)
@@ -312,7 +319,8 @@ class _Importer:
     def _from_stored(self, entry: StoredMemory) -> PendingMemory:
         memory, profile = entry.memory, self._target.profile
         if profile is not None and profile != memory.profile:
-            memory = memory._replace(id=moved_id(profile, memory.id), profile=profile)
+            by = memory.superseded_by and moved_id(profile, memory.superseded_by)
+            memory = memory._replace(id=moved_id(profile, memory.id), profile=profile, superseded_by=by)
         if self._target.project is not None:
             memory = memory._replace(project=self._target.project)
         return PendingMemory(memory, entry.where, entry.vectors, entry.model)

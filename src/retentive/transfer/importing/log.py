@@ -15,9 +15,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from retentive.errors import NotFound
-from retentive.models import Judgement, Serializable
+from retentive.models import Serializable, check_unicode
 from retentive.stores.base import KeyValue, Store
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
+from retentive.stores.values import Judgement
 from retentive.transfer.importing.ids import IdSet, existing_ids
 
 UNDO_BATCH = 50
@@ -64,12 +65,51 @@ _BATCHES = JsonEntries[_Batch]("imported/", _Batch)
 """With a prefix of their own, so that listing the runs does not read them."""
 
 
-def list_runs(store: Store) -> list[ImportRun]:
-    """Return every import that can be undone, newest first.
+class Imports:
+    """`engine.imports`: list imports and undo them. `engine.import_from` makes them."""
 
-    Of one that was interrupted, the memories that it stored are counted, because it had no time to record their number.
-    """
-    return [run if run.ended else replace(run, added=_count_added(store, run)) for run in import_runs(store)]
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def undo(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> UndoResult:
+        """Remove every memory, judgement and setting that an import added, and nothing else.
+
+        It can be interrupted and run again: the record of a batch is deleted after its contents.
+        """
+        check_unicode("run", run)
+        store = self._store
+        recorded = _RUNS.get(store, run)
+        if recorded is None:
+            raise NotFound(f"there is no import {run}; see: retentive imports")
+        memories = judgements = settings = 0
+        sessions: set[tuple[str, str]] = set()
+        for key, batch in _batches(store, recorded):
+            if batch.kind == "ids":
+                ids = _unpack_ids(batch.value)
+                sessions.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
+                for at in range(0, len(ids), UNDO_BATCH):
+                    memories += len(store.remove(ids[at : at + UNDO_BATCH]))
+                    progress(len(ids[at : at + UNDO_BATCH]))
+            elif batch.kind == "judgements":
+                judgements += store.unjudge(list(map(_parse_judgement, batch.value)))
+            else:  # settings that were changed since are not removed
+                for name, value in batch.value.items():
+                    settings += store.compare_and_set({name: None}, expected={name: value})
+            _delete_batch(store, key)
+        _release_sessions(store, sessions)
+        delete = Transaction(store)
+        delete.set(_RUNS, None, run)
+        delete.commit()
+        return UndoResult(run, memories, judgements, settings)
+
+    # Defined last: after it, `list` in this class is no longer the type.
+    def list(self) -> Sequence[ImportRun]:
+        """Return the imports that can be undone, newest first.
+
+        Of one that was interrupted, the memories that it stored are counted: it had no time to record their number.
+        """
+        runs = import_runs(self._store)
+        return [run if run.ended else replace(run, added=_count_added(self._store, run)) for run in runs]
 
 
 def import_runs(store: KeyValue) -> list[ImportRun]:
@@ -152,36 +192,6 @@ class ImportLog:
                 transaction.set(_RUNS, self.run, self.run.id)
             if transaction.commit():
                 return key
-
-
-def undo_import(store: Store, id: str, *, progress: Callable[[int], None] = lambda done: None) -> UndoResult:
-    """Remove every memory, judgement and setting that an import added, and nothing else.
-
-    It can be interrupted and run again: the record of a batch is deleted after its contents.
-    """
-    run = _RUNS.get(store, id)
-    if run is None:
-        raise NotFound(f"there is no import {id}; see: retentive imports")
-    memories = judgements = settings = 0
-    sessions: set[tuple[str, str]] = set()
-    for key, batch in _batches(store, run):
-        if batch.kind == "ids":
-            ids = _unpack_ids(batch.value)
-            sessions.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
-            for at in range(0, len(ids), UNDO_BATCH):
-                memories += len(store.remove(ids[at : at + UNDO_BATCH]))
-                progress(len(ids[at : at + UNDO_BATCH]))
-        elif batch.kind == "judgements":
-            judgements += store.unjudge(list(map(_parse_judgement, batch.value)))
-        else:  # settings that were changed since are not removed
-            for name, value in batch.value.items():
-                settings += store.compare_and_set({name: None}, expected={name: value})
-        _delete_batch(store, key)
-    _release_sessions(store, sessions)
-    delete = Transaction(store)
-    delete.set(_RUNS, None, id)
-    delete.commit()
-    return UndoResult(id, memories, judgements, settings)
 
 
 def _release_sessions(store: Store, sessions: Set[tuple[str, str]]) -> None:

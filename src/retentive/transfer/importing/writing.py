@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
-from retentive.models import Judgement, Memory, Model
-from retentive.pipeline.remember import embed_memories, usable_embedder
+from retentive.models import Memory, Model
+from retentive.pipeline.remember import embed_memories, turns_before, usable_embedder
 from retentive.pipeline.tuning_history import refusal
-from retentive.stores.base import Record, Store, Vector
+from retentive.stores.base import Store
+from retentive.stores.values import Judgement, Record, Vector
 from retentive.transfer.formats.base import JudgementEntry, SettingEntry
 from retentive.transfer.importing.ids import existing_ids
 from retentive.transfer.importing.log import ImportLog
@@ -118,17 +119,20 @@ class MemoryWriter:
         """Return the batch with vectors: those of the file if they are of the right model, else new ones."""
         embedder = usable_embedder(self._store, self._embedder)
         model = self._model(batch, embedder)
-        vectors = {
-            pending.memory.id: pending.vectors
+        records = {
+            pending.memory.id: Record(pending.memory, pending.vectors)
             for pending in batch
             if pending.model == model and pending.vectors is not None
         }
-        missing = [pending.memory for pending in batch if pending.memory.id not in vectors]
-        rows = embed_memories(embedder, missing) if embedder else []
-        for memory, of_memory in zip(missing, rows, strict=False):
-            if of_memory is not None:
-                vectors[memory.id] = of_memory
-        return [Record(one.memory, vectors.get(one.memory.id)) for one in batch], model if vectors else None
+        missing = [pending.memory for pending in batch if pending.memory.id not in records]
+        if embedder and missing:
+            before = turns_before(self._store, embedder, [pending.memory for pending in batch])
+            turns = [turn for turn, one in zip(before, batch, strict=True) if one.memory.id not in records]
+            records |= {
+                one.memory.id: one for one in embed_memories(embedder, missing, turns=turns) if one.vectors is not None
+            }
+        given = [records.get(one.memory.id, Record(one.memory)) for one in batch]
+        return given, model if records else None
 
     def _model(self, batch: Sequence[PendingMemory], embedder: Embedder | None) -> Model | None:
         """Return the model whose vectors can be stored: the store's, else the embedder's, else that of the file."""

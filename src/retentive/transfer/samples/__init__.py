@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Protocol
 
-from retentive.models import Memory, Session
+from retentive.models import Memory
+from retentive.stores.values import Session
 
 SOURCE = "retentive-sample"
 

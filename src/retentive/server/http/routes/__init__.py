@@ -8,16 +8,20 @@ from retentive.server.http.routes import (
     catalogue,
     chat,
     evaluation,
+    facts,
     health,
     judgements,
     memories,
     recall,
+    reviews,
     settings,
 )
 
 ROUTERS = (
     settings.router,
     memories.router,
+    facts.router,
+    reviews.router,
     recall.router,
     catalogue.router,
     judgements.router,

@@ -9,10 +9,12 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from retentive.chat.context import brief
 from retentive.chat.proxy import Chat, MemoryOptions, Reply, StreamRelay
 from retentive.pipeline.access_tokens import looks_like_token
 from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header
 from retentive.server.http.chat_models import (
+    BriefingRequest,
     ChatMemoryOptions,
     ChatRequest,
     ContextRequest,
@@ -130,9 +132,20 @@ async def assemble_context(
         budget=body.budget,
         recent=body.recent if name is not None else 0,
         tuning=tuning_override(body.tuning),
+        parts=body.parts,
+        exclude=body.exclude,
+        exclude_session=body.exclude_session,
     )
     await chat.recorder.wait_for_session(view, name or "")
     return ContextResponse.of(await chat.context(view, body.query or body.messages or [], options))
+
+
+@context_router.post("/briefing", summary="Assemble the context of a new session")
+def assemble_briefing(body: BriefingRequest, view: ReadView) -> ContextResponse:
+    """Returns who the user is, the facts of the project, and the end of its latest session, as a block of text."""
+    return ContextResponse.of(
+        brief(view, project=body.project, session=body.session, budget=body.budget, recent=body.recent)
+    )
 
 
 class _RelayResponse(StreamingResponse):

@@ -25,6 +25,7 @@ from retentive.server.http.request_parsing import (
 )
 from retentive.server.http.response_models import Measured, TuneProgress
 from retentive.server.http.tune_job import TuneJob, TuneStatus
+from retentive.server.http.tune_peers import TunePeers
 
 router = APIRouter(prefix="/v1", tags=["judgements"], route_class=StrictRoute)
 
@@ -115,30 +116,39 @@ def start_tuning(request: Request, view: AdminView, body: TuneIn) -> JSONRespons
 
     One search runs at a time. Its result is not saved: save the parameters with PATCH /settings.
     """
-    return _progress_response(_job(request).start(view, body.model_dump()), status=202)
+    job, peers = _job(request)
+    return JSONResponse(_progress_to_json(job.start(view, body.model_dump(), peers.reserve)), 202)
 
 
 @router.get("/tune", response_model=TuneProgress, summary="Get the progress of the search")
 def get_tuning_progress(request: Request, view: ReadView) -> JSONResponse:
     """Returns the progress of the search, and its result when it is done."""
-    return _progress_response(_job(request).progress(view))
+    job, peers = _job(request)
+    return JSONResponse(peers.latest(view.profile, _progress_to_json(job.progress(view.profile))))
 
 
 @router.delete("/tune", response_model=TuneProgress, summary="Stop the search")
 def stop_tuning(request: Request, view: AdminView) -> JSONResponse:
     """Stops the search if it runs, and returns its progress."""
-    return _progress_response(_job(request).stop(view))
+    job, peers = _job(request)
+    own = _progress_to_json(job.stop_profile(view.profile))
+    return JSONResponse(peers.latest(view.profile, own, stop=True))
 
 
-def _job(request: Request) -> TuneJob:
-    job: TuneJob = request.app.state.tune_job
-    return job
+def _job(request: Request) -> tuple[TuneJob, TunePeers]:
+    state = request.app.state
+    return state.tune_job, state.tune_peers
 
 
-def _progress_response(progress: TuneStatus, *, status: int = 200) -> JSONResponse:
+def answer_peers(job: TuneJob, peers: TunePeers) -> None:
+    """Tell other workers the progress of the runs of this one."""
+    peers.answer(lambda profile: _progress_to_json(job.progress(profile)))
+
+
+def _progress_to_json(progress: TuneStatus) -> dict[str, Any]:
     result = None if progress.result is None else _result_to_json(progress.result)
     fields = {name: getattr(progress, name) for name in ("state", "stage", "done", "total", "detail")}
-    return JSONResponse({**fields, "result": result}, status)
+    return {**fields, "result": result}
 
 
 def _result_to_json(found: TuningResult) -> dict[str, Any]:

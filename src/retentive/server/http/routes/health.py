@@ -72,11 +72,11 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
     null.
     """
     telemetry: Telemetry = request.app.state.telemetry
-    recent = telemetry.recent
     engine = view.engine
     problem = engine.embeddings.problem()
     own = caller.profile  # the owner, who has none, sees the recalls of all profiles
-    totals: dict[str, Any] = {"unembedded": _unembedded(engine) if own is None else None, **recent.counts(own)}
+    recent = telemetry.statistics(own)
+    totals: dict[str, Any] = {"unembedded": _unembedded(engine) if own is None else None, **recent.counts()}
     return json_response(
         {
             "version": retentive.__version__,
@@ -88,7 +88,7 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
             "model": _model(engine),
             "degraded": problem is not None,
             "degradedReason": problem,
-            "latency": recent.latency(own),
+            "latency": recent.latency(),
             **{to_camel(name): value for name, value in totals.items()},
         }
     )

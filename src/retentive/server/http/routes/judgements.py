@@ -9,7 +9,6 @@ from fastapi.responses import JSONResponse
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from retentive.errors import NotFound
-from retentive.models import Judgement
 from retentive.pipeline.judgements import MAX_RELEVANCE
 from retentive.pipeline.remember import MAX_NAME
 from retentive.server.http.auth import ReadView, WriteView
@@ -29,6 +28,7 @@ from retentive.server.http.request_parsing import (
     Time,
 )
 from retentive.server.http.response_models import JudgementList
+from retentive.stores.values import Judgement
 
 router = APIRouter(prefix="/v1/judgements", tags=["judgements"], route_class=StrictRoute)
 

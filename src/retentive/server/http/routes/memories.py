@@ -12,16 +12,19 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue
 from retentive.errors import NotFound
 from retentive.models import Kind
 from retentive.pipeline.remember import MAX_NAME
+from retentive.pipeline.similar import OnDuplicate
 from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
-from retentive.server.http.rendering import json_response
+from retentive.server.http.rendering import json_response, to_json
 from retentive.server.http.request_parsing import (
     EXAMPLE_CURSOR,
     EXAMPLE_ID,
     INTEGER,
     OTHER_ID,
+    AsOf,
     CamelModel,
+    Expiry,
     Id,
     IdempotencyHeader,
     IfMatchHeader,
@@ -33,8 +36,8 @@ from retentive.server.http.request_parsing import (
     Text,
     Time,
 )
-from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page
-from retentive.stores.base import check_version
+from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page, Stored
+from retentive.stores.rules import check_version
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 
@@ -73,6 +76,13 @@ class MemoryIn(CamelModel):
     created: Time | None = Field(None, description="When it was created. Default: now.")
     occurred: Time | None = Field(None, description="When it happened, if it differs from `created`.")
     evergreen: bool = Field(False, description="Do not apply time decay to it.")
+    key: Name | None = Field(None, description="Key of the fact, such as ana/home-city: it replaces the earlier one.")
+    valid_from: Time | None = Field(None, description="Since when it is valid. Default: when it happened.")
+    expires: Expiry | None = Field(None, description="When it expires: a time, or a duration such as 12h, 30d or 2w.")
+    valid_to: Time | None = Field(None, description="Until when it was valid, if it is stored again after it ended.")
+    superseded_by: Id | None = Field(None, description="The id of the memory that replaced it, if it is stored again.")
+    reason: Name | None = Field(None, description="Why it ended.")
+    actor: Name | None = Field(None, description="Who ended it.")
 
 
 class MemoriesIn(CamelModel):
@@ -119,6 +129,9 @@ class MemoryPatch(CamelModel):
     source: Name | None = None
     occurred: Time | None = None
     evergreen: bool | None = Field(None, json_schema_extra=_not_nullable)
+    key: Name | None = None
+    valid_from: Time | None = None
+    expires: Expiry | None = None
 
     @field_validator("text", "kind", "importance", "metadata", "evergreen", mode="before")
     @classmethod
@@ -190,7 +203,7 @@ _FORGET_EXAMPLES: Any = {
 @router.post(
     "",
     status_code=201,
-    response_model=Memory | MemoryList,
+    response_model=Stored | MemoryList,
     summary="Store one or several memories",
     responses=problem_responses(404, 409),
 )
@@ -199,6 +212,14 @@ def create_memories(
     view: WriteView,
     body: Annotated[OneOrMany, Body(openapi_examples=_CREATE_EXAMPLES)],
     idempotency_key: IdempotencyHeader = None,
+    on_duplicate: Annotated[
+        OnDuplicate,
+        Query(
+            alias="onDuplicate",
+            description="A text that is stored already: keep stores it again, count counts it, refuse is an error.",
+        ),
+    ] = "keep",
+    similar: Annotated[bool, Query(description="Return the memories that are like the one that is stored.")] = False,
 ) -> JSONResponse:
     """Stores a memory, or several, all or none, and returns them as stored."""
     many = isinstance(body, MemoriesIn)
@@ -207,9 +228,13 @@ def create_memories(
     if len(drafts) > most:
         message = f"a request has at most {most:,} memories, not {len(drafts):,}; send several requests"
         raise invalid_field("memories", message)
-    stored = view.remember([draft.model_dump() for draft in drafts], idempotency_key=idempotency_key)
+    stored = view.remember(
+        [draft.model_dump() for draft in drafts], on_duplicate=on_duplicate, idempotency_key=idempotency_key
+    )
     if not many and not stored:
         raise NotFound("the memory that this request stored when it was first sent has been deleted since")
+    if similar and not many:
+        return json_response({**to_json(stored[0]), "similar": view.similar(stored[0].id)}, status=201)
     return json_response({"memories": stored} if many else stored[0], status=201)
 
 
@@ -228,10 +253,25 @@ def list_memories(
         Query(max_length=100, description="Cursor returned by the previous page.", examples=[EXAMPLE_CURSOR]),
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    as_of: Annotated[
+        AsOf | None, Query(alias="asOf", description="What was current at this time, or at the end of this day.")
+    ] = None,
+    include_retired: Annotated[
+        bool, Query(alias="includeRetired", description="Include what is retired or expired.")
+    ] = False,
 ) -> JSONResponse:
-    """Returns one page of the memories of a scope, newest first."""
+    """Returns one page of the memories of a scope, newest first: those that are current."""
     return json_response(
-        view.list(project=project, session=session, only_session=only_session, kinds=kinds, cursor=cursor, limit=limit)
+        view.list(
+            project=project,
+            session=session,
+            only_session=only_session,
+            kinds=kinds,
+            cursor=cursor,
+            limit=limit,
+            as_of=as_of,
+            include_retired=include_retired,
+        )
     )
 
 
@@ -288,14 +328,16 @@ def update_memory(
     status_code=204,
     response_class=Response,
     summary="Delete a memory",
-    responses=problem_responses(404, 409),
+    responses=problem_responses(404, 409, 412),
 )
-def delete_memory(view: WriteView, id: IdPath, idempotency_key: IdempotencyHeader = None) -> Response:
-    """Deletes a memory and its judgements for good.
+def delete_memory(
+    view: WriteView, id: IdPath, idempotency_key: IdempotencyHeader = None, if_match: IfMatchHeader = None
+) -> Response:
+    """Deletes a memory and its judgements for good. With `If-Match`, only if the memory still has this ETag.
 
     A client that has a copy of the memory can store it again with its id, times and position; its judgements and access
     count are not restored.
     """
-    if not view.forget(str(id), idempotency_key=idempotency_key):
+    if not view.forget(str(id), if_version=if_match, idempotency_key=idempotency_key):
         raise NotFound(f"there is no memory {id}")
     return Response(status_code=204)

@@ -19,6 +19,7 @@ from retentive.server.http.rendering import json_response, recall_to_json
 from retentive.server.http.request_parsing import (
     EXAMPLE_ID,
     INTEGER,
+    AsOf,
     CamelModel,
     Id,
     Kinds,
@@ -67,6 +68,10 @@ class _QueryIn(CamelModel):
         max_length=100,
         description="Search only memories whose metadata has these keys with equal values.",
     )
+    as_of: AsOf | None = Field(
+        None, description="Search what was current at this time, or at the end of this day. Default: what is current."
+    )
+    include_retired: bool = Field(False, description="Search what is retired or expired, too.")
     now: Time | None = Field(None, description="The time to rank by. Default: the current time.")
 
     def to_query(self, view: ProfileView, tuning: TuningChoice | None) -> models.Query:
@@ -82,6 +87,8 @@ class _QueryIn(CamelModel):
             since=self.since,
             until=self.until,
             metadata=self.metadata,
+            as_of=self.as_of,
+            include_retired=self.include_retired,
             now=self.now,
             tuning=tuning_override(tuning),
         )

@@ -18,7 +18,14 @@ from retentive.ranking.tuning import CHAT, WHOLE
 from retentive.server.http.auth import AdminEngine, Caller, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response
-from retentive.server.http.request_parsing import INTEGER, CamelModel, IdempotencyHeader, SettingsPatch, StrictRoute
+from retentive.server.http.request_parsing import (
+    INTEGER,
+    CamelModel,
+    IdempotencyHeader,
+    IfMatchHeader,
+    SettingsPatch,
+    StrictRoute,
+)
 from retentive.server.http.response_models import TuningChanges
 
 router = APIRouter(prefix="/settings", tags=["settings"], route_class=StrictRoute)
@@ -46,21 +53,26 @@ class UndoIn(CamelModel):
 
 @router.get("", response_model=Tuning, summary="Get the current tuning")
 def get_settings(view: ReadView) -> JSONResponse:
-    """Returns all parameters of the next recall: configured ones, over those saved in the store, over defaults."""
+    """Returns all parameters of the next recall: configured ones, over those saved in the store, over defaults.
+
+    Its ETag changes with every change of a parameter.
+    """
     return _tuning_response(view.engine.tuning.current())
 
 
-@router.patch("", response_model=Tuning, summary="Save tuning parameters", responses=problem_responses(409))
+@router.patch("", response_model=Tuning, summary="Save tuning parameters", responses=problem_responses(409, 412))
 def patch_settings(
     engine: AdminEngine,
     caller: CurrentCaller,
     body: Annotated[SettingsPatch, Body(openapi_examples=_EXAMPLES)],
     idempotency_key: IdempotencyHeader = None,
+    if_match: IfMatchHeader = None,
 ) -> JSONResponse:
     """Saves parameters in the store and returns all parameters. They apply from the next request, in every process.
 
     Null resets a parameter to its default. `preset` and `hybrid` set every parameter. If one value is invalid, nothing
-    is saved. A parameter that is set by the service's configuration file or environment cannot be changed here.
+    is saved. A parameter that is set by the service's configuration file or environment cannot be changed here. With
+    `If-Match`, nothing is saved unless the tuning still has this ETag.
     """
     changes = body.changes()
     whole = Tuning.model_fields.keys() - set(CHAT) if changes.keys() & set(WHOLE) else set()
@@ -71,7 +83,7 @@ def patch_settings(
             "precedence over the store; change it there. Nothing was saved"
         )
     key = _own_key(caller, idempotency_key)
-    return _tuning_response(engine.tuning.save(changes, by=caller.name, idempotency_key=key))
+    return _tuning_response(engine.tuning.save(changes, by=caller.name, if_version=if_match, idempotency_key=key))
 
 
 @router.get("/schema", response_model=dict[str, Any], summary="Get the JSON schema of the parameters")
@@ -99,13 +111,18 @@ def get_settings_history(view: ReadView) -> JSONResponse:
     return json_response({"changes": changes})
 
 
-@router.post("/undo", response_model=Tuning, summary="Undo a change", responses=problem_responses(404, 409))
+@router.post("/undo", response_model=Tuning, summary="Undo a change", responses=problem_responses(404, 409, 412))
 def undo_settings(
-    engine: AdminEngine, caller: CurrentCaller, body: UndoIn | None = None, idempotency_key: IdempotencyHeader = None
+    engine: AdminEngine,
+    caller: CurrentCaller,
+    body: UndoIn | None = None,
+    idempotency_key: IdempotencyHeader = None,
+    if_match: IfMatchHeader = None,
 ) -> JSONResponse:
     """Restores the saved parameters from before a change, the last one by default. An undo can be undone too."""
     key = _own_key(caller, idempotency_key)
-    return _tuning_response(engine.tuning.undo(body.id if body else None, by=caller.name, idempotency_key=key))
+    id = body.id if body else None
+    return _tuning_response(engine.tuning.undo(id, by=caller.name, if_version=if_match, idempotency_key=key))
 
 
 @router.get("/presets", response_model=dict[str, Tuning], summary="List the presets")
@@ -115,7 +132,7 @@ def get_settings_presets(_: ReadView) -> JSONResponse:
 
 
 def _tuning_response(tuning: Tuning) -> JSONResponse:
-    return JSONResponse(tuning.model_dump(by_alias=True))
+    return JSONResponse(tuning.model_dump(by_alias=True), headers={"ETag": f'"{tuning.version}"'})
 
 
 def _configured(engine: Engine) -> set[str]:

@@ -1,15 +1,16 @@
 -- name: copy_memories
 COPY memories (
   key, id, profile, project, session, position, kind, speaker, importance, metadata, source, created, occurred,
-  accessed, access_count, evergreen, content_hash, text, text_hash, terms, length
+  accessed, access_count, evergreen, content_hash, text, text_hash, fact_key, valid_from, valid_to, superseded_by,
+  reason, actor, expires, terms, length
 ) FROM STDIN (FORMAT BINARY)
 
 -- name: update
 UPDATE memories SET
   profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s, position = %s,
   speaker = %s, importance = %s, metadata = %s, source = %s, created = %s, occurred = %s, accessed = %s,
-  access_count = %s, evergreen = %s, content_hash = %s, text = %s, text_hash = %s, terms = %s,
-  length = %s
+  access_count = %s, evergreen = %s, content_hash = %s, text = %s, text_hash = %s, fact_key = %s,
+  valid_from = %s, valid_to = %s, superseded_by = %s, reason = %s, actor = %s, expires = %s, terms = %s, length = %s
 WHERE key = %s
 
 -- name: new_keys
@@ -56,7 +57,7 @@ FROM (SELECT id, count(*) AS times FROM unnest(%s::text[]) AS u (id) GROUP BY id
 WHERE m.key = (SELECT key FROM memories WHERE id = t.id)
 
 -- name: copy_vectors
-COPY vectors (model, memory, part, profile, project, session, kind, embedding, text_hash) FROM STDIN (FORMAT BINARY)
+COPY vectors (model, memory, part, profile, project, session, kind, embedding, text_hash, previous) FROM STDIN (FORMAT BINARY)
 
 -- name: move_vectors
 UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0), kind = %s WHERE memory = %s
@@ -64,6 +65,39 @@ UPDATE vectors SET profile = %s, project = nullif(%s, 0), session = nullif(%s, 0
 -- name: active_vectors
 SELECT v.memory, v.embedding FROM vectors AS v, state
 WHERE v.memory = ANY (%s) AND v.model = active_model ORDER BY v.memory, v.part
+
+-- name: stored_turns
+SELECT id, key, text_hash FROM memories WHERE id = ANY (%s) FOR SHARE
+
+-- name: previous_turns
+SELECT v.memory, m.id, m.text_hash FROM vectors AS v JOIN memories AS m ON m.key = v.previous, state
+WHERE v.memory = ANY (%s) AND v.model = active_model
+
+-- name: turns_of_model
+-- Memories with vectors of a model, and the previous turn in one of them, if there is one.
+SELECT v.memory, max(m.id), max(m.text_hash) FROM vectors AS v LEFT JOIN memories AS m ON m.key = v.previous
+WHERE v.memory = ANY (%s) AND v.model = %s GROUP BY v.memory
+
+-- name: turns_after
+SELECT given.row, found.key
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) AS given (row, profile, session, position)
+JOIN profiles AS p ON p.name = given.profile
+JOIN sessions AS s ON s.profile = p.id AND s.name = given.session
+CROSS JOIN LATERAL (
+  SELECT m.key FROM memories AS m WHERE m.session = s.id AND m.position > given.position::bigint
+  ORDER BY m.position LIMIT 1
+) AS found
+
+-- name: turns_before
+-- The key of the memory before each given position in a session, by the number of the row.
+SELECT given.row, found.key
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) AS given (row, profile, session, position)
+JOIN profiles AS p ON p.name = given.profile
+JOIN sessions AS s ON s.profile = p.id AND s.name = given.session
+CROSS JOIN LATERAL (
+  SELECT m.key FROM memories AS m WHERE m.session = s.id AND m.position < given.position::bigint
+  ORDER BY m.position DESC LIMIT 1
+) AS found
 
 -- name: active_model
 SELECT m.name, m.revision, m.dimension, m.fingerprint FROM state JOIN models AS m ON m.id = active_model

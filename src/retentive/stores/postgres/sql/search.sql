@@ -13,7 +13,7 @@
 ranked AS MATERIALIZED (
   SELECT key, score, row_number() OVER (ORDER BY score, key) AS rank
   FROM (
-    SELECT key, id, words,
+    SELECT key, id, words, valid_from, valid_to, expires,
       terms OPERATOR({schema}.<@>) {schema}.to_bm25query(%(extension_query)s::text, %(index)s::text) AS score
     FROM memories ORDER BY score LIMIT {most}
   ) AS best
@@ -82,12 +82,12 @@ FROM (
   SELECT m.id, side.is_after, side.key FROM memories AS m
   CROSS JOIN LATERAL (
     SELECT false AS is_after, (
-      SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position
+      SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position {current}
       ORDER BY n.position DESC LIMIT 1
     ) AS key
     UNION ALL
     SELECT true, (
-      SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position
+      SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position {current}
       ORDER BY n.position LIMIT 1
     )
   ) AS side

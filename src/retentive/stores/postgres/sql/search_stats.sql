@@ -110,6 +110,10 @@ SELECT
    WHERE e.extname = 'pg_textsearch'),
   (SELECT current_schema() || '.memories_by_bm25' FROM pg_index
    WHERE indexrelid = to_regclass('memories_by_bm25') AND indisvalid),
+  EXISTS (
+    SELECT 1 FROM memories AS m WHERE m.profile = resolved.profile
+      AND (m.valid_from IS NOT NULL OR m.valid_to IS NOT NULL OR m.expires IS NOT NULL)
+  ),
   ARRAY(SELECT name FROM frequencies ORDER BY in_profile, name),
   ARRAY(SELECT in_profile FROM frequencies ORDER BY in_profile, name),
   ARRAY(SELECT in_scope FROM frequencies ORDER BY in_profile, name)

@@ -4,6 +4,7 @@ import { el, labelled, replace } from "../shared/dom.js";
 import { dateTime, fromLocalInput, number, plural, toLocalInput } from "../shared/format.js";
 import { openDialog } from "../shared/overlays.js";
 import { KINDS } from "../shared/scope.js";
+import { createHistory } from "./history.js";
 import { pinIcon } from "./list.js";
 
 const MAX_DEPTH = 12;
@@ -16,6 +17,7 @@ const MAX_DEPTH = 12;
  * @param {() => void} handlers.close
  * @param {(memory: object) => void} handlers.forget
  * @param {(memory: object) => void} handlers.openSession
+ * @param {(id: string) => void} handlers.openMemory
  */
 export function createEditor(app, memory, handlers) {
   let current = memory;
@@ -48,7 +50,7 @@ export function createEditor(app, memory, handlers) {
       el("div", { class: "editor-actions" }, pinButton,
         el("button", { type: "button", class: "button danger", onclick: () => handlers.forget(current) }, "Forget…"),
         el("button", { type: "button", class: "button icon", "aria-label": "Close", onclick: handlers.close }, "×"))),
-    form, facts);
+    form, facts, createHistory(app, memory.id, handlers.openMemory).element);
 
   /** Return the values of the form for a memory. */
   function formValues(of) {

@@ -118,7 +118,8 @@ export function mount(root, app) {
     try {
       const memory = await app.api.get(`v1/memories/${encodeURIComponent(id)}`);
       if (loadingId !== id) return;
-      editor = createEditor(app, memory, { onChange: onEdit, close, forget: (one) => forget([one]), openSession });
+      const openMemory = (other) => open(other, { push: true });
+      editor = createEditor(app, memory, { onChange: onEdit, close, forget: (one) => forget([one]), openSession, openMemory });
       replace(side, editor.element);
       editor.focus();
     } catch (error) {

@@ -10,7 +10,7 @@ const UUID = /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i;
 const RETRIEVERS = { semantic: "Semantic retriever", keyword: "Keyword retriever" };
 const OUTCOMES = {
   hit: "In the result", behind: "Below the limit", diversity: "Removed by diversity", duplicate: "Duplicate of a higher hit",
-  floor: "Below the score floor", excluded: "Excluded by the request", outside: "Outside the scope", not_found: "Not a candidate",
+  floor: "Below the score floor", irrelevant: "Not relevant enough", excluded: "Excluded by the request", outside: "Outside the scope", not_found: "Not a candidate",
 };
 const MAX_LISTED = 200;
 const MAX_SHOWN = 40;

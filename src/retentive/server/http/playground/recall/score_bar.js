@@ -7,10 +7,10 @@ const STEPS = ["semantic", "keyword", "context", "time", "source", "decay", "qua
 /** Two lists share one scale unless the scale of one is more than this many times the other's. */
 const MAX_SCALE_RATIO = 3;
 
-/** Return reasons with the two retrievers first, the semantic one before the keyword one. */
+/** Return the reasons of the score with the two retrievers first, the semantic one before the keyword one. */
 function inOrder(why) {
   const order = ({ step }) => (step === "semantic" ? 0 : step === "keyword" ? 1 : 2);
-  return [...why].sort((a, b) => order(a) - order(b));
+  return why.filter(({ step }) => step !== "relevance").sort((a, b) => order(a) - order(b));
 }
 
 export function stepColour(step) {
@@ -96,5 +96,8 @@ export function scoreTable(hit) {
       el("tr", { "data-step": step }, el("th", { scope: "row" }, swatch(step, { negative: change < 0 }), step),
         el("td", { class: "number" }, signed(change)), el("td", {}, note || "–"))),
     el("tr", { class: "sum" }, el("th", { scope: "row" }, "Score"), el("td", { class: "number" }, score(hit.score)),
-      el("td", {}))));
+      el("td", {})),
+    hit.why.filter(({ step }) => step === "relevance").map(({ value, note }) =>
+      el("tr", {}, el("th", { scope: "row" }, "Relevance"), el("td", { class: "number" }, value === null ? "–" : value.toFixed(2)),
+        el("td", {}, note)))));
 }

@@ -5,66 +5,62 @@ It is the reference that the other stores are tested against, and it serves test
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from pathlib import Path
 
-from retentive.errors import Conflict, NotFound
-from retentive.models import (
-    KINDS,
-    Compaction,
-    Day,
-    Judgement,
-    Kind,
-    Memory,
-    Model,
-    Page,
-    Profile,
-    Project,
-    Query,
-    Repair,
-    Scope,
-    Session,
-    Stats,
+from retentive.errors import Conflict, Invalid, NotFound
+from retentive.models import Memory, Model, Query, Scope
+from retentive.stores.damage import Repair, Undamaged
+from retentive.stores.in_memory.catalogue import InMemoryCatalogue
+from retentive.stores.in_memory.entries import Entry, make_entry, normalized, rounded, slot_of, turns, without_turns
+from retentive.stores.in_memory.search import InMemorySearch
+from retentive.stores.rules import (
+    check_same_request,
+    check_version,
+    check_versions,
+    cursor_of,
+    is_within,
+    merge_fields,
+    page_length,
+    parse_cursor,
+    stale_vectors,
 )
-from retentive.stores.base import (
+from retentive.stores.validity import settle_keys, settle_update
+from retentive.stores.values import (
+    Backup,
+    Compaction,
     IdempotencyKey,
+    Judgement,
+    Page,
     Progress,
     Record,
     ScanPage,
-    check_same_request,
-    check_version,
-    is_within,
-    merge_fields,
     no_progress,
-    stale_vectors,
 )
-from retentive.stores.damage import Undamaged
-from retentive.stores.in_memory_search import Containers, Entry, InMemorySearch, make_entry, rounded
-from retentive.stores.paging import cursor_of, page_length, parse_cursor
 
 
-class InMemoryStore(Undamaged):
+class InMemoryStore(InMemoryCatalogue, Undamaged):
     """Holds everything in dicts behind one lock. `retentive.stores.base.Store` documents the methods.
 
     BM25 takes the mean length of a profile's memories, or `mean_length` to score as a store does that uses a fixed one.
     """
 
     def __init__(self, *, mean_length: float | None = None) -> None:
-        self._lock = threading.RLock()
+        super().__init__()
         self._mean_length = mean_length
-        self._entries: dict[str, Entry] = {}  # by memory id, in the order of writing
-        self._containers = Containers()
         self._values: dict[str, str] = {}
         self._requests: dict[str, tuple[IdempotencyKey, list[str]]] = {}
         self._judgements: dict[_JudgementKey, Judgement] = {}
-        self._model: Model | None = None
 
-    def compact(self, *, progress: Progress = no_progress) -> Compaction:  # noqa: ARG002
+    def compact(self, *, progress: Progress = no_progress) -> Compaction:
         return Compaction(0, 0, "a store in memory has no file")
+
+    def backup(
+        self, folder: Path | None = None, *, at: datetime, keep: int | None = None, progress: Progress = no_progress
+    ) -> Backup:
+        raise Invalid("a store in memory has no file to back up; export it: retentive export FILE --everything")
 
     def close(self) -> None:
         """Do nothing: there are no files and no connections."""
@@ -74,7 +70,7 @@ class InMemoryStore(Undamaged):
         with self._lock:
             return stale_vectors(sum(entry.is_stale for entry in self._entries.values()))
 
-    def repair(self, *, at: datetime) -> Repair:  # noqa: ARG002 - nothing is set aside here
+    def repair(self, *, at: datetime) -> Repair:
         with self._lock:
             return Repair(memories=len(self._entries))
 
@@ -94,20 +90,74 @@ class InMemoryStore(Undamaged):
                 id = record.memory.id
                 if id in self._entries or id in new:
                     raise Conflict(f"there is a memory with the id {id} already; nothing was stored")
-                memory = _normalized(containers.register(record.memory))
+                memory = normalized(containers.register(record.memory))
                 if memory.session is not None:
                     session = (memory.profile, memory.session)
                     last = last_positions[session] if session in last_positions else self._last_position(session)
                     position = last + 1 if memory.position is None else memory.position
                     memory = memory._replace(position=position)
                     last_positions[session] = max(last, position)
-                new[id] = make_entry(memory, rounded(record.vectors, model))
+                given = self._with_known_turn(record, records)
+                new[id] = make_entry(memory, rounded(given.vectors, model), turns(given, model))
+            new |= self._settle([entry.memory for entry in new.values()], new)
             # Nothing fails from here on, so all records are written or none.
-            self._record_request(idempotency_key, list(new))
+            self._record_request(idempotency_key, [record.memory.id for record in records])
             self._containers = containers
             self._entries |= new
             self._set_first_model(new.values(), model)
-            return [entry.memory for entry in new.values()]
+            return [new[record.memory.id].memory for record in records]
+
+    def _settle(self, memories: Sequence[Memory], new: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Return the entries that are not as given because another memory has their key."""
+        if all(memory.key is None for memory in memories):
+            return {}
+        slots = [slot_of(memory) for memory in memories]
+        final, changed = settle_keys(
+            list(zip(slots, memories, strict=True)), {slot: self._of_slot(slot) for slot in slots if slot[2]}
+        )
+        return {
+            **{memory.id: replace(self._entries[memory.id], memory=memory) for memory in changed},
+            **{memory.id: replace(new[memory.id], memory=memory) for memory in final},
+        }
+
+    def _with_known_turn(self, record: Record, others: Sequence[Record] = ()) -> Record:
+        """Return the record; without the vector of two turns if the previous one is not stored with that text."""
+        if record.previous is None:
+            return record
+        id, text_hash = record.previous
+        stored = [one.memory for one in others if one.memory.id == id]
+        stored += [self._entries[id].memory] if id in self._entries else []
+        return record if any(memory.text_hash == text_hash for memory in stored) else record.alone()
+
+    def _drop_turns(self, ids: Collection[str]) -> None:
+        """Delete the vectors that contain the text of these memories."""
+        self._entries = {id: without_turns(entry, ids) for id, entry in self._entries.items()}
+
+    def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        with self._lock:
+            return [self._turn_before(memory) for memory in memories]
+
+    def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
+        with self._lock:
+            return [self._turn_after(memory) for memory in memories]
+
+    def _turn_before(self, memory: Memory) -> Memory | None:
+        most = memory.position
+        before = [(at, one) for at, one in self._turns(memory) if most is None or at < most]
+        return max(before, key=lambda found: found[0])[1] if before else None
+
+    def _turn_after(self, memory: Memory) -> Memory | None:
+        least = memory.position
+        after = [(at, one) for at, one in self._turns(memory) if least is not None and at > least]
+        return min(after, key=lambda found: found[0])[1] if after else None
+
+    def _turns(self, memory: Memory) -> Iterator[tuple[int, Memory]]:
+        """Yield the memories of a memory's session with their positions."""
+        if memory.session is None:
+            return
+        for one in (entry.memory for entry in self._entries.values()):
+            if one.position is not None and (one.profile, one.session) == (memory.profile, memory.session):
+                yield one.position, one
 
     def _last_position(self, session: tuple[str, str]) -> int:
         memories = (entry.memory for entry in self._entries.values())
@@ -144,42 +194,72 @@ class InMemoryStore(Undamaged):
             containers = self._containers.copy()
             check_version(entry.memory, if_version)
             merged = merge_fields(entry.memory, record, fields)
-            memory = _normalized(containers.register(merged))
-            vectors = entry.vectors
+            memory = normalized(containers.register(merged))
+            changed: list[Memory] = []
+            if memory.key is not None and memory.valid_to is None:
+                others = [one for one in self._of_slot(slot_of(memory)) if one.id != id]
+                memory, changed = settle_update(entry.memory, memory, fields, others)
+            new = make_entry(memory, entry.vectors, entry.previous)
             if memory.indexed_text != entry.memory.indexed_text:
+                self._drop_turns([id])
                 bound = memory.indexed_text == record.memory.indexed_text
-                vectors = rounded(record.vectors, model) if bound else {}
+                given = self._with_known_turn(record) if bound else Record(memory)
+                new = make_entry(memory, rounded(given.vectors, model), turns(given, model))
             self._record_request(idempotency_key, [id])
             self._containers = containers
-            self._entries[id] = make_entry(memory, vectors)
+            self._entries[id] = new
+            for one in changed:
+                self._replace_memory(one)
             self._set_first_model([self._entries[id]], model)
             return memory
 
     def remove(
-        self, ids: Sequence[str], *, within: Scope | None = None, idempotency_key: IdempotencyKey | None = None
+        self,
+        ids: Sequence[str],
+        *,
+        within: Scope | None = None,
+        if_version: str | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> list[str]:
         with self._lock:
             earlier = self._ids_of_request(idempotency_key)
             if earlier is not None:
                 return earlier
-            removed = [memory.id for memory in self.get(list(dict.fromkeys(ids)), within=within)]
+            found = self.get(list(dict.fromkeys(ids)), within=within)
+            removed = [memory.id for memory in found]
+            check_versions(removed, found, if_version)
             if removed:
                 self._record_request(idempotency_key, removed)
             for id in removed:
                 del self._entries[id]
             gone = set(removed)
+            self._drop_turns(gone)
             self._judgements = {key: one for key, one in self._judgements.items() if one.memory not in gone}
             return removed
+
+    def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
+        with self._lock:
+            wanted = set(ids)
+            slots = {slot_of(self._entries[id].memory) for id in ids if id in self._entries}
+            found = (entry.memory for entry in self._entries.values())
+            return [
+                memory
+                for memory in found
+                if (memory.superseded_by in wanted or (memory.key is not None and slot_of(memory) in slots))
+                and is_within(memory, within)
+            ]
+
+    def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
+        with self._lock:
+            memories = (entry.memory for entry in self._entries.values() if profile in (None, entry.memory.profile))
+            expired = [memory.id for memory in memories if memory.expires is not None and memory.expires <= before]
+            return self.remove(expired[:limit])
 
     def remove_scope(self, scope: Scope, *, progress: Progress = no_progress) -> int:
         with self._lock:
             removed = self.remove([entry.memory.id for entry in self._in_scope(scope)])
         progress(len(removed))
         return len(removed)
-
-    def _in_scope(self, scope: Scope) -> Iterator[Entry]:
-        matches = self._containers.matcher(scope)
-        return (entry for entry in self._entries.values() if matches(entry.memory))
 
     def _ids_of_request(self, key: IdempotencyKey | None) -> list[str] | None:
         """Return the ids that an earlier write with this key changed; None if the key is new."""
@@ -201,26 +281,6 @@ class InMemoryStore(Undamaged):
                 count = self._entries[memory.id].memory.access_count + 1
                 self._replace_memory(memory._replace(accessed=used, access_count=count))
 
-    def _replace_memory(self, memory: Memory) -> None:
-        """Replace a memory by one with the same text."""
-        self._entries[memory.id] = replace(self._entries[memory.id], memory=memory)
-
-    def stats(self) -> Stats:
-        with self._lock:
-            kinds = Counter(entry.memory.kind for entry in self._entries.values())
-            parts = [entry.parts(self._model) for entry in self._entries.values()]
-            return Stats(
-                memories=len(self._entries),
-                by_kind={kind: kinds[kind] for kind in KINDS},
-                profiles=len(self._containers.profiles),
-                projects=len(self._containers.projects),
-                sessions=len(self._containers.sessions),
-                vectors=sum(len(rows) for rows in parts if rows is not None),
-                unembedded=sum(rows is None for rows in parts),
-                model=self._model,
-                bytes=0,
-            )
-
     # Searchable
 
     def open_search(self, query: Query) -> InMemorySearch:
@@ -228,59 +288,6 @@ class InMemoryStore(Undamaged):
             matches = self._containers.search_matcher(query.scope)
             in_scope = [entry for entry in self._entries.values() if matches(entry.memory)]
             return InMemorySearch(query, dict(self._entries), in_scope, self._model, self._mean_length)
-
-    # Catalogue
-
-    def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
-        with self._lock:
-            return [
-                self._session(profile, name)
-                for (owner, name), its_project in sorted(self._containers.sessions.items())
-                if owner == profile and project in (None, its_project)
-            ]
-
-    def _session(self, profile: str, name: str) -> Session:
-        memories = (entry.memory for entry in self._entries.values())
-        times = [memory.when for memory in memories if (memory.profile, memory.session) == (profile, name)]
-        project = self._containers.sessions[profile, name]
-        return Session(name, profile, project, len(times), min(times, default=None), max(times, default=None))
-
-    def projects(self, profile: str) -> list[Project]:
-        with self._lock:
-            sessions = Counter(its for (owner, _), its in self._containers.sessions.items() if owner == profile)
-            memories = Counter(entry.memory.project for entry in self._in_scope(Scope(profile)))
-            names = sorted(name for owner, name in self._containers.projects if owner == profile)
-            return [Project(name, profile, sessions[name], memories[name]) for name in names]
-
-    def move_session(
-        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
-    ) -> Session:
-        with self._lock:
-            if (profile, session) not in self._containers.sessions:
-                raise NotFound(f"there is no session '{session}' in profile '{profile}'")
-            self._containers.sessions[profile, session] = project
-            if project is not None:
-                self._containers.projects.add((profile, project))
-            for memory in [entry.memory for entry in self._entries.values()]:
-                if (memory.profile, memory.session) == (profile, session):
-                    self._replace_memory(memory._replace(project=project))
-                    progress(1)
-            return self._session(profile, session)
-
-    def profiles(self) -> list[Profile]:
-        with self._lock:
-            counts = Counter(entry.memory.profile for entry in self._entries.values())
-            return [
-                Profile(name, len(self.projects(name)), len(self.sessions(name)), counts[name])
-                for name in sorted(counts)
-            ]
-
-    def days(self, profile: str, *, project: str | None = None) -> list[Day]:
-        with self._lock:
-            days: dict[date, Counter[Kind]] = {}
-            for entry in self._in_scope(Scope(profile, project)):
-                days.setdefault(entry.memory.when.date(), Counter())[entry.memory.kind] += 1
-            return [Day(day, dict(days[day])) for day in sorted(days)]
 
     # Key-value entries
 
@@ -321,13 +328,17 @@ class InMemoryStore(Undamaged):
 
     def attach(self, records: Sequence[Record], *, model: Model) -> int:
         with self._lock:
-            new = {one.memory.id: (one.memory.indexed_text, rounded(one.vectors, model)) for one in records}
+            new = {one.memory.id: self._with_known_turn(one) for one in records}
             attached = 0
-            for memory in self._unembedded(model):
-                text, vectors = new.get(memory.id, ("", {}))
-                if vectors and text == memory.indexed_text:
-                    entry = self._entries[memory.id]
-                    self._entries[memory.id] = replace(entry, vectors={**entry.vectors, **vectors})
+            for id, record in new.items():
+                entry, vectors = self._entries.get(id), rounded(record.vectors, model)
+                if entry is None or record.memory.indexed_text != entry.memory.indexed_text:
+                    continue
+                memory, known = entry.memory, entry.previous.get(model.fingerprint)
+                missing = model.fingerprint not in entry.vectors
+                if vectors and (missing or record.previous not in (None, known)):
+                    previous = {**entry.previous, **turns(record, model)}
+                    self._entries[memory.id] = replace(entry, vectors={**entry.vectors, **vectors}, previous=previous)
                     self._set_first_model([self._entries[memory.id]], model)
                     attached += 1
             return attached
@@ -379,29 +390,37 @@ class InMemoryStore(Undamaged):
             ids = sorted(id for id in self._entries if cursor is None or id > cursor)[: limit + 1]
             entries = [self._entries[id] for id in ids]
             count = page_length((len(entry.memory.text) for entry in entries), limit)
-            records = [Record(entry.memory, entry.parts(self._model)) for entry in entries[:count]]
+            records = [
+                Record(entry.memory, entry.parts(self._model), entry.previous.get(self._model.fingerprint))
+                if self._model
+                else Record(entry.memory)
+                for entry in entries[:count]
+            ]
             return ScanPage(records, ids[count - 1] if count < len(ids) else None)
 
     # `list` is the last method: behind it a type checker takes `list[...]` for this method.
 
-    def list(self, scope: Scope, *, cursor: str | None = None, limit: int = 50) -> Page:
+    def list(
+        self,
+        scope: Scope,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        current_at: datetime | None = None,
+        started_by: datetime | None = None,
+    ) -> Page:
         start = parse_cursor(cursor)
         with self._lock:
-            found = ((cursor_of(entry.memory), entry.memory) for entry in self._in_scope(scope))
+            found = (
+                (cursor_of(entry.memory), entry.memory)
+                for entry in self._in_scope(scope)
+                if (current_at is None or entry.memory.is_current(current_at))
+                and (started_by is None or entry.memory.start <= started_by)
+            )
             newest = sorted((one for one in found if one[0] < start), key=lambda one: one[0], reverse=True)
             count = page_length((len(memory.text) for _, memory in newest), limit)
             following = str(newest[count - 1][0]) if count < len(newest) else None
             return Page(tuple(memory for _, memory in newest[:count]), following)
-
-
-def _normalized(memory: Memory) -> Memory:
-    """Return a memory as a file would return it: metadata copied, times in UTC."""
-    return memory._replace(
-        created=memory.created.astimezone(UTC),
-        occurred=memory.occurred and memory.occurred.astimezone(UTC),
-        accessed=memory.accessed and memory.accessed.astimezone(UTC),
-        metadata=json.loads(json.dumps(dict(memory.metadata))),
-    )
 
 
 _JudgementKey = tuple[str, str | None, str, str]

@@ -1,0 +1,84 @@
+"""Measures a prompt hook as a client runs it: a process of its own, with the service of the store running.
+
+python -m bench.hooks [--memories N] [--runs N] [--keep DIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from bench import report
+from bench.figures import Result, Row, SizeResult, Table, Target
+from bench.load import Generator, make_store, serving
+from bench.machine import load_average, machine, versions
+from bench.progress import Progress
+from bench.timing import Spread, milliseconds, spread
+from bench.vectors import DESCRIPTION
+
+LIMIT_MS = 60.0
+
+
+def measure(store: Path, *, runs: int, progress: Progress) -> tuple[dict[str, Spread], int]:
+    """Return the times of the hook and of a Python that does nothing, in turn; and how many hooks gave no memory."""
+    queries = Generator(seed=13).queries(runs + 3)
+    program = str(Path(sysconfig.get_path("scripts"), "retentive"))
+    command = [program, "hook", "prompt", "--client=codex", f"--store={store}", "--no-capture"]
+    bare = [sys.executable, "-c", "pass"]
+    times: dict[str, list[float]] = {"prompt hook": [], "Python alone": []}
+    empty = 0
+    with serving(store) as service, progress.task(f"{runs} prompts"):
+        service.wait_until_ready()
+        for number, query in enumerate(queries):
+            sent = {"session_id": f"bench-{number}", "cwd": "/bench", "turn_id": str(number), "prompt": query}
+            outputs: list[bytes] = []
+            took = milliseconds(lambda sent=sent, outputs=outputs: outputs.append(_run(command, json.dumps(sent))))
+            alone = milliseconds(lambda: _run(bare, ""))
+            if number >= 3:  # the first runs fill the disk cache
+                times["prompt hook"].append(took)
+                times["Python alone"].append(alone)
+                empty += not outputs[0]
+    return {name: spread(taken) for name, taken in times.items()}, empty
+
+
+def _run(command: list[str], sent: str) -> bytes:
+    return subprocess.run(command, input=sent.encode(), capture_output=True, check=True).stdout
+
+
+def main() -> None:
+    """Measure and print; the exit code is 1 if a target was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench.hooks", description="Measure a prompt hook.")
+    parser.add_argument("--memories", type=int, default=10_000, metavar="N")
+    parser.add_argument("--runs", type=int, default=200, metavar="N")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="build the store in this directory, or use it there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
+    options = parser.parse_args()
+    progress, started, load = Progress(), perf_counter(), {"before": load_average()}
+    with tempfile.TemporaryDirectory(prefix="retentive-hooks-") as name:
+        store = make_store(options.keep or Path(name), options.memories, progress)
+        times, empty = measure(store, runs=options.runs, progress=progress)
+    load["after"] = load_average()
+    rows = tuple(Row(name, (taken.p50, taken.p95)) for name, taken in times.items())
+    note = f"Whole processes, n = {options.runs} each, in turn."
+    targets = (
+        Target("prompt hook, p95", times["prompt hook"].p95, "≤", LIMIT_MS, "ms"),
+        Target("prompts without a memory", float(empty), "≤", float(options.runs // 10), ""),
+    )
+    size = SizeResult(options.memories, (Table("A prompt hook, ms", ("p50", "p95"), rows, note),), targets)
+    measured = Result(
+        versions(), machine(), {"runs": options.runs}, DESCRIPTION, load, perf_counter() - started, (size,)
+    )
+    report.show(measured)
+    if options.json:
+        options.json.write_text(report.to_json(measured), encoding="utf-8")
+    sys.exit(not all(target.met for target in targets))
+
+
+if __name__ == "__main__":
+    main()

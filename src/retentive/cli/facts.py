@@ -1,0 +1,65 @@
+"""Commands for facts that change: retire a memory, restore it, show its history, and delete what has expired."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from retentive.cli.options import common, emit
+from retentive.models import Memory
+
+Id = Annotated[str, typer.Argument(help="Id of the memory.")]
+Reason = Annotated[str | None, typer.Option(help="Why, in a few words.")]
+Actor = Annotated[str | None, typer.Option(help="Who decided it.")]
+
+
+def supersede(
+    ctx: typer.Context,
+    old: Annotated[str, typer.Argument(help="Id of the memory that is replaced.")],
+    new: Annotated[str, typer.Argument(help="Id of the memory that replaces it.")],
+    reason: Reason = None,
+    actor: Actor = None,
+) -> None:
+    """Retire a memory because another one replaces it. Recalls leave it out; restore undoes it."""
+    with common(ctx).engine() as engine:
+        memory = engine.supersede(old, new, reason=reason, actor=actor)
+    _emit(ctx, memory, f"{old} is replaced by {new}")
+
+
+def retract(
+    ctx: typer.Context,
+    id: Id,
+    at: Annotated[str | None, typer.Option(help="Since when it is no longer true; now by default.")] = None,
+    reason: Reason = None,
+    actor: Actor = None,
+) -> None:
+    """Retire a memory that is no longer true. Recalls leave it out; restore undoes it."""
+    with common(ctx).engine() as engine:
+        memory = engine.retract(id, at=at, reason=reason, actor=actor)
+    _emit(ctx, memory, f"{id} is retired")
+
+
+def restore(ctx: typer.Context, id: Id) -> None:
+    """Undo that a memory was retired."""
+    with common(ctx).engine() as engine:
+        memory = engine.restore(id)
+    _emit(ctx, memory, f"{id} is current")
+
+
+def history(ctx: typer.Context, id: Id) -> None:
+    """Show what a memory has replaced, and what has replaced it, oldest first."""
+    with common(ctx).engine() as engine:
+        found = engine.history(id)
+    emit(ctx, {"memories": [memory.to_dict() for memory in found]}, lambda show: show.history(found, id))
+
+
+def sweep(ctx: typer.Context) -> None:
+    """Delete the memories of the profile that have expired, for good."""
+    with common(ctx).engine() as engine:
+        count = engine.sweep(profile=engine.settings.profile)
+    emit(ctx, {"swept": count}, f"{count} expired memories deleted")
+
+
+def _emit(ctx: typer.Context, memory: Memory, text: str) -> None:
+    emit(ctx, {**memory.to_dict(), "version": memory.version}, text)

@@ -1,0 +1,110 @@
+"""The engine of a hook, in a process of its own: `python -m retentive.hooks.embedded`.
+
+Without arguments it answers one request on standard input. With a store and a profile it stores the queued messages.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from retentive.chat.context import PromptContext, assemble, brief
+from retentive.chat.token_counting import ByteCounter
+from retentive.engine import Engine
+from retentive.errors import Conflict, Invalid, RetentiveError
+from retentive.hooks.capture import send_queued
+from retentive.hooks.service_client import ServiceClient, ServiceError
+from retentive.hooks.state import HookState
+from retentive.server.runtime_file import running_service
+from retentive.tenancy import ProfileView
+
+SERVICE_SECONDS = 60.0
+
+
+def answer(task: dict[str, Any]) -> PromptContext:
+    """Return the context or the briefing that a hook asks for.
+
+    The model is not loaded, which alone takes longer than a hook may take: the recall searches keywords only, and the
+    tokens are estimated.
+    """
+    with Engine.open(task["store"], embedder="none", create=False) as engine:
+        view = ProfileView(engine, task["profile"] or engine.settings.profile)
+        body = task["body"]
+        options = {name: body[name] for name in ("project", "session", "budget") if name in body}
+        if task["path"] == "/v1/briefing":
+            return brief(view, **options, count_tokens=ByteCounter())
+        return assemble(
+            view,
+            body["query"],
+            **options,
+            everywhere=body["everywhere"],
+            parts=body["parts"],
+            exclude=body["exclude"],
+            exclude_session=True,
+            count_tokens=ByteCounter(),
+        )
+
+
+def store_messages(store: str, profile: str | None, embedder: str | None) -> None:
+    """Store what is queued, in the service if one has started since, or else here; one process at a time."""
+    from filelock import FileLock, Timeout
+
+    state = HookState(store)
+    try:
+        with FileLock(f"{state.folder}/storing.lock", timeout=0):
+            url = running_service(store)
+            try:
+                if url is not None:
+                    send_queued(state, ServiceClient(url, deadline=_soon(), profile=profile), profile=profile)
+            except ServiceError as error:
+                state.log(f"storing: {error}")
+            if next(state.queued(), None) is not None:
+                _store_here(state, store, profile, embedder)
+    except Timeout:
+        return  # the process that has the lock stores these messages too
+
+
+def _soon() -> float:
+    import time
+
+    return time.monotonic() + SERVICE_SECONDS
+
+
+def _store_here(state: HookState, store: str, profile: str | None, embedder: str | None) -> None:
+    with Engine.open(store, embedder=embedder) as engine:
+        view = ProfileView(engine, profile or engine.settings.profile)
+        for path, message in state.queued():
+            if message["profile"] != profile:
+                continue
+            memory = message["memory"]
+            try:
+                _remember(view, memory, message["key"])
+            except (Invalid, Conflict) as error:
+                state.log(f"a message was not stored: {type(error).__name__}")
+            except RetentiveError as error:
+                state.log(f"storing: {error}")
+                return
+            state.drop(path)
+
+
+def _remember(view: ProfileView, memory: dict[str, Any], key: str) -> None:
+    try:
+        view.remember([memory], idempotency_key=key)
+    except Conflict:
+        view.remember([{**memory, "project": None}], idempotency_key=key)
+
+
+def main(words: Sequence[str]) -> None:
+    """Answer a request, or store messages."""
+    if words:
+        store, profile, *rest = words
+        store_messages(store, profile or None, rest[0] if rest else None)
+        return
+    found = answer(json.load(sys.stdin))
+    json.dump({"text": found.text, "ids": [item.memory.id for item in found.items]}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,103 @@
+"""Get memories for a hook: from the service of the store, or else from an engine in a child process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from retentive.hooks.options import BUDGETS, HookOptions
+from retentive.hooks.service_client import ServiceClient, ServiceError
+from retentive.hooks.state import HookState
+from retentive.server.runtime_file import running_service
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+MAX_QUERY = 8000
+
+
+class Found:
+    """The block of a prompt, and the ids of the memories in it."""
+
+    def __init__(self, text: str = "", ids: Sequence[str] = ()) -> None:
+        self.text, self.ids = text, ids
+
+
+class Lookup:
+    """Looks memories up until a deadline, a moment of `time.monotonic`. What does not arrive in time is not there."""
+
+    def __init__(self, options: HookOptions, state: HookState, *, deadline: float) -> None:
+        self._options, self._state, self._deadline = options, state, deadline
+
+    def briefing(self, *, project: str | None, session: str) -> Found:
+        """Return what a new session is given."""
+        return self._find("/v1/briefing", {"project": project, "session": session, "budget": self._budget()})
+
+    def context(self, prompt: str, *, session: str, project: str | None, exclude: Sequence[str]) -> Found:
+        """Return the memories that are relevant to a prompt and that the session does not have yet."""
+        narrow = self._options.scope == "project" and project is not None
+        body = {
+            "query": prompt[:MAX_QUERY],
+            "session": session,
+            "project": project if narrow else None,
+            "everywhere": not narrow,
+            "budget": self._budget(),
+            "recent": 0,
+            "parts": ["recalled"],
+            "exclude": list(exclude),
+            "excludeSession": True,
+        }
+        return self._find("/v1/context", body)
+
+    def service(self, *, seconds: float | None = None) -> ServiceClient | None:
+        """Return a client of the service: of the address in the options, or of the one that runs for the store."""
+        options = self._options
+        url = options.url or running_service(options.store)
+        if url is None:
+            return None
+        deadline = self._deadline if seconds is None else time.monotonic() + seconds
+        token = os.environ.get("RETENTIVE_HOOK_TOKEN")
+        return ServiceClient(url, deadline=deadline, profile=options.profile, token=token)
+
+    def _budget(self) -> int:
+        return self._options.budget or BUDGETS[self._options.event]
+
+    def _find(self, path: str, body: dict[str, Any]) -> Found:
+        sent = {name: value for name, value in body.items() if value is not None}
+        try:
+            service = self.service()
+            if service is None:
+                return self._embedded(path, sent)
+            answer = service.post(path, sent)
+            return Found(str(answer["text"]), tuple(str(item["id"]) for item in answer["items"]))
+        except (ServiceError, KeyError, TypeError) as error:
+            self._state.log(f"{self._options.event}: {error}")
+            return Found()
+
+    def _embedded(self, path: str, body: dict[str, Any]) -> Found:
+        """Run an engine in a child process: it can be ended at the deadline, whatever it loads at that moment.
+
+        It runs in the folder of the hooks: the config file of a project that is worked on must not choose the store.
+        """
+        import subprocess
+
+        options = self._options
+        task = {"path": path, "body": body, **{name: getattr(options, name) for name in ("store", "profile")}}
+        left = self._deadline - time.monotonic()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "retentive.hooks.embedded"],
+                input=json.dumps(task).encode(), capture_output=True,
+                timeout=max(left, 0.001), check=True, cwd=self._state.folder,
+            )  # fmt: skip
+            answer = json.loads(done.stdout)
+            return Found(answer["text"], tuple(answer["ids"]))
+        except subprocess.TimeoutExpired:
+            self._state.log(f"{options.event}: no service runs, and the engine takes more than {options.deadline} ms")
+        except subprocess.CalledProcessError as error:
+            self._state.log(f"{options.event}: {error.stderr.decode(errors='replace')[-500:]}")
+        return Found()

@@ -1,0 +1,197 @@
+"""Facts that change: retire memories, restore them, and follow what replaced what.
+
+Each verb reads a memory and writes it back under the condition that nobody has changed it since, so that of verbs at
+the same time each takes effect on what the others left.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
+from retentive.models import Memory, Scope
+from retentive.pipeline.remember import check_name, to_time
+from retentive.pipeline.store_verbs import StoreVerbs
+from retentive.stores.base import Store
+from retentive.stores.validity import retired
+from retentive.stores.values import IdempotencyKey, Record
+
+ATTEMPTS = 20
+"""How often a change is tried while others change the same memory."""
+
+VALIDITY = ("valid_to", "superseded_by", "reason", "actor")
+
+Get = Callable[[str], Memory]
+
+
+class FactWriter:
+    """Retires and restores memories of a store, those within a scope. `get` reads one, or raises `NotFound`."""
+
+    def __init__(
+        self, store: Store, get: Get, *, within: Scope | None, idempotency_key: IdempotencyKey | None = None
+    ) -> None:
+        self._store = store
+        self._get = get
+        self._within = within
+        self._key = idempotency_key
+
+    def supersede(self, old: str, new: str, *, reason: str | None, actor: str | None) -> Memory:
+        """Retire a memory from the time on at which another one starts to be valid, and return it."""
+        if old == new:
+            raise Invalid("a memory cannot replace itself")
+        by = self._get(new)
+        if by.profile != self._get(old).profile:
+            raise Invalid("a memory can only be replaced by one of the same profile")
+        _check_notes(reason, actor)
+        if old in _replaced_by(self._get, by):
+            raise Conflict(f"memory {old} has replaced {new}, so it cannot be replaced by it; restore {new} first")
+
+        def change(memory: Memory) -> Memory:
+            if memory.superseded_by == by.id:
+                return memory
+            _check_open(memory)
+            return retired(memory, by.start, by, reason=reason, actor=actor)
+
+        return self._write(old, change)
+
+    def retract(self, id: str, *, at: datetime, reason: str | None, actor: str | None) -> Memory:
+        """Retire a memory without another one in its place, and return it."""
+        _check_notes(reason, actor)
+
+        def change(memory: Memory) -> Memory:
+            if memory.valid_to is not None and memory.superseded_by is None:
+                return memory
+            _check_open(memory)
+            return retired(memory, at, None, reason=reason, actor=actor)
+
+        return self._write(id, change)
+
+    def restore(self, id: str) -> Memory:
+        """Undo that a memory was retired, and return it. `Conflict` if another memory has its key by now."""
+        return self._write(
+            id, lambda memory: memory._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
+        )
+
+    def _write(self, id: str, change: Callable[[Memory], Memory]) -> Memory:
+        for _ in range(ATTEMPTS):
+            memory = self._get(id)
+            changed = change(memory)
+            if changed == memory:
+                return memory
+            try:
+                return self._store.update(
+                    Record(changed),
+                    model=None,
+                    fields=VALIDITY,
+                    if_version=memory.version,
+                    within=self._within,
+                    idempotency_key=self._key,
+                )
+            except VersionConflict:
+                continue
+        raise Conflict(f"others keep changing memory {id}; nothing was changed, try again")
+
+
+class FactVerbs(StoreVerbs):
+    """The part of `Engine` for facts that change."""
+
+    @abstractmethod
+    def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
+        """Return the key of a write, with the fingerprint of its request; `Engine` keeps the clock of its keys."""
+
+    def supersede(
+        self,
+        old_id: str,
+        new_id: str,
+        *,
+        reason: str | None = None,
+        actor: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Retire a memory because another one replaces it, from the time on at which that one starts; return it.
+
+        A retired memory is not deleted: recalls leave it out, `as_of` finds it for the time before, and `restore`
+        undoes this. `Conflict` if it is retired already.
+        """
+        writer = self._fact_writer(within, idempotency_key, ["supersede", old_id, new_id])
+        return writer.supersede(old_id, new_id, reason=reason, actor=actor)
+
+    def retract(
+        self,
+        id: str,
+        *,
+        at: datetime | str | None = None,
+        reason: str | None = None,
+        actor: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
+    ) -> Memory:
+        """Retire a memory that is no longer true, from now or from a time on, and return it."""
+        writer = self._fact_writer(within, idempotency_key, ["retract", id])
+        return writer.retract(id, at=to_time(at, "at") or self.now(), reason=reason, actor=actor)
+
+    def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
+        """Undo that a memory was retired, and return it. `Conflict` if another current memory has its key."""
+        return self._fact_writer(within, idempotency_key, ["restore", id]).restore(id)
+
+    def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
+        """Return a memory with all that it replaced, that replaced it, or that have its key, oldest first."""
+        return linked_memories(self.store, self.get(id, within=within), within=within)
+
+    def sweep(self, *, older_than: timedelta = timedelta(0), profile: str | None = None) -> int:
+        """Delete for good the memories that have expired, of all profiles or of one, and return how many there were.
+
+        Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
+        """
+        return remove_expired(self.store, self.now() - older_than, profile=profile)
+
+    def _fact_writer(self, within: Scope | None, idempotency_key: str | None, request: Sequence[str]) -> FactWriter:
+        key = self._idempotency_key(idempotency_key, lambda: request)
+        return FactWriter(self.store, partial(self.get, within=within), within=within, idempotency_key=key)
+
+
+def linked_memories(store: Store, memory: Memory, *, within: Scope | None) -> list[Memory]:
+    """All memories that are connected with one by replacement or by a key, in the order in which they are valid."""
+    found, new = {memory.id: memory}, [memory]
+    while new:
+        following = [one.superseded_by for one in new if one.superseded_by is not None]
+        linked = [*store.get(following, within=within), *store.superseded([one.id for one in new], within=within)]
+        new = list({one.id: one for one in linked if one.id not in found}.values())
+        found |= {one.id: one for one in new}
+    return sorted(found.values(), key=lambda one: (one.start, one.valid_to is None, one.created, one.id))
+
+
+def remove_expired(store: Store, before: datetime, *, profile: str | None = None) -> int:
+    """Delete for good what has expired by a time, and return how many memories that were."""
+    count = 0
+    while removed := store.remove_expired(before, profile=profile):
+        count += len(removed)
+    return count
+
+
+def _check_notes(reason: str | None, actor: str | None) -> None:
+    check_name("reason", reason)
+    check_name("actor", actor)
+
+
+def _check_open(memory: Memory) -> None:
+    if memory.valid_to is not None:
+        by = f"memory {memory.superseded_by} has replaced it" if memory.superseded_by else "it was retracted"
+        raise Conflict(f"memory {memory.id} is retired already, {by}; restore it first: retentive restore {memory.id}")
+
+
+def _replaced_by(get: Get, memory: Memory) -> Sequence[str]:
+    """The ids of the memories that have replaced a memory, one after the other."""
+    ids: list[str] = []
+    while memory.superseded_by is not None and memory.superseded_by not in ids:
+        ids.append(memory.superseded_by)
+        try:
+            memory = get(memory.superseded_by)
+        except NotFound:  # it was forgotten
+            break
+    return ids

@@ -1,0 +1,86 @@
+"""`QueryOptions`: the options of a recall as a caller gives them; filters and vectors built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from retentive.errors import Invalid
+from retentive.models import Filter, Kind, Model, Scalar
+from retentive.pipeline.remember import check_metadata, to_time
+from retentive.ranking import Tuning
+from retentive.stores.values import Vector
+
+
+class QueryOptions(TypedDict, total=False):
+    """The options of a recall beside its text; see `Engine.query`."""
+
+    limit: int
+    profile: str | None
+    project: str | None
+    session: str | Sequence[str] | None
+    only_session: bool
+    kinds: Sequence[Kind] | None
+    exclude: Sequence[str]
+    since: date | str | None
+    until: date | str | None
+    metadata: Mapping[str, Scalar] | None
+    as_of: date | str | None
+    include_retired: bool
+    tuning: Tuning | Mapping[str, Any] | str | None
+    now: datetime | str | None
+    vector: Sequence[float] | npt.NDArray[np.floating[Any]] | None
+
+
+def to_filter(since: date | str | None, until: date | str | None, metadata: Mapping[str, Scalar] | None) -> Filter:
+    """A filter from plain values. Times are as in `to_time`; a date is the whole day, so `until` includes it."""
+    start, end = (_to_bound(value, name) for value, name in ((since, "since"), (until, "until")))
+    if end is not None and _is_date(until):
+        try:
+            end += timedelta(days=1)
+        except OverflowError:
+            end = None
+    if start is not None and end is not None and start >= end:
+        raise Invalid("until: must be after since")
+    given = metadata or {}
+    check_metadata(given)
+    for key, value in given.items():
+        if value is not None and not isinstance(value, str | int | float):
+            raise Invalid(f"metadata: the value of '{key}' must be text, a number, true, false or null")
+    return Filter(start, end, tuple(sorted(given.items())))
+
+
+def to_as_of(value: date | str | None) -> datetime | None:
+    """The time of `as_of`. A date is the end of its day."""
+    time = _to_bound(value, "as_of")
+    if time is None or not _is_date(value):
+        return time
+    try:
+        return time + timedelta(days=1, microseconds=-1)
+    except OverflowError:
+        return time
+
+
+def _to_bound(value: date | str | None, name: str) -> datetime | None:
+    time = to_time(value if isinstance(value, str | datetime | None) else value.isoformat(), name)
+    return None if time is None else time.astimezone(UTC)
+
+
+def _is_date(value: date | str | None) -> bool:
+    if isinstance(value, str):
+        return len(value.strip()) <= len("2026-05-08")
+    return not isinstance(value, datetime)
+
+
+def unit_vector(vector: Sequence[float] | npt.NDArray[np.floating[Any]], model: Model | None) -> Vector:
+    """A caller's vector, normalised. `Invalid` if it cannot be compared with the vectors of this model."""
+    row = np.asarray(vector, np.float64)  # the squares of large numbers would overflow in float32
+    norm = float(np.linalg.norm(row))
+    if row.ndim != 1 or not 0 < norm < np.inf or (model is not None and len(row) != model.dimension):
+        length = model.dimension if model else "some"
+        raise Invalid(f"vector: {length} finite numbers that are not all 0, not an array of shape {row.shape}")
+    return (row / norm).astype(np.float32)

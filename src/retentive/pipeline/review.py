@@ -1,0 +1,139 @@
+"""The review queue: pairs of memories of which the newer one may have replaced the older one.
+
+A suggestion changes nothing until somebody confirms it, and that can be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+from uuid import uuid4
+
+from retentive.errors import Conflict, NotFound
+from retentive.models import Memory, Scope, Serializable, check_unicode, hash_text
+from retentive.pipeline.facts import FactVerbs
+from retentive.pipeline.similar import find_replaced
+from retentive.stores.json_entries import JsonEntries, Transaction, transact
+
+Status = Literal["open", "confirmed", "dismissed"]
+STATUSES: tuple[Status, ...] = ("open", "confirmed", "dismissed")
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion(Serializable):
+    """That a memory may have replaced another one. `proposal` is what an LLM thinks of it, if it was asked."""
+
+    id: str
+    profile: str
+    old: str
+    new: str
+    reason: str
+    created: datetime
+    status: Status = "open"
+    proposal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Review(Serializable):
+    """A suggestion with its two memories."""
+
+    suggestion: Suggestion
+    old: Memory
+    new: Memory
+
+
+class Reviews:
+    """`engine.reviews`: the suggestions of a store, to confirm or to dismiss."""
+
+    def __init__(self, engine: FactVerbs) -> None:
+        self._engine = engine
+
+    def suggest(self, memory: Memory) -> Sequence[Suggestion]:
+        """Queue what a stored memory may have replaced, by the words in which it says that something has changed."""
+        now = self._engine.now()
+        found = find_replaced(self._engine.store, memory, now=now)
+        return [
+            self.add(similar.id, memory, f'"{phrase.lower()}", and both are about {", ".join(similar.words[:5])}'[:500])
+            for similar, phrase in found
+        ]
+
+    def add(self, old: str, new: Memory, reason: str) -> Suggestion:
+        """Queue a pair of memories, once."""
+        suggestion = Suggestion(str(uuid4()), new.profile, old, new.id, reason, self._engine.now())
+        entries = _entries(new.profile)
+        for known in entries.list(self._engine.store).values():
+            if (known.old, known.new) == (old, new.id):
+                return known
+        transact(self._engine.store, lambda transaction: transaction.create(entries, suggestion, suggestion.id))
+        return suggestion
+
+    def list(
+        self, *, profile: str | None = None, status: Status = "open", within: Scope | None = None
+    ) -> Sequence[Review]:
+        """Return the suggestions with this status, oldest first. Those whose memories were forgotten are left out."""
+        owner = self._engine.settings.profile if profile is None else profile
+        found = sorted(_entries(owner).list(self._engine.store).values(), key=lambda one: (one.created, one.id))
+        wanted = [one for one in found if one.status == status]
+        ids = [id for one in wanted for id in (one.old, one.new)]
+        memories = {memory.id: memory for memory in self._engine.store.get(ids, within=within or Scope(owner))}
+        pairs = ((one, memories.get(one.old), memories.get(one.new)) for one in wanted)
+        return [Review(one, old, new) for one, old, new in pairs if old is not None and new is not None]
+
+    def confirm(
+        self, id: str, *, actor: str | None = None, profile: str | None = None, within: Scope | None = None
+    ) -> Suggestion:
+        """Replace the old memory by the new one."""
+        suggestion = self._get(id, profile, within, "open")
+        self._engine.supersede(
+            suggestion.old,
+            suggestion.new,
+            reason=suggestion.reason,
+            actor=actor,
+            within=within or Scope(suggestion.profile),
+        )
+        return self._set(suggestion, status="confirmed")
+
+    def dismiss(self, id: str, *, profile: str | None = None, within: Scope | None = None) -> Suggestion:
+        """Keep both memories, and do not suggest it again."""
+        return self._set(self._get(id, profile, within, "open"), status="dismissed")
+
+    def undo(self, id: str, *, profile: str | None = None, within: Scope | None = None) -> Suggestion:
+        """Undo that a suggestion was confirmed or dismissed: it is open again."""
+        suggestion = self._get(id, profile, within, None)
+        if suggestion.status == "confirmed":
+            self._engine.restore(suggestion.old, within=within or Scope(suggestion.profile))
+        return self._set(suggestion, status="open")
+
+    def record_proposal(self, suggestion: Suggestion, proposal: str) -> Suggestion:
+        """Store what an LLM thinks of a suggestion. Nothing else changes."""
+        return self._set(suggestion, proposal=proposal)
+
+    def _get(self, id: str, profile: str | None, within: Scope | None, status: Status | None) -> Suggestion:
+        check_unicode("id", id)
+        owner = self._engine.settings.profile if profile is None else profile
+        found = _entries(owner).get(self._engine.store, id)
+        if found is None or (
+            within is not None and len(self._engine.store.get([found.old, found.new], within=within)) < 2
+        ):
+            raise NotFound(f"there is no suggestion {id}; see: retentive review")
+        if status is not None and found.status != status:
+            raise Conflict(f"suggestion {id} is {found.status} already; undo it first: retentive review undo {id}")
+        return found
+
+    def _set(self, suggestion: Suggestion, *, status: Status | None = None, proposal: str | None = None) -> Suggestion:
+        entries = _entries(suggestion.profile)
+
+        def change(transaction: Transaction) -> Suggestion:
+            current = transaction.get(entries, suggestion.id) or suggestion
+            changed = replace(current, status=status or current.status, proposal=proposal or current.proposal)
+            transaction.set(entries, changed, suggestion.id)
+            return changed
+
+        return transact(self._engine.store, change)
+
+
+def _entries(profile: str) -> JsonEntries[Suggestion]:
+    """The suggestions of a profile. Its name may have any characters, so that the entries have its hash."""
+    return JsonEntries(f"review/{hash_text(profile)}/", Suggestion)

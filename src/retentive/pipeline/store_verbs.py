@@ -1,0 +1,174 @@
+"""The verbs of `Engine` that read, judge and maintain its store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+
+from retentive.errors import Invalid, NotFound
+from retentive.models import Memory, Scope, check_unicode
+from retentive.pipeline.embeddings import Embeddings
+from retentive.pipeline.judgements import to_judgements
+from retentive.pipeline.query_options import to_as_of
+from retentive.pipeline.remember import check_name, to_time
+from retentive.pipeline.scopes import scope_difference
+from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
+from retentive.settings import Settings
+from retentive.stores.base import Store
+from retentive.stores.damage import Repair, damaged_error
+from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
+
+
+class StoreVerbs:
+    """The part of `Engine` that reads, judges and maintains its store."""
+
+    store: Store
+    settings: Settings
+    embeddings: Embeddings
+    now: Callable[[], datetime]
+
+    def get(self, id: str, *, within: Scope | None = None) -> Memory:
+        """Return a memory. `NotFound` if it does not exist, or not in the scope; `Damaged` if it cannot be returned.
+
+        In the scope of a project, an identity memory of the profile that belongs to no project is returned too, as a
+        recall finds it.
+        """
+        found = self.store.get([id], within=within)
+        if found:
+            return found[0]
+        for damage in self.store.damaged([id], within=within):
+            raise damaged_error(damage)
+        if within is not None and within.project is not None:
+            for memory in self.store.get([id], within=Scope(within.profile, kinds=("identity",))):
+                if memory.project is None and scope_difference(memory, within, self.store) is None:
+                    return memory
+        raise NotFound(f"there is no memory {id}")
+
+    def get_many(self, ids: Sequence[str], *, within: Scope | None = None) -> Sequence[Memory]:
+        """Return the memories with these ids that exist, in the order of the ids."""
+        return self.store.get(ids, within=within)
+
+    def stats(self) -> Stats:
+        """Return statistics of the store."""
+        return self.store.stats()
+
+    def sessions(self, *, project: str | None = None, profile: str | None = None) -> Sequence[Session]:
+        """Return the sessions of the profile, or of one project."""
+        return self.store.sessions(self._profile(profile, project), project=project)
+
+    def projects(self, *, profile: str | None = None) -> Sequence[Project]:
+        """Return the projects of the profile."""
+        return self.store.projects(self._profile(profile))
+
+    def profiles(self) -> Sequence[Profile]:
+        """Return all profiles that have memories."""
+        return self.store.profiles()
+
+    def move_session(
+        self,
+        session: str,
+        *,
+        project: str | None,
+        profile: str | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Session:
+        """Move a session with all its memories to another project, or out of its project.
+
+        Many are moved in several transactions. If that is interrupted, running it again moves the rest.
+        """
+        check_name("project", project)
+        check_unicode("session", session)
+        return self.store.move_session(self._profile(profile), session, project=project, progress=progress)
+
+    def timeline(
+        self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None
+    ) -> Timeline:
+        """Return the number of memories by kind over time; by day, month or year, chosen by their span by default."""
+        return timeline(self.store.days(self._profile(profile, project), project=project), by=by)
+
+    def judge(
+        self,
+        query: str,
+        *,
+        good: Iterable[str] | Mapping[str, int] = (),
+        bad: Iterable[str] = (),
+        project: str | None = None,
+        asked_at: datetime | str | None = None,
+        profile: str | None = None,
+    ) -> Sequence[Judgement]:
+        """Store relevance judgements of memories, by id, for a query; a later judgement replaces an earlier one.
+
+        `good` may give each id a relevance from 1 to 3.
+        """
+        scope = Scope(self._profile(profile, project), project)
+        at = to_time(asked_at, "asked_at")
+        judgements = to_judgements(self.store, query, scope, good=good, bad=bad, asked_at=at, now=self.now())
+        self.store.judge(judgements)
+        return judgements
+
+    def compact(self, *, progress: Callable[[int], None] = lambda done: None) -> Compaction:
+        """Return the space of deleted memories to the file system, while others read and write."""
+        return self.store.compact(progress=progress)
+
+    def backup(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        keep: int | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Backup:
+        """Write a checked copy of a SQLite store into a new file of the folder, while others read and write.
+
+        The folder is `backups` beside the store by default. `keep` deletes all but that many of the newest backups,
+        unless the new one has problems. `progress` is called with the megabytes copied. `Invalid` for PostgreSQL and
+        Qdrant, which have tools of their own.
+        """
+        return self.store.backup(None if folder is None else Path(folder), at=self.now(), keep=keep, progress=progress)
+
+    def check(self) -> Sequence[str]:
+        """Check the store and return one sentence for each problem."""
+        return self.store.check()
+
+    def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
+        """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
+
+        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
+        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
+        """
+        done = self.store.repair(at=self.now())
+        if self.embeddings.problem() is not None:
+            return done
+        stale = self.store.remove_stale_vectors()
+        self.embeddings.reembed(progress=progress)
+        return replace(done, stale_vectors=stale)
+
+    def _profile(self, profile: str | None, project: str | None = None) -> str:
+        """The profile of the engine unless one is named. An empty name is the name of no profile."""
+        for name, value in (("profile", profile), ("project", project)):
+            if value is not None:
+                check_unicode(name, value)
+        return self.settings.profile if profile is None else profile
+
+    # Defined last: after it, `list` in this class is no longer the type.
+    def list(
+        self,
+        scope: Scope | None = None,
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        as_of: date | str | None = None,
+        include_retired: bool = False,
+    ) -> Page:
+        """Return one page of memories, newest first. `cursor` is the one returned with the previous page.
+
+        Those that are current now, or at the time `as_of`; `include_retired` adds those that are retired or expired.
+        """
+        if not 1 <= limit <= 1000:
+            raise Invalid(f"limit: a number from 1 to 1000, not {limit}")
+        at = to_as_of(as_of)
+        current_at = None if include_retired else at or self.now()
+        found = scope or Scope(self.settings.profile)
+        return self.store.list(found, cursor=cursor, limit=limit, current_at=current_at, started_by=at)

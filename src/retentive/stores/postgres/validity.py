@@ -1,0 +1,119 @@
+"""Which memories are current: keys with one open memory each, and the condition of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from hashlib import blake2b
+
+from retentive.models import Memory
+from retentive.stores.postgres.pool import Connection
+from retentive.stores.postgres.sql import Statements
+from retentive.stores.sql_codec import FACT_COLUMNS, ScopeIds, to_memories, to_micros
+from retentive.stores.validity import settle_keys, settle_update
+
+# Names are looked up by id for each row: a join could be planned as a scan of all sessions.
+COLUMNS = f"""
+    m.key, m.id, m.text, m.created, (SELECT name FROM profiles WHERE id = m.profile),
+    (SELECT name FROM projects WHERE id = m.project), (SELECT name FROM sessions WHERE id = m.session),
+    m.position, m.kind, m.speaker, m.importance, m.metadata, m.source, m.occurred, m.accessed, m.access_count,
+    m.evergreen, m.content_hash, m.text_hash, {FACT_COLUMNS}
+"""  # noqa: S608 - columns
+"""The columns that `to_memories` takes, of the table memories AS m."""
+
+CURRENT = """
+    (valid_from IS NULL OR valid_from <= %(current_at)s) AND (valid_to IS NULL OR valid_to > %(current_at)s)
+    AND (expires IS NULL OR expires > %(current_at)s)
+"""
+"""The condition that a memory is current at a time."""
+
+CURRENT_VECTOR = """
+    (valid_from IS NULL OR valid_from <= %(current_at)s) AND (valid_until IS NULL OR valid_until > %(current_at)s)
+"""
+"""The same condition for the memory of a vector."""
+
+CURRENT_NEIGHBOUR = """
+    (n.valid_from IS NULL OR n.valid_from <= %(current_at)s) AND (n.valid_to IS NULL OR n.valid_to > %(current_at)s)
+    AND (n.expires IS NULL OR n.expires > %(current_at)s)
+"""
+"""The same condition for a neighbour."""
+
+_SQL = Statements("validity")
+_OF_KEY, _SUPERSEDED, _KEYED = (_SQL(name, columns=COLUMNS) for name in ("of_key", "superseded", "keyed"))
+
+_Slot = tuple[str, int, int]
+
+
+def settle(connection: Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
+    """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
+    own = {memory.id for memory in memories}
+    slots = [(memory.key or "", ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
+    keyed = {slot for slot, memory in zip(slots, memories, strict=True) if memory.key is not None}
+    _lock(connection, keyed)
+    stored = {slot: [one for one in _of_key(connection, slot) if one.id not in own] for slot in keyed}
+    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
+    retire(connection, changed)
+    return final
+
+
+def settle_updated(
+    connection: Connection, current: Memory, memory: Memory, scope: ScopeIds, fields: Collection[str] | None
+) -> Memory:
+    """An updated memory as it is to be stored. Others that it replaces by its key are retired."""
+    if memory.key is None or memory.valid_to is not None:
+        return memory
+    slot = (memory.key, scope.profile, scope.project)
+    _lock(connection, [slot])
+    others = [one for one in _of_key(connection, slot) if one.id != memory.id]
+    settled, changed = settle_update(current, memory, fields, others)
+    retire(connection, changed)
+    return settled
+
+
+def settle_moved(connection: Connection, keys: Sequence[int], *, profile: int, project: int) -> None:
+    """Retire what has the same key as another memory in the project to which memories are about to move."""
+    rows = connection.execute(_KEYED, (list(keys),), binary=True)
+    found = list(to_memories(rows, []).values())
+    settled = settle(connection, found, [ScopeIds(profile, project, 0, 0)] * len(found))
+    retire(connection, [memory for memory in settled if memory.valid_to is not None])
+
+
+def _lock(connection: Connection, slots: Iterable[_Slot]) -> None:
+    """Wait for other transactions that write these keys."""
+    hashes = {blake2b(repr(slot).encode(errors="replace"), digest_size=8).digest() for slot in slots}
+    ids = sorted(int.from_bytes(hash, signed=True) for hash in hashes)
+    connection.execute(_SQL("lock_keys"), (ids,))
+
+
+def _of_key(connection: Connection, slot: _Slot) -> list[Memory]:
+    return list(to_memories(connection.execute(_OF_KEY, slot, binary=True), []).values())
+
+
+def retire(connection: Connection, memories: Sequence[Memory]) -> None:
+    """Store when memories end and what replaces them."""
+    for one in memories:
+        values = (to_micros(one.valid_to), one.superseded_by, one.reason, one.actor, one.id)
+        connection.execute(_SQL("retire"), values)
+    if memories:
+        date_vectors(connection, [one.id for one in memories])
+
+
+def date_vectors(connection: Connection, ids: Sequence[str]) -> None:
+    """Give the vectors of memories the validity of their memories."""
+    connection.execute(_SQL("date_vectors"), (list(ids),))
+
+
+def is_dated(memory: Memory) -> bool:
+    """Whether the validity of a memory has an end or a given start."""
+    return memory.valid_from is not None or memory.valid_to is not None or memory.expires is not None
+
+
+def superseded(connection: Connection, ids: Sequence[str]) -> list[Memory]:
+    """The memories that these have replaced, and those with the same key."""
+    return list(to_memories(connection.execute(_SUPERSEDED, {"ids": list(ids)}, binary=True), []).values())
+
+
+def expired_ids(connection: Connection, before: datetime, *, limit: int, profile: str | None) -> list[str]:
+    """The ids of memories that expired before a time, locked."""
+    parameters = {"before": to_micros(before), "limit": limit, "profile": profile}
+    return [id for (id,) in connection.execute(_SQL("expired"), parameters, binary=True)]

@@ -1,0 +1,124 @@
+"""Rules that are the same in every store: scopes, versions and fields of an update, pages and cursors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+from uuid import UUID
+
+from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
+from retentive.models import USE_FIELDS, Memory, Scope
+from retentive.stores.base import Scan
+from retentive.stores.sql_codec import to_micros
+from retentive.stores.values import IdempotencyKey, Record, ScanPage
+
+PAGE_BYTES = 8_000_000
+"""A page ends after this many bytes of text, whatever its limit: a memory can have a million characters."""
+
+_LAST = 2**63 - 1
+
+
+class ListCursor(NamedTuple):
+    """The last memory of a page: its time in microseconds since 1970, and its id. Lists go on after it."""
+
+    time: int = _LAST
+    id: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.time}_{self.id}"
+
+
+def cursor_of(memory: Memory) -> ListCursor:
+    """The cursor after a memory."""
+    return ListCursor(to_micros(memory.when) or 0, memory.id)
+
+
+def parse_cursor(text: str | None) -> ListCursor:
+    """The cursor that a page returned; None starts before the newest memory. `Invalid` if it is no cursor."""
+    if text is None:
+        return ListCursor()
+    time, _, id = text.partition("_")
+    try:
+        cursor = ListCursor(int(time), str(UUID(id)))
+        if str(cursor) == text and abs(cursor.time) <= _LAST:
+            return cursor
+    except ValueError:
+        pass
+    raise Invalid(f"cursor: {text!r:.80} was not returned with a page; leave it out to start with the newest memory")
+
+
+def page_length(sizes: Iterable[int], limit: int) -> int:
+    """How many memories of these sizes make a page: at most `limit`, at least one, and no more after `PAGE_BYTES`."""
+    count = total = 0
+    for size in sizes:
+        if count == limit or (count and total + size > PAGE_BYTES):
+            break
+        count, total = count + 1, total + size
+    return count
+
+
+def scan_pages(store: Scan, *, limit: int = 500) -> Iterator[ScanPage]:
+    """Yield everything in a store, page by page."""
+    cursor: str | None = None
+    while True:
+        page = store.scan(cursor=cursor, limit=limit)
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def is_within(memory: Memory, scope: Scope | None) -> bool:
+    """Whether a memory is in a scope, with each session standing for itself alone."""
+    return scope is None or (
+        memory.profile == scope.profile
+        and scope.project in (None, memory.project)
+        and (scope.sessions is None or memory.session in scope.sessions)
+        and (scope.kinds is None or memory.kind in scope.kinds)
+    )
+
+
+CHANGEABLE = tuple(name for name in Memory._fields if name not in ("id", *USE_FIELDS))
+"""The fields that an update changes if it names none."""
+
+
+def merge_fields(current: Memory, record: Record, fields: Collection[str] | None) -> Memory:
+    """A memory as it is stored, with some fields of a record."""
+    changed = CHANGEABLE if fields is None else fields
+    return current._replace(**{name: getattr(record.memory, name) for name in changed})
+
+
+def check_version(memory: Memory, if_version: str | None) -> None:
+    """Raise `VersionConflict` if the memory has another version than this."""
+    if if_version is not None and if_version != memory.version:
+        raise VersionConflict(
+            f"memory {memory.id} has changed since it was read, its version is now {memory.version}; "
+            "read it again and decide, nothing was changed"
+        )
+
+
+def check_versions(ids: Iterable[str], memories: Iterable[Memory], if_version: str | None) -> None:
+    """Raise `VersionConflict` if a memory of these ids has another version than this, or is damaged and has none."""
+    if if_version is None:
+        return
+    found = {memory.id: memory for memory in memories}
+    for id in ids:
+        if id not in found:
+            raise VersionConflict(f"memory {id} is damaged and has no version; nothing was changed")
+        check_version(found[id], if_version)
+
+
+def check_same_request(key: IdempotencyKey, fingerprint: str) -> None:
+    """Raise `Conflict` if the key was already used for another request."""
+    if key.fingerprint != fingerprint:
+        raise Conflict("this idempotency key was used for another request; use a new one")
+
+
+def stale_vectors(count: int) -> list[str]:
+    """The problem that this many memories have vectors of another text, as a sentence of `Store.check`."""
+    return [f"{count} memories have a vector of another text; run: retentive doctor --repair"] if count else []
+
+
+def no_store(place: str) -> NotFound:
+    """Return the error for a place without a store. Only what writes creates one."""
+    return NotFound(f"there is no store at {place}; check the address, or create it with: retentive remember TEXT")

@@ -1,0 +1,190 @@
+"""The values that stores take and return, beside memories and candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from retentive.models import DEFAULT_PROFILE, Candidate, Kind, Memory, Model, Serializable
+from retentive.stores.damage import Damage
+
+Vector = npt.NDArray[np.float32]
+
+
+Progress = Callable[[int], None]
+"""Called with the size of each part of a large change, when it is done."""
+
+
+def no_progress(done: int) -> None:
+    """Ignore the progress."""
+
+
+class PreviousTurn(NamedTuple):
+    """The memory whose text was embedded together with the next one of its session, by its id and the text's hash."""
+
+    id: str
+    text_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A memory to write, with one unit vector for each of its parts; None while it is not embedded.
+
+    The vectors are those of this memory's `indexed_text`. A store keeps its hash with them, and never attaches them to
+    another text. With a `previous` turn the last vector is of both texts: it is deleted with that memory, and when the
+    text of that memory changes. If the store has not this text at the moment of writing, it leaves that vector out.
+    """
+
+    memory: Memory
+    vectors: Vector | None = None
+    previous: PreviousTurn | None = None
+
+    def alone(self) -> Record:
+        """The record without the vector that contains the text of the previous turn."""
+        if self.previous is None or self.vectors is None:
+            return self
+        return Record(self.memory, self.vectors[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """Identifies a write, so that a client can send it again without repeating it."""
+
+    name: str
+    fingerprint: str
+    at: datetime
+
+    @property
+    def expires_before(self) -> datetime:
+        """Keys recorded before this time can be deleted."""
+        return self.at - timedelta(days=1)
+
+
+class Retrieved(NamedTuple):
+    """The result of one retriever: candidates, best first, and the best scores, which may go deeper."""
+
+    candidates: Sequence[Candidate] = ()
+    depth_scores: Sequence[float] = ()
+
+
+class Scores(NamedTuple):
+    """The score that each retriever gives to memories, by id.
+
+    `keyword` has every memory that exists, 0 where no term matches; `semantic` leaves out those without a vector.
+    """
+
+    keyword: Mapping[str, float]
+    semantic: Mapping[str, float]
+
+
+class ScanPage(NamedTuple):
+    """One page of a scan, the cursor of the next (None after the last), and the memories left out as damaged."""
+
+    records: Sequence[Record]
+    next_cursor: str | None = None
+    damaged: Sequence[Damage] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Session(Serializable):
+    """A conversation or run, in at most one project."""
+
+    name: str
+    profile: str
+    project: str | None
+    memories: int
+    first: datetime | None = None
+    last: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Serializable):
+    """A set of sessions, and memories that belong to no session."""
+
+    name: str
+    profile: str
+    sessions: int
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(Serializable):
+    """A profile: memories of different profiles are never mixed."""
+
+    name: str
+    projects: int
+    sessions: int
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day(Serializable):
+    """The number of memories of one UTC day by kind; kinds without memories may be left out."""
+
+    day: date
+    by_kind: Mapping[Kind, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement(Serializable):
+    """A relevance judgement: how relevant a memory, given by its id, is to a query, from 0 (not relevant) to 3."""
+
+    query: str
+    memory: str
+    relevance: int
+    created: datetime
+    profile: str = DEFAULT_PROFILE
+    project: str | None = None
+    asked_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Serializable):
+    """One page of memories, newest first, and the cursor of the next page.
+
+    `damaged` are memories of this page that cannot be returned.
+    """
+
+    memories: tuple[Memory, ...]
+    next_cursor: str | None = None
+    damaged: tuple[Damage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Serializable):
+    """Statistics of a store."""
+
+    memories: int
+    by_kind: Mapping[str, int]
+    profiles: int
+    projects: int
+    sessions: int
+    vectors: int
+    unembedded: int
+    model: Model | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction(Serializable):
+    """The size of a store before and after it was compacted; `note` says what the store itself does not do."""
+
+    bytes_before: int
+    bytes_after: int
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backup(Serializable):
+    """A backup: its file, what is in it, the problems of the store that it has too, and which files it replaced."""
+
+    file: str
+    memories: int
+    bytes: int
+    problems: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()

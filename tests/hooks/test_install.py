@@ -1,0 +1,165 @@
+"""Installing hooks into the configuration of clients, and removing them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright._impl._driver import compute_driver_executable
+
+from retentive.errors import Invalid
+from retentive.hooks.events import CLIENTS, EVENTS
+from retentive.hooks.install import FileChange, config_file, installed_events, plan_install, plan_uninstall
+from retentive.hooks.options import HookOptions
+from tests.surfaces.service import run
+
+PROGRAM = ["/opt/with space/retentive"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "OPENCLAW_STATE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    return tmp_path
+
+
+def options(client: str, **given: Any) -> HookOptions:
+    return HookOptions(event="", client=client, store="/data/m.db", **given)
+
+
+def apply(changes: list[FileChange]) -> int:
+    for change in changes:
+        change.apply()
+    return sum(change.before != change.after for change in changes)
+
+
+FOREIGN: dict[str, dict[str, Any]] = {
+    "claude-code": {
+        "model": "opus",
+        "hooks": {
+            "Stop": [{"matcher": "", "hooks": [{"type": "command", "command": "say done"}]}],
+            "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}],
+        },
+    },
+    "codex": {"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "retentive-like hook"}]}]}},
+    "cursor": {"version": 1, "hooks": {"stop": [{"command": "./audit.sh"}]}},
+    "openclaw": {"agents": {"defaults": {}}, "plugins": {"allow": ["voice"], "entries": {"voice": {"enabled": True}}}},
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_is_there_is_kept_and_comes_back_by_uninstalling(client: str) -> None:
+    file = config_file(client)
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(FOREIGN[client]))
+    file.chmod(0o600)
+    assert installed_events(client) == []
+    assert apply(plan_install(PROGRAM, options(client))) > 0
+    assert installed_events(client) == list(EVENTS)
+    assert file.stat().st_mode & 0o777 == 0o600
+    written = file.read_text()
+    assert apply(plan_install(PROGRAM, options(client))) == 0  # a second time changes nothing
+    assert file.read_text() == written
+    assert apply(plan_install(PROGRAM, options(client, profile="ana"))) == 1  # and other options replace the first
+    assert apply(plan_uninstall(client)) > 0
+    assert json.loads(file.read_text()) == FOREIGN[client]
+    assert installed_events(client) == []
+    assert apply(plan_uninstall(client)) == 0
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_without_capture_only_the_hooks_that_recall_are_installed(client: str) -> None:
+    apply(plan_install(PROGRAM, options(client, capture=False)))
+    if client == "openclaw":
+        assert not json.loads((config_file(client).parent / "extensions/retentive/retentive.json").read_text())[
+            "capture"
+        ]
+    else:
+        assert installed_events(client) == ["session-start", "prompt"]
+
+
+@pytest.mark.parametrize("content", ["{ // a comment\n}", "[1]", '{"hooks": 3}'])
+def test_a_configuration_that_cannot_be_read_is_left_alone(content: str) -> None:
+    file = config_file("claude-code")
+    file.parent.mkdir()
+    file.write_text(content)
+    with pytest.raises(Invalid, match="nothing was changed"):
+        plan_install(PROGRAM, options("claude-code"))
+    assert file.read_text() == content
+
+
+def test_a_link_to_a_configuration_stays_a_link(home: Path) -> None:
+    real = home / "dotfiles.json"
+    real.write_text("{}")
+    file = config_file("cursor")
+    file.parent.mkdir()
+    file.symlink_to(real)
+    apply(plan_install(PROGRAM, options("cursor")))
+    assert file.is_symlink()
+    assert "beforeSubmitPrompt" in real.read_text()
+
+
+def test_the_command_line_shows_installs_reports_and_removes(home: Path) -> None:
+    words = ("--store", str(home / "m.db"))
+    shown = _run(*words, "hook", "install", "claude-code", "--dry-run")
+    assert '+            "command": ' in shown
+    assert not config_file("claude-code").exists()
+    assert "changed" in _run(*words, "hook", "install", "claude-code")
+    status = json.loads(_run(*words, "hook", "status", "--json"))
+    assert [one["client"] for one in status["clients"] if one["events"]] == ["claude-code"]
+    assert (status["service"], status["queued"]) == (None, 0)
+    command = json.loads(config_file("claude-code").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
+    assert f"--store={home / 'm.db'}" in command
+    assert "changed" in _run(*words, "hook", "uninstall", "claude-code")
+    assert json.loads(config_file("claude-code").read_text()) == {}
+
+
+def _run(*words: str) -> str:
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_openclaw_plugin_runs_the_hooks(home: Path) -> None:
+    """The plugin in Node, with a program that records what it is given and answers like the hooks."""
+    program = home / "fake"
+    program.write_text(
+        '#!/bin/sh\nread -r line; echo "$2 $line" >> '
+        + str(home / "calls")
+        + "\necho '{\"prependContext\": \"'$2'\"}'\n"
+    )
+    program.chmod(0o755)
+    apply(plan_install([str(program)], options("openclaw")))
+    script = home / "drive.mjs"
+    script.write_text("""
+        import plugin from "./.openclaw/extensions/retentive/index.js";
+        const on = {};
+        plugin.register({ on: (name, handler) => (on[name] = handler) });
+        const context = { sessionId: "s1", workspaceDir: "/home/ana/boat", runId: "r1" };
+        const first = await on.before_prompt_build({ prompt: "Where?" }, context);
+        const second = await on.before_prompt_build({ prompt: "And now?" }, context);
+        await on.agent_end({ messages: [{ role: "user", content: "Where?" }], success: true }, context);
+        await on.session_end({ sessionId: "s1" }, context);
+        console.log(JSON.stringify([plugin.id, first, second]));
+    """)
+    done = subprocess.run(
+        [compute_driver_executable()[0], str(script)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert json.loads(done.stdout) == [
+        "retentive",
+        {"prependContext": "session-start\n\nprompt"},
+        {"prependContext": "prompt"},
+    ]
+    calls = [line.split(" ", 1) for line in (home / "calls").read_text().splitlines()]
+    assert [event for event, _ in calls] == ["session-start", "prompt", "prompt", "turn-end", "session-end"]
+    assert json.loads(calls[3][1]) == {
+        "sessionId": "s1",
+        "workspaceDir": "/home/ana/boat",
+        "runId": "r1",
+        "messages": [{"role": "user", "content": "Where?"}],
+    }

@@ -1,0 +1,215 @@
+"""Hooks as clients run them: real processes, with the service of the store and without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retentive.engine import Engine
+from retentive.hooks.state import HookState
+from retentive.models import Memory
+from retentive.server.runtime_file import announced, beside, running_service
+from tests.hooks.test_events import SESSIONS, recorded
+from tests.surfaces.service import PROGRAM, Service, served, until
+
+LONG = "--deadline=20000"
+"""A busy machine must not decide what a test sees."""
+
+
+def hook(
+    store: Path, client: str, event: str, sent: Any, *options: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run one hook; it always exits with 0."""
+    done = subprocess.run(
+        [*PROGRAM, "hook", event, f"--client={client}", f"--store={store}", *options],
+        input=sent if isinstance(sent, str) else json.dumps(sent),
+        env={**os.environ, **env}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    return done
+
+
+def context(done: subprocess.CompletedProcess[str]) -> str:
+    """The context that a hook adds to a conversation in Claude Code."""
+    return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
+
+
+def stored(store: Path, session: str) -> list[Memory]:
+    with Engine.open(store, embedder="none") as engine:
+        page = engine.list(engine.scope(session=session, only_session=True))
+        return sorted(page.memories, key=lambda memory: memory.position or 0)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hooks") / "m.db"
+    with Engine.open(path, embedder="none") as engine:
+        engine.remember("Ana sails, and is allergic to peanuts", kind="identity")
+        engine.remember("The boat has a diesel engine of 18 kW", kind="semantic", project="boat")
+        engine.remember("The boat was moored at pier nine on Friday", project="boat", session="friday")
+        engine.remember("The berth of the boat at pier nine costs 300 a month", project="money", session="monday")
+        engine.remember("A cello needs new strings", project="music", session="tuesday")
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(store: Path) -> Iterator[Service]:
+    with served(store, embedder="none", server_log="off") as found:
+        found.wait_until_ready()
+        yield found
+
+
+def test_a_session_gets_a_briefing_then_relevant_memories_and_is_remembered(service: Service, store: Path) -> None:
+    client = "claude-code"
+    briefing = context(hook(store, client, "session-start", recorded(client, "session-start"), LONG))
+    notes = [json.loads(line) for line in briefing.splitlines()[2:-1]]
+    assert [(note["note"], note["text"]) for note in notes] == [
+        ("identity", "Ana sails, and is allergic to peanuts"),
+        ("facts", "The boat has a diesel engine of 18 kW"),
+        ("recent", "The boat was moored at pier nine on Friday"),
+    ]
+    prompt = recorded(client, "prompt")
+    recalled = context(hook(store, client, "prompt", prompt, LONG))
+    assert "The berth of the boat" in recalled
+    assert "on Friday" not in recalled  # the briefing had it
+    assert hook(store, client, "turn-end", recorded(client, "turn-end"), LONG).stdout == ""
+    hook(store, client, "turn-end", recorded(client, "turn-end"), LONG)  # the client may run it twice
+    hook(store, client, "session-end", recorded(client, "session-end"), LONG)
+    session = f"{client}:{SESSIONS[client]}"
+    assert [(one.speaker, one.text, one.project) for one in stored(store, session)] == [
+        ("user", "Where is the boat moored?", "boat"),
+        ("assistant", "The boat is moored at pier nine.", "boat"),
+    ]
+    # What the session was given, and what was said in it, is in its prompt already.
+    again = context(hook(store, client, "prompt", {**prompt, "prompt": "Is the boat still moored at the pier?"}, LONG))
+    assert again == ""
+
+
+def test_after_a_compaction_a_session_is_given_its_memories_again(service: Service, store: Path) -> None:
+    sent = {"session_id": "compacted", "cwd": "/x/elsewhere", "prompt": "What does the cello need?"}
+    assert "new strings" in context(hook(store, "claude-code", "prompt", sent, LONG))
+    assert context(hook(store, "claude-code", "prompt", sent, LONG)) == ""
+    hook(store, "claude-code", "session-start", {**sent, "source": "compact"}, LONG)
+    assert "new strings" in context(hook(store, "claude-code", "prompt", sent, LONG))
+
+
+def test_a_scope_of_one_project_leaves_the_others_out(service: Service, store: Path) -> None:
+    sent = {"session_id": "narrow", "cwd": "/x/boat", "prompt": "What does the cello need?"}
+    assert "strings" not in context(hook(store, "claude-code", "prompt", sent, LONG, "--scope=project"))
+
+
+@pytest.mark.parametrize("client", ["codex", "cursor", "openclaw"])
+def test_the_turns_of_each_client_are_stored_once(service: Service, store: Path, client: str) -> None:
+    for event in ("session-start", "prompt", "turn-end", "turn-end", "session-end"):
+        hook(store, client, event, recorded(client, event), LONG)
+    assert [(one.speaker, one.text) for one in stored(store, f"{client}:{SESSIONS[client]}")] == [
+        ("user", "Where is the boat moored?"),
+        ("assistant", "The boat is moored at pier nine."),
+    ]
+
+
+def test_the_same_words_in_two_turns_are_two_memories_and_an_interrupted_turn_is_kept(
+    service: Service, store: Path
+) -> None:
+    sent = {"session_id": "yes", "cwd": "/x/boat", "prompt": "yes"}
+    for _ in range(2):
+        hook(store, "claude-code", "prompt", sent, LONG)
+        hook(store, "claude-code", "prompt", sent, LONG)  # twice in one turn
+        hook(store, "claude-code", "turn-end", {**sent, "last_assistant_message": "Done."}, LONG)
+    hook(store, "claude-code", "prompt", {**sent, "prompt": "Stop, wrong file"}, LONG)
+    hook(store, "claude-code", "prompt", {**sent, "prompt": "Use the other one"}, LONG)
+    hook(store, "claude-code", "turn-end", {**sent, "last_assistant_message": "Done."}, LONG)
+    said = [one.text for one in stored(store, "claude-code:yes")]
+    assert said == ["yes", "Done.", "yes", "Done.", "Stop, wrong file", "Use the other one", "Done."]
+
+
+def test_a_hook_with_a_service_loads_neither_the_engine_nor_the_command_line(service: Service, store: Path) -> None:
+    sent = {"session_id": "light", "cwd": "/x/boat", "prompt": "Where is the boat moored?"}
+    done = hook(store, "claude-code", "prompt", sent, LONG, PYTHONPROFILEIMPORTTIME="1")
+    assert "pier nine" in context(done)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "retentive.hooks.main" in loaded
+    assert not loaded & {"typer", "pydantic", "numpy", "apsw", "retentive.engine", "retentive.models", "email"}
+
+
+def test_a_service_that_needs_a_token_gets_it_from_the_environment(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        engine.remember("The key is under the pot")
+        secret = engine.tokens.create(access="write")[1]
+    sent = {"session_id": "s", "cwd": "/x/home", "prompt": "Where is the key?"}
+    with served(store, embedder="none", server_require_token="true", server_log="off") as service:
+        service.wait_until_ready()
+        assert hook(store, "claude-code", "prompt", sent, LONG).stdout == ""
+        assert "401" in (tmp_path / "m.db.hooks/hooks.log").read_text()
+        assert "under the pot" in context(hook(store, "claude-code", "prompt", sent, LONG, RETENTIVE_HOOK_TOKEN=secret))
+
+
+def test_without_a_service_memories_are_recalled_here_and_turns_stored_after_the_hook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        engine.remember("The key is under the pot", project="home", session="before")
+    (tmp_path / "retentive.toml").write_text('store = "elsewhere.db"')  # of a project that is worked on
+    monkeypatch.chdir(tmp_path)
+    sent = {"session_id": "s", "cwd": str(tmp_path), "prompt": "Where is the key?"}
+    options = (LONG, "--embedder=none")
+    assert "under the pot" in context(hook(store, "claude-code", "prompt", sent, *options))
+    assert "under the pot" in context(hook(store, "claude-code", "session-start", sent, *options, "--project=home"))
+    hook(store, "claude-code", "turn-end", {**sent, "last_assistant_message": "Under the pot."}, *options)
+    until(lambda: len(stored(store, "claude-code:s")) == 2)
+    assert next(HookState(str(store)).queued(), None) is None
+    assert not (tmp_path / "elsewhere.db").exists()
+
+
+def test_a_service_that_does_not_answer_in_time_gives_nothing_and_the_turn_is_stored_later(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    sent = {"session_id": "s", "cwd": "/x", "prompt": "Where is the key?"}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with announced(str(store), address):
+            assert hook(store, "claude-code", "prompt", sent, "--deadline=100").stdout == ""
+        assert "prompt: the" in (tmp_path / "m.db.hooks/hooks.log").read_text()
+        ended = {**sent, "last_assistant_message": "I do not know."}
+        hook(store, "claude-code", "turn-end", ended, f"--url={address}", "--embedder=none")
+    until(lambda: store.exists() and len(stored(store, "claude-code:s")) == 2)
+
+
+@pytest.mark.parametrize("sent", ["", "{", "[]", '{"prompt": "x"}', '{"session_id": "\\ud800"}', "\x00\xff"])
+def test_input_that_is_no_event_is_reported_in_the_log_only(tmp_path: Path, sent: str) -> None:
+    done = hook(tmp_path / "m.db", "claude-code", "prompt", sent, "--deadline=20000")
+    assert (done.stdout, done.stderr) == ("", "")
+    if "ud800" not in sent:
+        assert (tmp_path / "m.db.hooks/hooks.log").read_text()
+
+
+def test_a_folder_that_cannot_be_written_breaks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = hook(tmp_path / "file" / "m.db", "codex", "turn-end", recorded("codex", "turn-end"))
+    assert done.stdout == ""
+    assert "NotADirectoryError" in done.stderr
+
+
+def test_only_a_private_file_of_a_running_process_names_the_service(tmp_path: Path) -> None:
+    store = str(tmp_path / "m.db")
+    file = Path(beside(store, ".service.json"))
+    with announced(store, "http://127.0.0.1:4000"):
+        assert running_service(store) == "http://127.0.0.1:4000"
+        assert file.stat().st_mode & 0o777 == 0o600
+        file.chmod(0o666)
+        assert running_service(store) is None
+        file.chmod(0o600)
+    assert not file.exists()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for content in ("", "[]", '{"url": 7, "pid": 1}', json.dumps({"url": "http://127.0.0.1:4000", "pid": ended.pid})):
+        file.write_text(content)
+        assert running_service(store) is None

@@ -1,0 +1,126 @@
+"""Calibration of relevance: by the store itself, by judgements, and what each interface gives out."""
+
+from __future__ import annotations
+
+import pytest
+
+from retentive import Engine
+from retentive.chat.context import assemble
+from retentive.chat.proxy import with_context
+from retentive.evaluation.own_relevance import fit_correction, fit_own_relevance
+from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
+from retentive.tenancy import ProfileView
+from retentive.transfer.samples import QUERIES, load_samples
+
+NOISE = ("hello", "thanks!", "asdfghjkl", "lattice quantum chromodynamics", "zzqx")
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory):
+    with Engine.open(tmp_path_factory.mktemp("samples") / "memories.db") as engine:
+        load_samples(engine)
+        yield engine
+
+
+@pytest.mark.parametrize("text", NOISE)
+def test_a_text_that_asks_for_nothing_gets_no_memory_in_a_prompt(samples, text):
+    context = assemble(ProfileView(samples, "default"), text)
+
+    assert context.items == ()
+    assert context.text == ""
+    assert context.note == "nothing relevant is stored"
+    assert set(context.left_out_counts) == {"irrelevant"}
+    assert samples.recall(text, tuning=samples.tuning.for_prompt()).hits == ()
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_about_the_samples_gets_its_best_memory(samples, query):
+    every, relevant = samples.recall(query), samples.recall(query, tuning=samples.tuning.for_prompt())
+
+    assert relevant.hits
+    assert relevant.hits[0].id == every.hits[0].id
+    assert every.relevance >= max(hit.relevance for hit in every)
+    assert all(hit.relevance >= DEFAULT_MIN_RELEVANCE for hit in relevant)
+
+
+def test_the_library_gives_out_everything_unless_it_is_asked_not_to(samples):
+    assert len(samples.recall("zzqx").hits) == 10
+    none = samples.recall("zzqx", tuning={"min_relevance": 0.5})
+    assert none.hits == ()
+    assert str(none).startswith("nothing relevant is stored")
+    assert all(hit.why[-1].step == "relevance" for hit in none.dropped)
+
+
+def test_an_explanation_says_that_a_memory_is_not_relevant_enough(samples):
+    first = samples.recall("zzqx").hits[0]
+
+    explained = samples.explain("zzqx", first.id, tuning={"min_relevance": 0.5})
+
+    assert explained.outcome == "irrelevant"
+    assert "min_relevance is 0.5" in explained.sentence
+
+
+def test_a_threshold_that_is_set_anywhere_takes_the_place_of_the_default(samples):
+    assert samples.tuning.for_prompt().min_relevance == DEFAULT_MIN_RELEVANCE
+    assert samples.tuning.for_prompt({"minRelevance": 0}).min_relevance == 0
+    samples.tuning.save({"min_relevance": 0.4})
+    try:
+        assert samples.tuning.for_prompt().min_relevance == 0.4
+    finally:
+        samples.tuning.save({"min_relevance": None})
+
+
+def test_the_context_stands_after_the_history_so_that_a_provider_can_cache_it(samples):
+    context = assemble(ProfileView(samples, "default"), QUERIES[3], nonce="n0nce")
+    history = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    history += [{"role": "assistant", "content": "hello"}, {"role": "user", "content": QUERIES[3]}]
+
+    sent = with_context(history, context)
+
+    assert sent[:3] == history[:3]
+    assert sent[4] == history[3]
+    assert "n0nce" not in sent[3]["content"].split("<memory")[0]
+
+
+def test_an_older_note_that_says_something_similar_names_the_time_of_the_newer_one(tmp_path):
+    with Engine.open(tmp_path / "memories.db") as engine:
+        engine.remember("The meeting about the roof is on Monday", occurred="2026-05-01T10:00:00Z")
+        engine.remember("The meeting about the roof is on Friday", occurred="2026-05-03T10:00:00Z")
+
+        context = assemble(
+            ProfileView(engine, "default"), "When is the meeting about the roof?", tuning={"dedup": True}
+        )
+
+    newer = {item.text[-6:]: item.newer and item.newer.day for item in context.items}
+    assert newer == {"Monday": 3, "Friday": None}
+    assert '"newer": "2026-05-03 10:00Z"' in context.text
+
+
+def test_judgements_refine_relevance_and_doctor_can_tell(tmp_path):
+    with Engine.open(tmp_path / "memories.db") as engine:
+        load_samples(engine)
+        for query in (*QUERIES, "when is the flight?", "who takes the alert?"):
+            hits = engine.recall(query).hits
+            engine.judge(query, good=[hits[0].id], bad=[hit.id for hit in hits[1:6]])
+        model = engine.stats().model
+        before = engine.recall(QUERIES[3])
+
+        refined = fit_own_relevance(engine)
+        assert refined is not None
+        assert refined.judged == 36
+        refined.save(engine)
+
+        after = engine.recall(QUERIES[3], tuning={"min_relevance": 0})
+        report = engine.calibrations.describe(model)
+        assert after.hits[1].relevance < before.hits[1].relevance  # it was judged bad
+        assert report.judgements == 36
+        assert "refined by 36 judgements" in report.sentence
+        assert engine.tuning.current().min_relevance == refined.min_relevance
+
+
+def test_a_correction_without_evidence_is_none():
+    import numpy as np
+
+    slope, offset = fit_correction(np.zeros(0), np.zeros(0))
+
+    assert (slope, offset) == (1.0, 0.0)

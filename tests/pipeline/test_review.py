@@ -1,0 +1,136 @@
+"""What is alike, exact repeats, and suggestions of what has replaced what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from retentive.engine import Engine
+from retentive.errors import Conflict, Invalid, NotFound
+from retentive.models import Scope
+from retentive.tenancy import ProfileView
+from tests.compass import Compass
+from tests.stores.openers import OPENERS
+
+NOW = datetime(2026, 5, 8, 12, tzinfo=UTC)
+
+
+@pytest.fixture(params=OPENERS)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    with Engine(OPENERS[request.param](tmp_path), Compass(), clock=lambda: NOW) as opened:
+        yield opened
+
+
+@pytest.fixture
+def local() -> Iterator[Engine]:
+    with Engine(OPENERS["memory"](Path()), Compass(), clock=lambda: NOW) as opened:
+        yield opened
+
+
+def moved(engine: Engine, **fields: str) -> tuple[str, str]:
+    """Two memories of which the second says that it has replaced the first."""
+    old = engine.remember("my flat is in Paris at10", occurred="2024-01-01", **fields)  # type: ignore[arg-type]
+    new = engine.remember("my flat is no longer in Paris at30", occurred="2025-01-01", **fields)  # type: ignore[arg-type]
+    return old.id, new.id
+
+
+def test_the_most_similar_memories_are_reported_with_cosine_and_shared_words(engine: Engine) -> None:
+    near = engine.remember("green tea at20")
+    engine.remember("green tea at80")
+    gone = engine.remember("green tea at21")
+    engine.retract(gone.id)
+    engine.remember("green tea at20", project="elsewhere")
+    stored = engine.remember("green tea and milk at10")
+    [found] = [one for one in engine.similar(stored.id, threshold=0.9) if one.id == near.id]
+    assert found.cosine == pytest.approx(0.985, abs=0.002)
+    assert {"green", "tea"} <= set(found.words)
+    assert gone.id not in {one.id for one in engine.similar(stored.id, threshold=0.0)}
+    assert engine.get(near.id).valid_to is None
+
+
+def test_without_vectors_similar_memories_share_at_least_half_of_the_words(local: Engine) -> None:
+    with Engine(OPENERS["memory"](Path())) as engine:
+        near = engine.remember("green tea in the morning")
+        engine.remember("tea")
+        stored = engine.remember("green tea in the evening")
+        assert [(one.id, one.cosine) for one in engine.similar(stored.id)] == [(near.id, None)]
+
+
+def test_a_repeat_is_kept_counted_or_refused_as_the_caller_asks(engine: Engine) -> None:
+    first = engine.remember("Ana likes green tea.")
+    assert engine.remember("Ana likes green tea.").id != first.id
+    engine.forget(*(one.id for one in engine.list().memories if one.id != first.id))
+    counted = engine.remember("ana likes  GREEN tea", on_duplicate="count")
+    assert (counted.id, counted.metadata) == (first.id, {"repeats": 1})
+    assert engine.remember("Ana likes green tea", on_duplicate="count").metadata == {"repeats": 2}
+    with pytest.raises(Conflict, match="has the same text already"):
+        engine.remember("Ana likes green tea", on_duplicate="refuse")
+    assert engine.stats().memories == 1
+    other = engine.remember("Ana likes green tea", project="p", on_duplicate="refuse")
+    assert other.project == "p"
+    both = engine.remember_many([{"text": "Ana likes green tea"}, {"text": "Bo likes milk"}], on_duplicate="count")
+    assert [one.id == first.id for one in both] == [True, False]
+    with pytest.raises(Invalid, match="on_duplicate"):
+        engine.remember("x", on_duplicate="maybe")  # type: ignore[arg-type]
+
+
+def test_a_phrase_of_change_about_the_same_subject_raises_a_suggestion_that_acts_when_confirmed(engine: Engine) -> None:
+    old, new = moved(engine)
+    [review] = engine.reviews.list()
+    assert (review.old.id, review.new.id) == (old, new)
+    assert review.suggestion.reason == '"no longer", and both are about flat, pari'
+    assert engine.get(old).valid_to is None
+
+    engine.reviews.confirm(review.suggestion.id, actor="ana")
+    assert (engine.get(old).superseded_by, engine.get(old).actor) == (new, "ana")
+    assert engine.reviews.list() == []
+    with pytest.raises(Conflict, match="confirmed already"):
+        engine.reviews.dismiss(review.suggestion.id)
+    engine.reviews.undo(review.suggestion.id)
+    assert engine.get(old).valid_to is None
+    assert engine.reviews.list() == [review]
+    engine.reviews.dismiss(review.suggestion.id)
+    assert engine.reviews.list() == []
+    assert len(engine.reviews.list(status="dismissed")) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("my flat is in Paris at10", "my flat is in Berlin at12"),
+        ("my flat is in Paris at10", "my car is actually red at12"),
+        ("my flat is in Paris at10", "my flat in Paris is no longer cold at85"),
+    ],
+    ids=["no phrase of change", "another subject", "not near"],
+)
+def test_facts_that_may_both_be_true_raise_no_suggestion(local: Engine, first: str, second: str) -> None:
+    local.remember(first, occurred="2024-01-01")
+    local.remember(second, occurred="2025-01-01")
+    assert local.reviews.list() == []
+
+
+def test_an_import_raises_no_suggestions_and_a_forgotten_memory_leaves_the_queue(local: Engine) -> None:
+    old, _ = moved(local)
+    drafts = [{"text": f"my flat is no longer in Paris {number} at30"} for number in range(20)]
+    local.remember_many(drafts)
+    assert len(local.reviews.list()) == 1
+    local.forget(old)
+    assert local.reviews.list() == []
+
+
+def test_suggestions_of_another_profile_or_project_cannot_be_seen_or_decided(local: Engine) -> None:
+    moved(local, profile="bob")
+    moved(local, project="work")
+    [theirs] = local.reviews.list(profile="bob")
+    [at_work] = local.reviews.list()
+    view = ProfileView(local, "default", project="home")
+    assert view.reviews() == []
+    assert ProfileView(local, "default").reviews() == [at_work]
+    for suggestion in (theirs.suggestion, at_work.suggestion):
+        for action in ("confirm", "dismiss", "undo"):
+            with pytest.raises(NotFound):
+                view.review(suggestion.id, action)
+    assert local.reviews.list(profile="bob", within=Scope("bob")) == [theirs]

@@ -1,0 +1,176 @@
+"""`retentive serve --workers`: real processes on one store, which behave as one service."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from retentive.engine import Engine
+from retentive.errors import Invalid
+from retentive.server.runtime_file import running_service
+from retentive.server.workers.shared_counts import SharedCounts
+from retentive.server.workers.supervisor import check_workers
+from retentive.settings import Settings
+from tests.stores import postgres_server
+from tests.surfaces.service import Service, ask, run, served, until
+from tests.surfaces.test_http_tune import LONG, judge_things
+
+WORKERS = 2
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("workers") / "m.db"
+    with Engine.open(path, embedder="none") as engine:
+        engine.remember("The key is under the pot")
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(store: Path) -> Iterator[Service]:
+    with served(store, "--workers", str(WORKERS), embedder="none", server_log="off") as found:
+        found.wait_until_ready()
+        yield found
+
+
+def pids(service: Service) -> list[int]:
+    """The process ids of the workers."""
+    return sorted(child.pid for child in psutil.Process(service.process.pid).children())
+
+
+def from_each_worker(service: Service, method: str, path: str, body: Any = None, **headers: str) -> list[Any]:
+    """Send a request on so many new connections that each worker answers some: the system distributes them."""
+    answers = [service.ask(method, path, body, **headers) for _ in range(24)]
+    assert {answer.status for answer in answers} <= {200, 201, 202}
+    return [answer.body for answer in answers]
+
+
+def test_the_workers_share_the_connections(service: Service) -> None:
+    before = {pid: psutil.Process(pid).cpu_times().user for pid in pids(service)}
+    assert len(before) == WORKERS
+
+    def all_have_worked() -> bool:
+        for _ in range(20):
+            service.recall("key")
+        return all(psutil.Process(pid).cpu_times().user > used for pid, used in before.items())
+
+    until(all_have_worked)
+
+
+def test_a_saved_parameter_applies_in_every_worker_from_the_next_request(service: Service) -> None:
+    for weight in (2.5, 3.5):
+        assert service.ask("PATCH", "/settings", {"keywordWeight": weight}).status == 200
+        assert {body["keywordWeight"] for body in from_each_worker(service, "GET", "/settings")} == {weight}
+
+
+def test_a_write_that_is_sent_to_several_workers_at_once_is_done_once(service: Service, store: Path) -> None:
+    def send(number: int) -> Any:
+        return service.ask("POST", "/v1/memories", {"text": "once", "session": "idem"}, Idempotency_Key="k1")
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(send, range(24)))
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.body["id"] for answer in answers}) == 1
+    with Engine.open(store, embedder="none") as engine:
+        assert len(engine.list(engine.scope(session="idem")).memories) == 1
+
+
+def test_metrics_and_statistics_are_those_of_the_whole_service(service: Service) -> None:
+    def counted() -> float:
+        lines = service.ask("GET", "/metrics").body.splitlines()
+        return float(next(line.split()[-1] for line in lines if line.startswith("retentive_recall_seconds_count")))
+
+    def status() -> int:
+        return int(service.ask("GET", "/v1/status").body["recalls"])
+
+    before = (counted(), status())
+    for _ in range(30):
+        service.recall("key")
+    after = {(counted() - before[0], status() - before[1]) for _ in range(12)}
+    assert after == {(30.0, 30)}
+    assert 'retentive_memories{kind="episodic"}' in service.ask("GET", "/metrics").body
+
+
+def test_the_limit_of_a_token_is_counted_over_all_workers(tmp_path: Path) -> None:
+    counts = [SharedCounts(tmp_path / "counts", workers=2, index=index) for index in (0, 1)]
+    assert [counts[at % 2].enter("ana", 3) for at in range(4)] == [True, True, True, False]
+    assert counts[0].enter("bo", 3)
+    counts[1].leave("ana")
+    assert counts[0].enter("ana", 3)
+    assert not counts[1].enter("ana", 3)
+    counts[1].clear(0)  # worker 0 was killed: it had three of them
+    assert [counts[1].enter("ana", 3) for _ in range(4)] == [True, True, True, False]
+    for _ in range(5):
+        counts[1].leave("ana")
+    assert counts[1].enter("ana", 1)
+    for one in counts:
+        one.close()
+
+
+def test_one_tuning_run_at_a_time_whose_progress_every_worker_knows(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store) as engine:
+        judge_things(engine)
+    with served(store, "--workers", "2", server_log="off") as service:
+        service.wait_until_ready()
+        with ThreadPoolExecutor(8) as threads:
+            started = list(threads.map(lambda _: service.ask("POST", "/v1/tune", LONG).status, range(8)))
+        assert sorted(started) == [202, *[409] * 7]
+        seen = {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")}
+        assert "idle" not in seen
+        assert service.ask("DELETE", "/v1/tune").status == 200
+        until(lambda: {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")} <= {"stopped", "done"})
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_service_answers_meanwhile(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with served(store, "--workers", "2", embedder="none", server_log="off") as service:
+        service.wait_until_ready()
+        assert running_service(str(store)) == f"http://127.0.0.1:{service.port}"
+        first, second = pids(service)
+        os.kill(first, signal.SIGKILL)
+        until(lambda: len(pids(service)) == 2 and first not in pids(service))
+        until(lambda: service.remember("still here").status == 201)
+        assert second in pids(service)
+        assert service.end() == 0
+        assert not psutil.pid_exists(second)
+    assert running_service(str(store)) is None
+
+
+def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
+    with served(tmp_path / "m.db", "--workers", "2", embedder="none", server_log="off") as service:
+        service.wait_until_ready()
+        workers = [psutil.Process(pid) for pid in pids(service)]
+        service.end(signal.SIGKILL)
+        psutil.wait_procs(workers, timeout=60)
+        assert not any(worker.is_running() for worker in workers)
+
+
+def test_a_store_in_memory_and_a_port_in_use_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="belongs to one process"):
+        check_workers(Settings(store="memory://"), 2)
+    with served(tmp_path / "m.db", embedder="none") as service:
+        refused = run(
+            "--store", str(tmp_path / "m.db"), "serve", "--port", str(service.port), "--workers", "2", embedder="none"
+        )
+        assert refused.returncode == 5
+        assert "is used by another process" in refused.stderr
+
+
+def test_several_workers_serve_postgresql() -> None:
+    address: Any = postgres_server.address()
+    with served(address, "--workers", "2", embedder="none", server_log="off") as service:
+        service.wait_until_ready()
+        ids = {body["id"] for body in from_each_worker(service, "POST", "/v1/memories", {"text": "The key"})}
+        assert len(ids) == 24
+        assert {len(body["hits"]) for body in from_each_worker(service, "POST", "/v1/recall", {"query": "key"})} == {1}
+        connection = service.connect()
+        assert ask(connection, "GET", "/v1/status").body["memories"] == 24
+        connection.close()
