@@ -14,7 +14,7 @@ from tests.browser.test_memories_page import EVIL, is_too_wide, serious
 @pytest.fixture
 def embedder() -> None:
     """Use the keyword retriever alone."""
-    return None
+    return
 
 
 @pytest.fixture

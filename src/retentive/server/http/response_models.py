@@ -269,6 +269,13 @@ class Stats(_Response):
     bytes: int
 
 
+class Llm(_Response):
+    """The LLM of chat."""
+
+    model: str | None = Field(description="The model for requests that name none.")
+    extract_facts: bool = Field(description="Whether facts are extracted from each turn.")
+
+
 class Status(_Response):
     """Status of the service. Callers with a token get the counts of their profile."""
 
@@ -281,6 +288,7 @@ class Status(_Response):
     model: models.Model | None
     degraded: bool = Field(description="Whether the semantic retriever is unavailable.")
     degraded_reason: str | None
+    llm: Llm | None = Field(description="The LLM of chat; null if none is configured.")
     unembedded: int | None = Field(description="Number of memories without a vector.")
     latency: Latency
     recalls: int | None = Field(description="Number of recalls since the start.")

@@ -1,0 +1,2 @@
+export const title = "Compare";
+export function mount() {}
