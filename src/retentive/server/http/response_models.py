@@ -320,6 +320,9 @@ class Measured(_Response):
     metrics: list[str] = Field(description="The names of the metrics.")
     a: dict[str, float] | None = Field(description="The mean of each metric; null if there are no queries.")
     b: dict[str, float] | None
+    p: dict[str, float] | None = Field(
+        description="The p-value of a paired randomisation test of the difference, by metric; null without queries."
+    )
     queries: list[MeasuredQuery]
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     degraded_reason: str | None
