@@ -269,6 +269,13 @@ class Stats(_Response):
     bytes: int
 
 
+class Llm(_Response):
+    """The LLM of chat."""
+
+    model: str | None = Field(description="The model for requests that name none.")
+    extract_facts: bool = Field(description="Whether facts are extracted from each turn.")
+
+
 class Status(_Response):
     """Status of the service. Callers with a token get the counts of their profile."""
 
@@ -281,6 +288,7 @@ class Status(_Response):
     model: models.Model | None
     degraded: bool = Field(description="Whether the semantic retriever is unavailable.")
     degraded_reason: str | None
+    llm: Llm | None = Field(description="The LLM of chat; null if none is configured.")
     unembedded: int | None = Field(description="Number of memories without a vector.")
     latency: Latency
     recalls: int | None = Field(description="Number of recalls since the start.")
@@ -312,6 +320,9 @@ class Measured(_Response):
     metrics: list[str] = Field(description="The names of the metrics.")
     a: dict[str, float] | None = Field(description="The mean of each metric; null if there are no queries.")
     b: dict[str, float] | None
+    p: dict[str, float] | None = Field(
+        description="The p-value of a paired randomisation test of the difference, by metric; null without queries."
+    )
     queries: list[MeasuredQuery]
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     degraded_reason: str | None
