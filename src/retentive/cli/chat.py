@@ -1,0 +1,5 @@
+import typer
+
+
+def chat(ctx: typer.Context) -> None:
+    """Chat."""
