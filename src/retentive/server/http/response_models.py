@@ -255,7 +255,7 @@ class Timeline(_Response):
 class Stats(_Response):
     """Statistics of the store, or of one profile. For a profile, the fields about the whole store are missing."""
 
-    model_config = _may_lack("profiles", "byKind", "vectors", "unembedded", "model", "bytes")
+    model_config = _may_lack("profiles", "byKind", "vectors", "unembedded", "model", "bytes", "lastStored")
 
     memories: int
     projects: int
@@ -267,6 +267,7 @@ class Stats(_Response):
     unembedded: int
     model: models.Model | None
     bytes: int
+    last_stored: datetime | None = Field(description="When the newest memory was stored.")
 
 
 class Llm(_Response):
