@@ -182,13 +182,17 @@ class Hit(_Response):
 class Recall(_Response):
     """The result of a recall."""
 
-    model_config = _may_lack("dropped")
+    model_config = _may_lack("dropped", "terms")
 
     hits: list[Hit]
     relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     stages: dict[str, float] = Field(description="Duration of each stage, in milliseconds.")
     dropped: list[Hit] = Field(description="The candidates that are not hits, if they were requested.")
+    terms: list[str] = Field(
+        description="The terms of the query that tell what it is about, if reasons were requested. A word is given by "
+        "its stem, which the matching words of a memory start with."
+    )
 
 
 class Move(_Response):
