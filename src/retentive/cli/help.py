@@ -97,7 +97,7 @@ def help_text(command: Any, ctx: Any) -> str:
         lines += _section(title, [(_names(one), _description(one)) for one in panel], width)
     lines += _commands(getattr(command, "commands", {}), width, sections=ctx.parent is None)
     if ctx.parent is not None:
-        lines += [f"Also {', '.join(COMMON)}; see: retentive --help", ""]
+        lines += [f"Also {', '.join(COMMON)}: see retentive -h", ""]
     examples = (command.epilog or "").splitlines()
     lines += [styled("Examples", bold=True), *(f"  {example}" for example in examples)] if examples else []
     return "\n".join(lines).rstrip() + "\n"

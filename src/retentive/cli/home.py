@@ -34,7 +34,7 @@ NEXT_STEPS = (
 def home(ctx: typer.Context) -> None:
     """Print the state of the store in five lines, and what to try next; in a pipe, print the help."""
     if not (sys.stdout.isatty() or common(ctx).json):
-        typer.echo(ctx.get_help(), nl=False)
+        typer.echo(ctx.get_help())
         return
     try:
         with common(ctx).engine() as engine:

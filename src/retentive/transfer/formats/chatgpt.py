@@ -6,7 +6,8 @@ docs/chatgpt-data-export-format.md: an array of conversations with `conversation
 `author.role`, `author.name`, `create_time`, `recipient`, `content.content_type` with `parts` or `text`,
 `metadata.model_slug` and `metadata.is_visually_hidden_from_conversation`. Times are seconds since 1970.
 
-Each conversation is a session, named by its title. Its memories are the messages on the branch that ends at `current_node`, in their order.
+Each conversation is a session, named by its title. Its memories are the messages on the branch that ends at
+`current_node`, in their order.
 """
 
 from __future__ import annotations
