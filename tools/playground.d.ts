@@ -34,6 +34,7 @@ interface Api {
   post(path: string, body?: unknown, options?: RequestOptions): Promise<any>;
   patch(path: string, body: unknown, options?: RequestOptions): Promise<any>;
   delete(path: string, body?: unknown, options?: RequestOptions): Promise<any>;
+  open(path: string, body?: unknown, options?: RequestOptions): Promise<Response>;
 }
 
 /** Tuning parameters by their names in camelCase. */

@@ -9,6 +9,8 @@ import { showTokenState, tokenButton } from "./shared/token.js";
 
 const VIEWS = {
   recall: () => import("./recall/view.js"),
+  chat: () => import("./chat/view.js"),
+  compare: () => import("./compare/view.js"),
   memories: () => import("./memories/view.js"),
   status: () => import("./status/view.js"),
 };
