@@ -17,6 +17,7 @@ const VIEWS = {
 
 const main = document.getElementById("main");
 const announcer = document.getElementById("announcer");
+const tabs = document.querySelectorAll(".tabs a");
 const picker = createScopePicker(api);
 
 /** What every view gets. */
@@ -42,7 +43,7 @@ let unmount = () => {};
 
 async function showView() {
   const name = route.view in VIEWS ? route.view : "recall";
-  for (const tab of document.querySelectorAll(".tabs a")) {
+  for (const tab of tabs) {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
@@ -67,7 +68,7 @@ async function showView() {
   }
 }
 
-for (const tab of document.querySelectorAll(".tabs a")) {
+for (const tab of tabs) {
   tab.addEventListener("click", (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();

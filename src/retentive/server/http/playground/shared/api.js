@@ -16,9 +16,16 @@ export function errorText(error, action) {
   return error.status === 403 ? `This token may not ${action}: ${error.message}` : error.message;
 }
 
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{query?: object, body?: unknown, raw?: boolean} & RequestOptions} [request]
+ * @returns {Promise<any>}
+ */
 async function send(method, path, { query, body, headers, signal, raw = false } = {}) {
   const url = new URL(path, document.baseURI.split("#")[0]);
   for (const [name, value] of queryPairs(query)) url.searchParams.append(name, value);
+  /** @type {RequestInit & {headers: Record<string, string>}} */
   const options = { method, signal, headers: { ...identity(), ...headers } };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -36,6 +43,7 @@ async function send(method, path, { query, body, headers, signal, raw = false } 
   return response.status === 204 ? null : response.json();
 }
 
+/** @type {Api} */
 export const api = {
   get: (path, query, options) => send("GET", path, { query, ...options }),
   post: (path, body, options) => send("POST", path, { body, ...options }),
