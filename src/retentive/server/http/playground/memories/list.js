@@ -1,5 +1,6 @@
 /** The list of memories: loaded on scrolling, moved through by keyboard, with memories selected and opened. */
 
+import { markWords } from "../recall/matched_words.js";
 import { el, replace, svg } from "../shared/dom.js";
 import { clock, dateTime, day, longDay, memoryTime, plural } from "../shared/format.js";
 
@@ -114,7 +115,7 @@ export function createList(app, handlers) {
     const row = rows.get(memory.id);
     if (!row) return;
     const hadFocus = row.item.contains(document.activeElement);
-    const changed = { ...memory, relevance: row.memory.relevance };
+    const changed = { ...memory, found: row.memory.found };
     const item = draw(changed);
     row.item.replaceWith(item);
     rows.set(memory.id, { memory: changed, item });
@@ -234,9 +235,9 @@ export function createList(app, handlers) {
 function listRow(memory, options) {
   return row(memory, "memory", options,
     openerButton(memory, options, [
-      el("span", { class: "memory-text" }, memory.text),
+      el("span", { class: "memory-text" }, memory.found ? markWords(memory.text, memory.found.terms) : memory.text),
       el("span", { class: "memory-facts" },
-        typeof memory.relevance === "number" && el("span", { class: "mono", title: "Relevance to the search" }, `${Math.round(100 * memory.relevance)} %`),
+        typeof memory.found?.relevance === "number" && el("span", { class: "mono", title: "Relevance to the search" }, `${Math.round(100 * memory.found.relevance)} %`),
         time(memoryTime(memory), day),
         memory.speaker && el("span", {}, memory.speaker),
         (memory.session ?? memory.project) && el("span", { class: "memory-session" }, memory.session ?? memory.project),

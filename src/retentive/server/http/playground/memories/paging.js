@@ -53,8 +53,9 @@ export function search(api, scope, filters, query) {
     isDone: () => found !== null,
     total: () => found?.length ?? null,
     async next() {
-      const request = { query, ...scope, ...filters, limit: MAX_FOUND, tuning: SEARCH_TUNING, explain: false, recordUse: false };
-      found = (await api.post("v1/recall", request)).hits.map(({ memory, relevance }) => ({ ...memory, relevance }));
+      const request = { query, ...scope, ...filters, limit: MAX_FOUND, tuning: SEARCH_TUNING, recordUse: false };
+      const { hits, terms = [] } = await api.post("v1/recall", request);
+      found = hits.map(({ memory, relevance }) => ({ ...memory, found: { relevance, terms } }));
       return found;
     },
   };

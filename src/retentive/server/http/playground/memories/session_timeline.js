@@ -7,7 +7,7 @@ import { axisTicks, lanesOf, localDay } from "./timeline_layout.js";
 const LABEL = 18;
 const ROW = 8;
 const GAP = 2;
-const AXIS = 24;
+const AXIS = 20;
 const MIN_DRAG = 8;
 
 /**
@@ -59,7 +59,7 @@ export function createSessionTimeline(app, { open, period }) {
 
   function chartOf(lanes, current) {
     const most = shown.reduce((top, bar) => Math.max(top, bar.session.memories), 1);
-    let y = 0;
+    let y = AXIS;
     const parts = lanes.map((lane) => {
       const top = y;
       y += LABEL + lane.rows * (ROW + GAP) + 4;
@@ -70,10 +70,10 @@ export function createSessionTimeline(app, { open, period }) {
       ];
     });
     const ticks = axisTicks(scale);
-    chart = svg("svg", { class: "session-chart", width: scale.width, height: y + AXIS, role: "listbox", tabindex: "0", "aria-label": "Sessions over time",
+    chart = svg("svg", { class: "session-chart", width: scale.width, height: y, role: "listbox", tabindex: "0", "aria-label": "Sessions over time",
       onkeydown: onKey, onblur: () => (tip.hidden = true), onpointermove: onMove, onpointerleave: onLeave, onpointerdown: onDown, onpointerup: onUp },
-    ticks.map(({ x }) => svg("line", { class: "session-grid", x1: x, x2: x, y1: 0, y2: y })), parts,
-    ticks.map(({ x, label }) => svg("text", { class: "session-tick", x: x + 4, y: y + 16 }, label)));
+    ticks.map(({ x, label }) => [svg("line", { class: "session-grid", x1: x, x2: x, y1: 0, y2: y }), svg("text", { class: "session-tick", x: x + 4, y: 12 }, label)]),
+    parts);
     return chart;
   }
 

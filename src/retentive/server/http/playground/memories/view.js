@@ -3,6 +3,7 @@
 import { el, replace } from "../shared/dom.js";
 import { noMemories } from "../shared/empty_states.js";
 import { plural } from "../shared/format.js";
+import { loadSamples } from "../shared/samples.js";
 import { editMemories } from "./bulk_edit.js";
 import { createCatalogue } from "./catalogue.js";
 import { createEditor } from "./editor.js";
@@ -70,6 +71,7 @@ export function mount(root, app) {
       review.show(reviewStatus());
       return;
     }
+    filters.element.hidden = false;
     filters.show();
     timeline.draw();
     list.show(createPager(), id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
@@ -213,6 +215,15 @@ export function mount(root, app) {
     app.toast("Memory stored", { label: "Open", action: () => open(stored.id) });
   }
 
+  async function samples() {
+    try {
+      app.announce(`${plural(await loadSamples(app), "sample memory", "sample memories")} loaded`);
+      reload();
+    } catch (error) {
+      app.toast(`The samples were not loaded: ${error.message}`, { kind: "error" });
+    }
+  }
+
   function importPicked() {
     importFiles(app, filePicker.files, reload);
     filePicker.value = "";
@@ -220,7 +231,10 @@ export function mount(root, app) {
 
   function emptyState() {
     const { project, session, kinds } = app.scope.value;
-    if (!project && !session && !kinds && !filters.isSet()) return noMemories({ remember, chooseFile: () => filePicker.click() });
+    if (!project && !session && !kinds && !filters.isSet()) {
+      filters.element.hidden = true;
+      return noMemories({ remember, chooseFile: () => filePicker.click(), samples });
+    }
     const showAll = () => app.route.update({ project: null, session: null, kinds: null, order: null, ...NO_FILTERS }, { push: true });
     return el("div", { class: "state" }, el("h2", {}, "No memories"),
       el("p", {}, "No memory matches this search, project, session, kind, time or metadata."),
