@@ -111,8 +111,8 @@ def _hit_row(hit: Hit, longest: float) -> str:
         f"<td>{hit.rank}</td>",
         f"<td>{hit.score:.3f}</td>",
         f"<td>{relevance}{_figure(hit.relevance, '{:.2f}')}</td>",
-        f"<td>{hit.memory.when:%Y-%m-%d}</td>",
-        f'<td style="{_TEXT}">{escape(hit.memory.indexed_text)}<br>{bars}{_where(hit.memory)}</td>',
+        f'<td style="white-space:nowrap">{hit.memory.when:%Y-%m-%d}</td>',
+        f'<td style="{_TEXT}">{escape(hit.memory.indexed_text)}<br>{bars}<br>{_where(hit.memory)}</td>',
     )
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -146,7 +146,7 @@ def _where(memory: Memory) -> str:
     session = f"{memory.session} #{memory.position}" if memory.session else None
     kind = memory.kind if memory.kind != "episodic" else None
     parts = (memory.project, session, kind, f"{memory.when:%Y-%m-%d %H:%M}", memory.id)
-    return f'<span style="{_QUIET}"> {escape(" · ".join(part for part in parts if part))}</span>'
+    return f'<span style="{_QUIET}">{escape(" · ".join(part for part in parts if part))}</span>'
 
 
 def _scores(hit: Hit) -> str:
