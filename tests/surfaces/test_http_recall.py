@@ -44,6 +44,16 @@ def test_reasons_can_be_left_out_and_what_was_dropped_asked_for(words):
     assert all(hit["why"] for hit in full["hits"])
 
 
+def test_the_telling_terms_of_a_query_are_named_by_their_stems_beside_the_reasons(words):
+    words.remember("tea")
+    asking = client(words)
+    query = {"query": "What does the parrot in Malmö eat?"}
+
+    assert asking.post("/v1/recall", json=query).json()["terms"] == ["parrot", "malmo", "eat"]
+    assert "terms" not in asking.post("/v1/recall", json={**query, "explain": False}).json()
+    assert asking.post("/v1/recall/compare", json=query).json()["b"]["terms"] == ["parrot", "malmo", "eat"]
+
+
 def test_a_tuning_is_for_one_recall_alone(words):
     words.remember("tea")
     asking = client(words)

@@ -11,12 +11,14 @@ import { importFiles, importPanel } from "./import_panel.js";
 import { createList } from "./list.js";
 import { newestFirst, sessionOrder } from "./paging.js";
 import { openRememberForm } from "./remember_form.js";
+import { createReview } from "./review.js";
 
 export const title = "Memories";
 
 export function mount(root, app) {
   const catalogue = createCatalogue(app, (target) => browse(target));
   const list = createList(app, { open: (id) => open(id, { push: true }), forget, onSelect: showSelection, emptyState });
+  const review = createReview(app, { open: (id) => open(id, { push: true }), onDecision: reload, onCount: catalogue.setReviews });
   const heading = el("h1", { class: "memories-title" });
   const orders = el("div", { class: "orders", role: "group", "aria-label": "Order" });
   const filePicker = el("input", { type: "file", accept: ".jsonl,.ndjson,.json,application/json", multiple: true,
@@ -28,12 +30,13 @@ export function mount(root, app) {
   const untilLabel = el("label", { class: "until" }, "Created until", untilField);
   const selectionBar = el("div", { class: "selection-bar", hidden: true, role: "group", "aria-label": "Selected memories" });
   const side = el("div", { class: "memories-side", hidden: true });
+  const middle = el("div", {});
   const view = el("div", { class: "memories" },
     catalogue.element,
     el("div", { class: "memories-middle" },
       importPanel,
       el("div", { class: "memories-top" }, heading, untilLabel, orders, actions),
-      selectionBar, list.element),
+      middle),
     side);
   let editor = null;
   let loadingId = null; // the memory that is being loaded into the editor
@@ -46,36 +49,51 @@ export function mount(root, app) {
     return /^\d{4}-\d\d-\d\d$/.test(value) ? value : null;
   }
 
-  /** Show the list and the memory that the address names. */
+  const reviewStatus = () => app.route.params.get("review");
+
+  /** Show the list or the review queue, and the memory that the address names. */
   async function followRoute() {
     const id = app.route.params.get("id");
-    const listKey = JSON.stringify([app.scope.value, inSessionOrder(), until()]);
+    const listKey = JSON.stringify([app.scope.value, inSessionOrder(), until(), reviewStatus()]);
     if (listKey !== shownList) {
       shownList = listKey;
       showHeading();
       catalogue.draw();
-      const pager = (inSessionOrder() ? sessionOrder : newestFirst)(app.api, app.scope.asRequest(), until());
-      list.show(pager, id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
+      showMiddle(id);
     }
     if (id !== (editor?.id ?? loadingId)) await showEditor(id);
   }
 
-  function showHeading() {
-    const { project, session } = app.scope.value;
-    replace(heading, session ?? project ?? "All memories");
-    const orderButton = (name, value) => el("button", { type: "button", class: "button",
-      "aria-pressed": String(inSessionOrder() === !value), onclick: () => app.route.update({ order: value }) }, name);
-    untilLabel.hidden = inSessionOrder();
-    untilField.value = until() ?? "";
-    replace(orders, session && [orderButton("Session order", null), orderButton("Newest first", "newest")]);
+  function showMiddle(id) {
+    const isReview = Boolean(reviewStatus());
+    replace(middle, isReview ? review.element : [review.bar, selectionBar, list.element]);
+    if (isReview) {
+      review.show(reviewStatus());
+      return;
+    }
+    const pager = (inSessionOrder() ? sessionOrder : newestFirst)(app.api, app.scope.asRequest(), until());
+    list.show(pager, id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
   }
 
-  async function browse({ project, session }) {
+  function showHeading() {
+    const { project, session } = app.scope.value;
+    const isReview = Boolean(reviewStatus());
+    replace(heading, isReview ? "Review" : session ?? project ?? "All memories");
+    const orderButton = (name, value) => el("button", { type: "button", class: "button",
+      "aria-pressed": String(inSessionOrder() === !value), onclick: () => app.route.update({ order: value }) }, name);
+    actions.hidden = isReview;
+    untilLabel.hidden = isReview || inSessionOrder();
+    untilField.value = until() ?? "";
+    replace(orders, isReview ? el("button", { type: "button", class: "button", onclick: () => app.route.update({ review: null }, { push: true }) },
+      "Back to the list") : session && [orderButton("Session order", null), orderButton("Newest first", "newest")]);
+  }
+
+  async function browse({ project, session, review: status = null }) {
     if (!(await mayClose())) {
       catalogue.draw();
       return;
     }
-    app.route.update({ project, session, id: null, order: null, until: null }, { push: true });
+    app.route.update({ project, session, id: null, order: null, until: null, review: status }, { push: true });
   }
 
   const mayClose = async () => !editor || editor.mayClose();
@@ -135,7 +153,7 @@ export function mount(root, app) {
   }
 
   function openSession({ id, project, session }) {
-    app.route.update({ id, project, session, kinds: null, order: null, until: null }, { push: true });
+    app.route.update({ id, project, session, kinds: null, order: null, until: null, review: null }, { push: true });
   }
 
   function forget(memories) {
@@ -167,7 +185,8 @@ export function mount(root, app) {
   }
 
   function reload() {
-    shownList = "";
+    if (!reviewStatus()) shownList = "";
+    review.loadBar();
     catalogue.load();
     followRoute();
   }
@@ -222,6 +241,7 @@ export function mount(root, app) {
   document.addEventListener("keydown", closeOnEscape);
   root.append(view);
   catalogue.load();
+  review.loadBar();
   followRoute();
 
   return () => {
