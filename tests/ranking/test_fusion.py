@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -313,6 +314,14 @@ def test_the_keyword_weight_is_smaller_where_memories_are_short(words: int, shar
     fused = scores(fuse(retrievers, plain(fusion="full", short_keyword_share=0.2, short_words=80)))
 
     assert fused["best"] == pytest.approx(0.5 * share, abs=1e-3)
+
+
+def test_the_keyword_weight_stays_whole_where_the_terms_tell_what_is_meant():
+    found = replace(retriever("keyword", (memory("best", "ERR_CONN_42 again"), 3.0)), telling=True)
+
+    fused = scores(fuse([found, retriever("semantic", "close")], plain(fusion="full", short_keyword_share=0.2)))
+
+    assert fused["best"] == pytest.approx(0.5)
 
 
 def test_words_that_fewer_than_ten_memories_have_stand_out():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retentive.text.analysis import MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, index_terms
+from retentive.text.analysis import MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, has_telling_terms, index_terms
 from retentive.text.analysis import query_terms as terms_asked_for
 from retentive.text.bm25 import BM25, rare_terms
 
@@ -296,3 +296,25 @@ def test_fts5_takes_each_term_as_one_token(text: str):
     tokens = dict(connection.execute("SELECT term, cnt FROM vocabulary").fetchall())
 
     assert tokens == {term: terms.count(term) for term in terms}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ERR_CONN_42", "what was v2.13.0 about?", "who paid INV-39142?", "vitamin B12", "call 5551234", "Lindqvist",
+        "where is max_connections set?", "我们什么时候去北京？他说了吗", "wann kommt der Handwerker und wohin?",
+    ],
+)  # fmt: skip
+def test_one_word_an_identifier_or_another_language_tells_what_is_meant(query: str) -> None:
+    assert has_telling_terms(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "what happened in 2023?", "on 2026-05-08 or 8/5/2026", "the 21st at 5pm", "a 2-year-old, 3.5 km away",
+        "how do I get into the house?", "the auth-service is down", "", "50 % of 10,000",
+    ],
+)  # fmt: skip
+def test_numbers_dates_and_plain_english_do_not(query: str) -> None:
+    assert not has_telling_terms(query)

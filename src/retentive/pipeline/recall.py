@@ -22,7 +22,7 @@ from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Search, Searchable, Store
 from retentive.stores.damage import Damage, left_out
 from retentive.stores.values import Vector
-from retentive.text.analysis import informative_terms
+from retentive.text.analysis import has_telling_terms, informative_terms
 from retentive.text.temporal import period
 
 log = logging.getLogger(__name__)
@@ -292,13 +292,13 @@ def _ranked_lists(
             scores = reads.scores(ids)
             elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
     lists = []
+    telling = has_telling_terms(query.text)
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}
         others = {id: score for id, score in elsewhere.get(result.name, {}).items() if id not in own}
-        lists.append(
-            RankedList(result.name, tuple(candidates), result.weight, tuple(result.retrieved.depth_scores), others)
-        )
+        depth_scores = tuple(result.retrieved.depth_scores)
+        lists.append(RankedList(result.name, tuple(candidates), result.weight, depth_scores, others, telling))
     return tuple(lists)
 
 

@@ -109,7 +109,8 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
     factor, whole = 1.0, weight
     if retriever.name == "keyword" and len(retrievers) > 1:  # alone, it keeps its full weight
-        factor = distinctness(scores, tuning.standout_least) * length_share(retriever.candidates, tuning)
+        factor = distinctness(scores, tuning.standout_least)
+        factor *= 1.0 if retriever.telling else length_share(retriever.candidates, tuning)
         weight *= factor
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
     missing: Share = (absent, "not found", ()) if absent < 0 else NO_SHARE

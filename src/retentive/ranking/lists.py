@@ -19,7 +19,8 @@ class RankedList:
     """The candidates of one retriever, best first.
 
     `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
-    `elsewhere` has this retriever's true scores of memories that only other retrievers returned.
+    `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` tells
+    that matches mean much, however short the memories are: of an identifier, say.
     """
 
     name: str
@@ -27,6 +28,7 @@ class RankedList:
     weight: float = 1.0
     depth_scores: tuple[float, ...] = ()
     elsewhere: Mapping[str, float] = field(default_factory=dict)
+    telling: bool = False
 
 
 class Context(NamedTuple):

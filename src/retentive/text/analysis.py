@@ -41,6 +41,7 @@ _CHUNK = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
     rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
 )
+_CJK_RUN = re.compile(rf"[{_CJK}]{{2}}")
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
 _WORD = re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[\u0300-\u036f\u0900-\u097f\u0b80-\u0bff\u064b-\u0652]+[^\W\d_]*)*")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
@@ -142,6 +143,10 @@ _FUNCTION_CHARACTERS = re.compile(
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]+")
 """In a query, a capital after a word and a blank."""
 
+_TOKEN = re.compile(r"\w+(?:[-_./#]\w+)*")
+_QUANTITY = re.compile(r"\d{1,4}(?:[^\W\d_]{1,3}|(?:-[^\W\d_]+)+)?|\d{1,4}[-./]\d{1,4}(?:[-./]\d{2,4})?")
+"""Numbers that are no identifiers: `42`, `21st`, `5pm`, `2-year-old`, `3.5`, `2026-05-08`."""
+
 MAX_ENDING = 4
 """The longest ending after a stem: `run` in `running`."""
 
@@ -194,6 +199,25 @@ def informative_terms(text: str) -> tuple[InformativeTerm, ...]:
         if len(found) >= MAX_QUERY_TERMS:
             break
     return tuple(found)
+
+
+def has_telling_terms(text: str) -> bool:
+    """Whether the matches of a query's terms mean much, however short the memories are.
+
+    They do if it is one word, has an identifier such as ERR_CONN_42 or v2.13.0, or is in another language than English:
+    a semantic retriever knows these less well. Without blanks between words, the terms are pairs of characters.
+    """
+    text = text[:MAX_QUERY_LENGTH]
+    tokens = _TOKEN.findall(text)
+    if len(tokens) == 1 or any(_is_identifier(token) for token in tokens):
+        return True
+    if not text.isascii() and _CJK_RUN.search(text):
+        return True
+    return detect(text, folded_text(text).split(), english=STOP_WORDS) is not None
+
+
+def _is_identifier(token: str) -> bool:
+    return ("_" in token.strip("_") or any(map(str.isdigit, token))) and not _QUANTITY.fullmatch(token)
 
 
 def _language_terms(text: str, words: list[str]) -> list[str]:
