@@ -6,6 +6,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Unavailable
+from retentive.models import Scope
 from retentive.stores import open_store
 from tests.surfaces.serving import client, wrong_fields
 
@@ -250,3 +251,14 @@ def test_a_recall_is_filtered_by_time_and_metadata(words):
         answer = asking.post("/v1/recall", json={"query": "tea", **wrong})
         assert answer.status_code == 422
         assert [field.split(".")[0] for field in wrong_fields(answer)] == [*wrong]
+
+
+def test_a_recall_can_leave_the_use_of_memories_unrecorded(tmp_path):
+    path = str(tmp_path / "store.db")
+    for record_use, count in ((False, 0), (True, 1)):
+        with Engine(open_store(path)) as engine:  # what is recorded is stored when the engine is closed
+            engine.remember("the cat eats at eight", on_duplicate="count")
+            client(engine).post("/v1/recall", json={"query": "cat", "recordUse": record_use})
+        store = open_store(path)
+        assert [memory.access_count for memory in store.list(Scope()).memories] == [count]
+        store.close()

@@ -3,6 +3,7 @@
 import { errorText } from "../shared/api.js";
 import { commandCode } from "../shared/commands.js";
 import { el, labelled, replace } from "../shared/dom.js";
+import { sampleQueries } from "../shared/samples.js";
 import { complete, extractedFacts, storedOfTurn, turnKey } from "./completion.js";
 import { contextSummary, createTurnPanel } from "./turn_panel.js";
 
@@ -58,6 +59,7 @@ function createChat(app) {
   let llm = null; // null without an LLM
   let project = null;
   let profile = null;
+  let examples = EXAMPLES;
 
   /** Show the scope and the state of the LLM; called when the view opens and when the scope changes. */
   async function show() {
@@ -65,6 +67,8 @@ function createChat(app) {
     if (!turns.length) takeScope();
     drawIntro();
     try {
+      examples = (await sampleQueries(app)) ?? EXAMPLES;
+      drawIntro();
       llm = (await app.api.get("v1/status")).llm;
       replace(note, llm ? null : noLlm());
       for (const part of [modelField, store.parentElement]) part.hidden = !llm;
@@ -101,7 +105,7 @@ function createChat(app) {
       el("p", {}, "Each message is sent with the memories that may help to answer it."),
       el("p", { class: "quiet small" }, project ? `They are recalled from project ${project}.` : "They are recalled from all memories of the profile; "
         + "the header limits them to a project."),
-      el("ul", {}, EXAMPLES.map((text) => el("li", {}, el("button", { type: "button", class: "button", onclick: () => send(text) }, text))))));
+      el("ul", {}, examples.map((text) => el("li", {}, el("button", { type: "button", class: "button", onclick: () => send(text) }, text))))));
     replace(side, el("p", { class: "quiet" }, "What is recalled, left out and remembered appears here."));
   }
 

@@ -2,6 +2,7 @@
 
 import { el, replace } from "../shared/dom.js";
 import { duration } from "../shared/format.js";
+import { sampleQueries } from "../shared/samples.js";
 import { createJudged } from "./judged.js";
 import { comparisonLists, movesSentence } from "./lists.js";
 import { asTuning, createTuningPicker, tuningName } from "./tuning_picker.js";
@@ -106,7 +107,10 @@ export function mount(root, app) {
   }
 
   function intro() {
-    return el("p", { class: "state" }, "Enter a query to see its hits with both tunings: which memories move up or down, enter or leave the result.");
+    const examples = el("div", { class: "compare-examples" });
+    sampleQueries(app).then((queries) => replace(examples, queries?.map((text) => el("button", { type: "button", class: "button",
+      onclick: () => app.route.update({ q: text }, { push: true }) }, text)))).catch(() => {});
+    return el("div", { class: "state" }, el("p", {}, "Enter a query to see its hits with both tunings: which memories move up or down, enter or leave the result."), examples);
   }
 
   async function load() {

@@ -10,8 +10,9 @@ const REVIEW = { project: null, session: null, review: "open" };
 /**
  * @param {object} app
  * @param {(target: {project: ?string, session: ?string, review: ?string}) => void} open
+ * @param {(names: {projects: object[], sessions: object[]}) => void} onLoad
  */
-export function createCatalogue(app, open) {
+export function createCatalogue(app, open, onLoad) {
   const tree = el("ul", { class: "catalogue-tree" });
   const id = unique("catalogue");
   const select = el("select", { id, onchange: () => open(JSON.parse(select.value)) });
@@ -27,6 +28,7 @@ export function createCatalogue(app, open) {
       const [{ projects }, { sessions }] = await Promise.all([app.api.get("v1/projects"), app.api.get("v1/sessions")]);
       names = { projects, sessions: sessions.filter((session) => session.memories > 0) };
       draw();
+      onLoad(names);
     } catch (error) {
       replace(tree, el("li", { class: "note error" }, error.message));
     }
