@@ -244,3 +244,12 @@ def test_every_link_to_a_file_leads_to_one():
     for page in pages():
         for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text_of(page)):
             assert link.startswith("http") or ((ROOT / page).parent / link).exists(), (page, link)
+
+
+def test_every_reference_of_a_link_is_defined_and_every_definition_is_used():
+    for page in pages():
+        prose = re.sub(r"```.*?```|`[^`]*`", "", text_of(page), flags=re.DOTALL)
+        used = set(re.findall(r"\[[^\[\]]+\]\[([\w-]+)\]", prose))
+        defined = re.findall(r"^\[([\w-]+)\]: https://\S+$", prose, flags=re.MULTILINE)
+
+        assert sorted(used) == sorted(defined), page

@@ -143,3 +143,12 @@ interface ParentNode {
   querySelector(selectors: string): HTMLElement | null;
   querySelectorAll(selectors: string): NodeListOf<HTMLElement>;
 }
+
+/** A session in the list of sessions. */
+interface SessionSummary {
+  name: string;
+  project: string | null;
+  memories: number;
+  first: string | null;
+  last: string | null;
+}

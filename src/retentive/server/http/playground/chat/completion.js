@@ -12,7 +12,7 @@ export function turnKey() {
 
 /**
  * Yield the answer of the model in pieces.
- * @param {object} api
+ * @param {Api} api
  * @param {object} request  the body of the request
  * @param {{key: string, signal: AbortSignal}} options
  */
@@ -71,7 +71,7 @@ function parse(data) {
 
 /**
  * Return the memories that were stored of a turn. They are stored in the background, when the answer has ended.
- * @param {object} api
+ * @param {Api} api
  * @param {{session: string, project: ?string}} scope
  * @param {string} key  the id of the turn
  * @param {{answer: string, state: string}} turn  its answer, and "done" if that is complete

@@ -13,6 +13,7 @@ export function createTurnPanel() {
   const tabs = el("div", { class: "orders turn-tabs", role: "group", "aria-label": "What memory did" });
   const content = el("div", { class: "turn-content" });
   const element = el("div", { class: "turn-panel" }, tabs, content);
+  /** @type {Record<string, {count: ?number, content: any}>} */
   const parts = { Recalled: waiting("Recalling…"), "Left out": waiting("Recalling…"), Remembered: waiting("Nothing yet.") };
   let shown = "Recalled";
 
@@ -39,7 +40,7 @@ export function createTurnPanel() {
       parts.Recalled = parts["Left out"] = waiting(text);
       draw();
     },
-    /** @param {object[]} memories @param {string} note  shown if there are none */
+    /** @param {Memory[]} memories @param {string} note  shown if there are none */
     showStored(memories, note = "") {
       parts.Remembered = memories.length
         ? { count: memories.length, content: el("ul", { class: "turn-items" }, memories.map(storedItem)) } : waiting(note);

@@ -7,7 +7,7 @@ const MAX_QUERIES = 200;
 const MAX_ROWS = 12;
 const SIGNIFICANT = 0.05;
 
-/** @param {object} app @param {(query: string) => void} run  called with a query to compare */
+/** @param {App} app @param {(query: string) => void} run  called with a query to compare */
 export function createJudged(app, run) {
   const content = el("div", {});
   const element = el("section", { class: "panel compare-judged", "aria-labelledby": "compare-judged" },

@@ -27,9 +27,9 @@ export function comparisonLists({ a, b, moved }, names) {
     for (const each of element.querySelectorAll("[data-id]")) each.classList.toggle("on", each.dataset.id === id);
     element.classList.toggle("has-highlight", id !== null);
   };
-  for (const [type, on] of [["pointerover", true], ["focusin", true], ["pointerleave", false], ["focusout", false]]) {
-    element.addEventListener(type, (event) => highlight((on && event.target.closest?.("[data-id]")?.dataset.id) || null));
-  }
+  const idAt = (target) => target.closest?.("[data-id]")?.dataset.id ?? null;
+  for (const type of ["pointerover", "focusin"]) element.addEventListener(type, (event) => highlight(idAt(event.target)));
+  for (const type of ["pointerleave", "focusout"]) element.addEventListener(type, () => highlight(null));
   return element;
 }
 

@@ -10,10 +10,10 @@ const UNDO_SECONDS = 15;
 
 /**
  * Open the dialog, apply the changes, and offer an undo.
- * @param {object} app
- * @param {object[]} memories  complete, as in responses
- * @param {{projects: object[], sessions: object[]}} names
- * @param {{onChange: (memory: object) => void, onMove: () => void}} handlers
+ * @param {App} app
+ * @param {Memory[]} memories  complete, as in responses
+ * @param {{projects: {name: string}[], sessions: {name: string}[]}} names
+ * @param {{onChange: (memory: Memory) => void, onMove: () => void}} handlers
  */
 export async function editMemories(app, memories, names, handlers) {
   const wanted = await openDialog(`Edit ${plural(memories.length, "memory", "memories")}`, (close) => editForm(memories, names, close));

@@ -8,9 +8,9 @@ const MAX_EXPANDED = 12;
 const REVIEW = { project: null, session: null, review: "open" };
 
 /**
- * @param {object} app
+ * @param {App} app
  * @param {(target: {project: ?string, session: ?string, review: ?string}) => void} open
- * @param {(names: {projects: object[], sessions: object[]}) => void} onLoad
+ * @param {(names: {projects: {name: string}[], sessions: {name: string}[]}) => void} onLoad
  */
 export function createCatalogue(app, open, onLoad) {
   const tree = el("ul", { class: "catalogue-tree" });

@@ -10,13 +10,13 @@ import { pinIcon } from "./list.js";
 const MAX_DEPTH = 12;
 
 /**
- * @param {object} app
- * @param {object} memory
+ * @param {App} app
+ * @param {Memory} memory
  * @param {object} handlers
- * @param {(memory: object) => void} handlers.onChange  called with the changed memory, also before the service confirms it
+ * @param {(memory: Memory) => void} handlers.onChange  called with the changed memory, also before the service confirms it
  * @param {() => void} handlers.close
- * @param {(memory: object) => void} handlers.forget
- * @param {(memory: object) => void} handlers.openSession
+ * @param {(memory: Memory) => void} handlers.forget
+ * @param {(memory: Memory) => void} handlers.openSession
  * @param {(id: string) => void} handlers.openMemory
  */
 export function createEditor(app, memory, handlers) {

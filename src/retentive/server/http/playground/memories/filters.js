@@ -6,7 +6,7 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 export const FILTER_PARAMS = ["q", "since", "until", "metadata"];
 export const NO_FILTERS = Object.fromEntries(FILTER_PARAMS.map((name) => [name, null]));
 
-/** @param {object} app */
+/** @param {App} app */
 export function createFilters(app) {
   const query = el("input", { type: "search", placeholder: "Search memories", "aria-label": "Search memories", autocomplete: "off",
     oninput: () => query.value || update({ q: null }) });

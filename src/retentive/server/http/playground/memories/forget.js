@@ -9,8 +9,8 @@ const BATCH_SIZE = 200;
 const UNDO_SECONDS = 15;
 
 /**
- * @param {object} app
- * @param {object[]} memories  complete, as in responses: an undo sends them back
+ * @param {App} app
+ * @param {Memory[]} memories  complete, as in responses: an undo sends them back
  * @param {{onForgotten: () => void, onRestored: () => void}} handlers
  */
 export async function forgetMemories(app, memories, { onForgotten, onRestored }) {

@@ -4,7 +4,7 @@ import { el, labelled, replace } from "../shared/dom.js";
 import { day } from "../shared/format.js";
 
 const startOf = (memory) => memory.validFrom ?? memory.occurred ?? memory.created;
-const endOf = (memory) => [memory.validTo, memory.expires].filter(Boolean).sort((a, b) => new Date(a) - new Date(b))[0] ?? null;
+const endOf = (memory) => [memory.validTo, memory.expires].filter(Boolean).sort((a, b) => new Date(a).getTime() - new Date(b).getTime())[0] ?? null;
 
 /** Whether a memory was true at a time. */
 export function wasTrue(memory, time) {
@@ -13,7 +13,7 @@ export function wasTrue(memory, time) {
 }
 
 /**
- * @param {object} app
+ * @param {App} app
  * @param {string} id  the memory whose history is shown
  * @param {(id: string) => void} open  called with a version to open
  */
@@ -49,7 +49,7 @@ export function createHistory(app, id, open) {
   function mark() {
     const time = date.value ? new Date(`${date.value}T23:59:59.999`) : null;
     const then = time ? versions.filter((one) => wasTrue(one, time)) : [];
-    for (const item of line.children) item.classList.toggle("was-true", then.some((one) => one.id === item.dataset.id));
+    for (const item of line.children) item.classList.toggle("was-true", then.some((one) => one.id === item.getAttribute("data-id")));
     answer.textContent = !time ? "" : then.length ? then.map((one) => one.text).join(" · ") : "Nothing of this was known then.";
   }
 

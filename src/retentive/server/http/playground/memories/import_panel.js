@@ -12,7 +12,7 @@ export const importPanel = el("div", { class: "import-panel" });
 
 /**
  * Import files one after the other.
- * @param {object} app
+ * @param {App} app
  * @param {FileList | File[]} files
  * @param {() => void} onStored  called after each file
  */

@@ -8,11 +8,11 @@ const SPEAKER_COLOURS = 6;
 const MAX_LABEL = 80;
 
 /**
- * @param {object} app
+ * @param {App} app
  * @param {object} handlers
  * @param {(id: string) => void} handlers.open
- * @param {(memories: object[]) => void} handlers.forget
- * @param {(memories: object[]) => void} handlers.onSelect  called with the selected memories
+ * @param {(memories: Memory[]) => void} handlers.forget
+ * @param {(memories: Memory[]) => void} handlers.onSelect  called with the selected memories
  * @param {() => Node} handlers.emptyState  what to show if there are no memories
  */
 export function createList(app, handlers) {
@@ -200,6 +200,10 @@ export function createList(app, handlers) {
 
   const opener = (item) => item.querySelector(".memory-opener");
 
+  function setBoxes(checked) {
+    for (const box of items.querySelectorAll(".memory-select input")) if (box instanceof HTMLInputElement) box.checked = checked;
+  }
+
   function summary() {
     const total = pager.total();
     if (pager.isSearch) return `${plural(total, "memory", "memories")} found`;
@@ -219,12 +223,12 @@ export function createList(app, handlers) {
     /** Select all memories that are loaded. */
     selectAll() {
       for (const id of rows.keys()) selected.add(id);
-      for (const box of items.querySelectorAll(".memory-select input")) box.checked = true;
+      setBoxes(true);
       notifySelection();
     },
     clearSelection() {
       selected.clear();
-      for (const box of items.querySelectorAll(".memory-select input")) box.checked = false;
+      setBoxes(false);
       notifySelection();
     },
     stop: () => observer.disconnect(),

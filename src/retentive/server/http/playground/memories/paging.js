@@ -11,13 +11,13 @@ const SEARCH_TUNING = { neighbourWeight: 0, sessionWeight: 0, dedup: false, comm
  * @typedef {object} Pager
  * @property {boolean} isConversation  whether the memories are the turns of a session, in order
  * @property {boolean} [isSearch]  whether they are the results of a search, the best first
- * @property {() => Promise<object[]>} next  loads the next memories
+ * @property {() => Promise<Memory[]>} next  loads the next memories
  * @property {() => boolean} isDone  whether there are no more
  * @property {() => ?number} total  how many there are, if known
  */
 
 /**
- * @param {object} api
+ * @param {Api} api
  * @param {object} scope  fields of the request
  * @param {{since?: string, until?: string, metadata?: object}} filters
  * @returns {Pager}
@@ -81,6 +81,7 @@ export function sessionOrder(api, scope, filters) {
   };
 }
 
+/** @param {{since?: string, until?: string, metadata?: object}} filters */
 function asQuery({ metadata, ...period }) {
   return { ...period, ...(metadata && { metadata: JSON.stringify(metadata) }) };
 }

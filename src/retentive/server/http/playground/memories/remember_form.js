@@ -7,8 +7,8 @@ import { KINDS } from "../shared/scope.js";
 
 /**
  * Open the form; resolve to the stored memory, or to undefined if the form was closed.
- * @param {object} app
- * @param {{projects: object[], sessions: object[]}} names  to suggest
+ * @param {App} app
+ * @param {{projects: {name: string}[], sessions: {name: string}[]}} names  to suggest
  */
 export function openRememberForm(app, names) {
   return openDialog("New memory", (close) => rememberForm(app, names, close), { wide: true });

@@ -13,7 +13,7 @@ const EMPTY = {
 };
 
 /**
- * @param {object} app
+ * @param {App} app
  * @param {object} handlers
  * @param {(id: string) => void} handlers.open  called with a memory to open
  * @param {() => void} handlers.onDecision  called after a memory was retired or restored

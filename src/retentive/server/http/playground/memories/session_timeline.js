@@ -11,7 +11,7 @@ const AXIS = 20;
 const MIN_DRAG = 8;
 
 /**
- * @param {object} app
+ * @param {App} app
  * @param {object} handlers
  * @param {(target: {project: ?string, session: string}) => void} handlers.open
  * @param {(days: {since: ?string, until: ?string}) => void} handlers.period

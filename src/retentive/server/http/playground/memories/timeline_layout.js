@@ -5,6 +5,7 @@ const MAX_LANES = 8;
 const MAX_ROWS = 6;
 const TICK_WIDTH = 96;
 const DAY = 86_400_000;
+/** @type {[string, number][]} */
 const STEPS = [["day", 1], ["day", 2], ["day", 7], ["day", 14], ["month", 1], ["month", 3], ["month", 6], ["year", 1], ["year", 2], ["year", 5], ["year", 10]];
 const LENGTHS = { day: DAY, month: 30 * DAY, year: 365 * DAY };
 const FORMATS = {
@@ -16,13 +17,13 @@ const FORMATS = {
 /**
  * A lane for each project, the largest first, with a bar for each session that is within the scale. Bars that overlap
  * are in different rows, as far as there are rows.
- * @param {object[]} sessions
+ * @param {SessionSummary[]} sessions
  * @param {{start: number, span: number, width: number}} scale
  */
 export function lanesOf(sessions, scale) {
   const byProject = Map.groupBy(sessions, ({ project }) => project);
   const total = (group) => group.reduce((sum, session) => sum + session.memories, 0);
-  const order = [...byProject].sort(([a, one], [b, other]) => (a === null) - (b === null) || total(other) - total(one));
+  const order = [...byProject].sort(([a, one], [b, other]) => Number(a === null) - Number(b === null) || total(other) - total(one));
   const lanes = order.slice(0, MAX_LANES).map(([name, group]) => lane(name, group, scale)).filter(({ bars }) => bars.length);
   return { lanes, hidden: Math.max(0, order.length - MAX_LANES) };
 }

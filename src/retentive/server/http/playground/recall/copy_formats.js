@@ -38,7 +38,7 @@ export function copySelect(app, current) {
       copyText(app, FORMATS[select.value](current()), select.value);
       select.value = "";
     },
-  }, el("option", { value: "" }, "Copy as…"), Object.keys(FORMATS).map((name) => el("option", {}, name)));
+  }, el("option", { value: "" }, "Copy…"), Object.keys(FORMATS).map((name) => el("option", {}, name)));
   return select;
 }
 
