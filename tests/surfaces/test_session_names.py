@@ -30,7 +30,9 @@ def test_the_command_line_keeps_them_apart_and_a_move_names_the_project():
     remember("tea at work", "--session", "s", "--project", "work")
 
     found = {
-        project: [hit["text"] for hit in json_of("recall", "tea", "--session", "s", "--project", project)["hits"]]
+        project: [
+            hit["memory"]["text"] for hit in json_of("recall", "tea", "--session", "s", "--project", project)["hits"]
+        ]
         for project in ("home", "work")
     }
     assert found == {"home": ["tea at home"], "work": ["tea at work"]}
@@ -51,7 +53,7 @@ def test_an_export_and_its_import_keep_every_session_where_it_was(tmp_path: Path
     with Engine(source, embedder=None) as one, Engine(target, embedder=None) as other:
         stored = one.remember_many(lines[2:] + lines[:2])
         other.remember("tea in the garden", session="s", project="garden")
-        one.export(tmp_path / "all.jsonl")
+        one.export_to(tmp_path / "all.jsonl")
         other.import_from(tmp_path / "all.jsonl")
 
         assert [memory.project for memory in stored] == [None, "home", "work"]
@@ -73,7 +75,11 @@ def test_over_http_and_in_a_view_of_a_project_the_sessions_of_others_are_never_s
             hits = asking.post("/v1/recall", json={"query": "note", **scope}).json()["hits"]
             listed = asking.get("/v1/memories", params=scope).json()["memories"]
             view = ProfileView(engine, profile, project=project).list(session="s").memories
-            for found in ([hit["text"] for hit in hits], [one["text"] for one in listed], [one.text for one in view]):
+            for found in (
+                [hit["memory"]["text"] for hit in hits],
+                [one["text"] for one in listed],
+                [one.text for one in view],
+            ):
                 assert set(found) == expected
     asking = client(engine, token=token(engine, "ada"))
     forgotten = asking.post("/v1/memories/forget", json={"scope": {"session": "s", "project": "p"}, "confirm": True})
