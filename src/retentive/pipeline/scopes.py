@@ -29,7 +29,7 @@ def scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, s
     if memory.session in scope.sessions or memory.project in projects:
         return None
     wanted = " or ".join(f"'{name}'" for name in scope.sessions) or "none"
-    return "session", quoted(memory.session), wanted + (f" (project {quoted(*projects)})" if projects else "")
+    return "session", quoted(memory.session), wanted + (f" (project {quoted(*sorted(projects))})" if projects else "")
 
 
 def _has_project(store: Store, scope: Scope) -> bool:
