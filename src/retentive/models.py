@@ -155,7 +155,8 @@ class Scope:
     """The memories that an operation applies to.
 
     A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
-    project includes the whole project, unless `only_sessions` is set. A name that does not exist matches nothing. A
+    project includes the whole project, unless `only_sessions` is set. Several projects may have a session of the same
+    name: without a project, a scope has all of them. A name that does not exist matches nothing. A
     search of a project also finds the identity memories of the profile that belong to no project.
     """
 

@@ -210,11 +210,11 @@ class ProfileView:
         found = self.engine.projects(profile=self.profile)
         return [project for project in found if self.project in (None, project.name)]
 
-    def move_session(self, session: str, *, project: str | None) -> Session:
+    def move_session(self, session: str, *, project: str | None, from_project: str | None = None) -> Session:
         """Move a session with all its memories to another project, or out of its project."""
         if self.project is not None:
             raise Invalid(f"sessions cannot be moved out of project '{self.project}' by this caller")
-        return self.engine.move_session(session, project=project, profile=self.profile)
+        return self.engine.move_session(session, project=project, from_project=from_project, profile=self.profile)
 
     def counts(self) -> Profile:
         """Return how many projects, sessions and memories the profile has."""

@@ -61,8 +61,9 @@ def test_identity_comes_first_then_what_was_recalled_then_what_was_said_last(ada
         [
             {"text": "Ada is allergic to nuts.", "kind": "identity"},
             {"text": "The nut cake is in the oven.", "project": "p"},
-            {"text": "Hello.", "session": "s", "speaker": "user"},
-            {"text": "Good day.", "session": "s", "speaker": "assistant"},
+            {"text": "Hello.", "session": "s", "project": "p", "speaker": "user"},
+            {"text": "Good day.", "session": "s", "project": "p", "speaker": "assistant"},
+            {"text": "Good night.", "session": "s", "project": "elsewhere", "speaker": "assistant"},
         ]
     )
     context = assemble(ada, "Where is the nut cake?", session="s", project="p")
@@ -156,7 +157,7 @@ def test_a_recalled_memory_says_its_rank_and_what_gave_most(ada: ProfileView) ->
 
 def test_room_goes_to_identity_then_the_newest_then_the_best(ada: ProfileView) -> None:
     ada.remember([{"text": "Ada", "kind": "identity"}])
-    ada.remember([{"text": f"said {number}", "session": "s"} for number in range(3)])
+    ada.remember([{"text": f"said {number}", "session": "s", "project": "p"} for number in range(3)])
     ada.remember([{"text": "llama", "project": "p"}])
     all_of_it = assemble(ada, "Any llama here?", session="s", project="p", count_tokens=ByWords())
     assert [part for part, _ in told(all_of_it)] == ["identity", "recalled", "recent", "recent", "recent"]

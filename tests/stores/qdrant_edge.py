@@ -269,7 +269,8 @@ def _condition(condition: Any) -> Any:
     if isinstance(condition, q.IsEmptyCondition):
         return edge.IsEmptyCondition(condition.is_empty.key)
     if condition.range is not None:
-        return edge.FieldCondition(condition.key, range=edge.RangeFloat(gt=condition.range.gt, lt=condition.range.lt))
+        bounds = {name: getattr(condition.range, name) for name in ("gt", "gte", "lt", "lte")}
+        return edge.FieldCondition(condition.key, range=edge.RangeFloat(**bounds))
     if isinstance(condition.match, q.MatchAny):
         return edge.FieldCondition(condition.key, match=edge.MatchAny(condition.match.any))
     return edge.FieldCondition(condition.key, match=edge.MatchValue(condition.match.value))

@@ -6,14 +6,13 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from retentive.errors import Conflict, NotFound
+from retentive.errors import NotFound
 from retentive.models import Scope
 from retentive.stores.base import Store
 from retentive.stores.values import Day, Profile, Project, Session
 from tests.stores.build import (
     MODEL,
     NOW,
-    OTHER,
     embedded,
     everything,
     id_of,
@@ -60,32 +59,6 @@ def test_a_memory_of_a_session_is_in_the_sessions_project(store: Store):
     store.add([record(1, session="a", project="p")], model=None)
 
     assert store.add([record(2, session="a")], model=None)[0].project == "p"
-
-
-@pytest.mark.parametrize("home", ["p", None])
-def test_a_session_belongs_to_at_most_one_project_and_a_failing_add_changes_nothing(store: Store, home: str | None):
-    store.add([embedded(1, session="a", project=home)], model=MODEL)
-    before = everything(store, "default", "elsewhere")
-
-    with pytest.raises(Conflict, match="session 'a' does not belong to project 'q'"):
-        store.add(
-            [
-                embedded(2, profile="elsewhere", project="new", session="new"),
-                embedded(3, session="a"),
-                embedded(4, session="a", project="q"),
-            ],
-            model=OTHER,
-        )
-
-    assert everything(store, "default", "elsewhere") == before
-    assert store.add([record(5, session="a")], model=None)[0].position == 1
-
-
-def test_one_batch_cannot_put_a_new_session_into_two_projects(store: Store):
-    with pytest.raises(Conflict):
-        store.add([record(1, session="a"), record(2, session="a", project="p")], model=None)
-
-    assert store.sessions("default") == []
 
 
 def test_sessions_and_projects_are_listed_by_name_with_their_counts(store: Store):

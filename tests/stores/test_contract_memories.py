@@ -263,14 +263,25 @@ def test_updating_a_memory_that_does_not_exist_is_not_found(store: Store):
     assert (store.projects("default"), store.stats().profiles) == ([], 0)
 
 
-def test_an_update_into_a_project_that_is_not_its_sessions_is_a_conflict_that_changes_nothing(store: Store):
-    store.add([embedded(1, session="a", project="p")], model=MODEL)
-    before = everything(store)
+def test_an_update_into_another_project_puts_a_memory_into_the_session_of_its_name_there(store: Store):
+    store.add([embedded(n, session="a", project="p") for n in (1, 2)], model=MODEL)
 
-    with pytest.raises(Conflict):
-        store.update(Record(memory(1, "note changed", session="a", project="q")), model=MODEL)
+    store.update(Record(memory(1, "note changed", session="a", project="q")), model=MODEL, fields=["text", "project"])
 
-    assert everything(store) == before
+    assert [one.project for one in store.get([id_of(1), id_of(2)])] == ["q", "p"]
+    assert [(one.name, one.project, one.memories) for one in store.sessions("default")] == [
+        ("a", "p", 1),
+        ("a", "q", 1),
+    ]
+    assert listed(store, Scope(project="q")) == [id_of(1)]
+
+
+def test_an_update_that_names_no_project_leaves_a_memory_in_its_session(store: Store):
+    store.add([record(1, session="a", project="p"), record(2, session="a", project="q")], model=None)
+
+    updated = store.update(Record(memory(1, "note changed", session="a", position=0)), model=None)
+
+    assert (updated.text, updated.project) == ("note changed", "p")
 
 
 def test_removed_memories_are_returned_once_each_and_no_longer_found_anywhere(store: Store):

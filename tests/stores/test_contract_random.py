@@ -34,7 +34,7 @@ def random_record(dice: random.Random, number: int) -> Record:
             " ".join(dice.choices(VOCABULARY, k=dice.randint(1, 12))),
             profile=dice.choice(["default", "default", "bob"]),
             session=dice.choice([None, "a", "b", "c"]),
-            project=dice.choice([*[None] * 8, "p", "q"]),
+            project=dice.choice([*[None] * 4, "p", "q"]),
             kind=dice.choice(KINDS),
             speaker=dice.choice([None, "Ada"]),
             occurred=dice.choice([None, NOW - timedelta(days=number)]),
@@ -49,7 +49,7 @@ def random_change(dice: random.Random, number: int, known: list[str]) -> Callabl
     fresh = [random_record(dice, 10 * number + at) for at in range(dice.randint(1, 4))]
     model = dice.choice([MODEL, MODEL, MODEL, OTHER])
     changed = replace(fresh[0], memory=fresh[0].memory._replace(id=dice.choice(known or ["nobody"])))
-    session, target = dice.choice("abc"), dice.choice([None, "p", "q"])
+    session, source, target = dice.choice("abc"), dice.choice([None, "p", "q"]), dice.choice([None, "p", "q"])
     scope = dice.choice(SCOPES)
     seed = dice.randrange(10**6)
     fields = dice.sample(["text", "speaker", "kind", "importance", "metadata", "occurred", "source"], 2)
@@ -60,7 +60,8 @@ def random_change(dice: random.Random, number: int, known: list[str]) -> Callabl
         return store.switch_model(model)
 
     changes: list[tuple[int, Callable[[Store], object]]] = [
-        (16, lambda store: store.add(fresh, model=model)),
+        (10, lambda store: store.add(fresh, model=model)),
+        (6, lambda store: store.add(fresh, model=model, exact=True)),
         (4, lambda store: store.update(changed, model=model)),
         (1, lambda store: store.update(changed, model=model, within=scope)),
         (2, lambda store: store.update(replace(changed, vectors=None), model=None)),
@@ -69,6 +70,8 @@ def random_change(dice: random.Random, number: int, known: list[str]) -> Callabl
         (1, lambda store: store.remove(some, within=scope)),
         (1, lambda store: store.get(some, within=scope)),
         (2, lambda store: store.move_session("default", session, project=target)),
+        (2, lambda store: store.move_session("default", session, from_project=source, project=target)),
+        (1, lambda store: store.drop_session("default", session, project=source)),
         (2, lambda store: store.touch(some, at=NOW + timedelta(hours=seed % 100))),
         (1, lambda store: store.switch_model(model)),
         (1, reembed),

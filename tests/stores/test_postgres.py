@@ -203,6 +203,22 @@ def test_a_schema_that_counts_by_store_is_migrated_to_counts_by_profile(profiles
         assert store.check() == []
 
 
+def test_a_schema_in_which_a_session_name_is_unique_is_migrated():
+    address = postgres_server.address(empty=True)
+    with opened(address) as store:
+        store.add([record(1, session="s", project="p"), record(2, session="t")], model=None)
+    with connected(address) as connection:  # as the version before left it
+        connection.execute("DROP INDEX sessions_by_name; ALTER TABLE sessions ADD UNIQUE (profile, name)")
+        connection.execute("UPDATE schema_version SET version = 6")
+
+    with opened(address) as store:
+        [new, old] = store.add([record(3, session="s", project="q"), record(4, session="s", project="p")], model=None)
+
+        assert [(one.project, one.position) for one in (new, old)] == [("q", 0), ("p", 1)]
+        assert [(one.name, one.project) for one in store.sessions("default")] == [("s", "p"), ("s", "q"), ("t", None)]
+        assert store.check() == []
+
+
 def test_a_schema_without_hashes_of_texts_is_migrated_and_its_vectors_are_taken_to_be_right():
     address = postgres_server.address(empty=True)
     with opened(address) as store:

@@ -18,6 +18,7 @@ from retentive.models import Scope
 from retentive.pipeline.recall import recall
 from retentive.stores.qdrant import QdrantStore, layout, notes
 from retentive.stores.qdrant.points import point_of
+from retentive.stores.qdrant.session_notes import session_note_id
 from retentive.stores.values import IdempotencyKey, Record
 from tests.stores.build import (
     HERE,
@@ -388,25 +389,16 @@ def test_a_batch_with_an_id_that_another_process_has_just_stored_is_taken_back_w
     assert keyword_ids(store, "second") == []
 
 
-def test_of_two_processes_that_create_a_session_in_two_projects_one_is_refused(
+def test_two_processes_that_create_a_session_of_the_same_name_in_two_projects_create_two(
     client: RecordingQdrant, store: QdrantStore
 ):
     elsewhere = QdrantStore(client)
-
-    def add(given: tuple[QdrantStore, int, str]) -> bool:
-        one, number, project = given
-        try:
-            one.add([record(number, session="s", project=project)], model=None)
-        except Conflict:
-            return False
-        return True
+    given = [(store, 1, "p"), (elsewhere, 2, "q")]
 
     with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(add, [(store, 1, "p"), (elsewhere, 2, "q")]))
+        list(pool.map(lambda one: one[0].add([record(one[1], session="s", project=one[2])], model=None), given))
 
-    assert outcomes.count(True) == 1
-    [session] = store.sessions("default")
-    assert (session.project, session.memories) == ("pq"[outcomes.index(True)], 1)
+    assert [(one.project, one.memories) for one in store.sessions("default")] == [("p", 1), ("q", 1)]
     assert store.check() == []
 
 
@@ -422,19 +414,36 @@ def test_a_memory_follows_a_session_that_another_process_has_moved(client: Recor
     assert store.check() == []
 
 
-def test_a_memory_that_names_the_former_project_of_a_moved_session_is_refused_and_not_stored(
+def test_a_memory_that_names_the_former_project_of_a_moved_session_begins_another_one_there(
     client: RecordingQdrant, store: QdrantStore
 ):
     store.add([embedded(1, session="s", project="p")], model=MODEL)
     QdrantStore(client).move_session("default", "s", project="q")
 
-    with pytest.raises(Conflict, match="session 's' does not belong to project 'p'"):
-        store.add([embedded(2), embedded(3, session="s", project="p")], model=MODEL, idempotency_key=KEY)
+    [added] = store.add([embedded(2, session="s", project="p")], model=MODEL, idempotency_key=KEY)
 
-    assert listed(store) == [id_of(1)]
+    assert (added.project, added.position) == ("p", 0)
+    assert [one.project for one in store.get([id_of(1), id_of(2)])] == ["q", "p"]
+    assert [(one.project, one.memories) for one in store.sessions("default")] == [("p", 1), ("q", 1)]
     assert store.check() == []
-    [added] = store.add([embedded(4, session="s", project="q")], model=MODEL, idempotency_key=KEY)
-    assert (added.project, added.position) == ("q", 1)
+
+
+def test_a_note_of_a_session_by_an_earlier_version_is_read_and_its_interrupted_move_is_completed(
+    client: RecordingQdrant, store: QdrantStore
+):
+    store.add([embedded(n, session="s", project="p") for n in (1, 2)], model=MODEL)
+    name = ("default", "s")
+    earlier = {"type": "session", "profile": "default", "name": "s", "project": "q", "moving": True, "stamp": 1}
+    client.upsert("retentive_notes", [q.PointStruct(id=session_note_id(name), vector={}, payload=earlier)])
+    again = QdrantStore(client)
+    assert again.stats().sessions == 1
+
+    [added] = again.add([embedded(3, session="s")], model=MODEL)
+    [other] = again.add([embedded(4, session="s", project="p")], model=MODEL)
+
+    assert (added.project, other.project) == ("q", "p")
+    assert [(one.project, one.memories) for one in again.sessions("default")] == [("p", 1), ("q", 3)]
+    assert again.check() == []
 
 
 def test_a_memory_that_names_the_present_project_of_a_moved_session_is_stored(

@@ -87,6 +87,15 @@ def test_its_catalogue_is_complete(old: Engine):
     assert old.check() == []
 
 
+def test_two_projects_can_have_a_session_of_the_same_name_in_it(old: Engine):
+    new = old.remember("The gate has two locks.", project="work", session="s1")
+
+    assert (new.project, new.position) == ("work", 0)
+    assert [(one.project, one.memories) for one in old.sessions() if one.name == "s1"] == [("home", 1), ("work", 1)]
+    assert old.remember("The blue pot is new.", project="home", session="s1").position == 1
+    assert old.check() == []
+
+
 @pytest.mark.parametrize(
     ("query", "best"),
     [("where is the key?", KEY), ("ERR_CONN_42", PROXY), ("which city is home to Ana?", LISBON), ("deploys", DEPLOYS)],

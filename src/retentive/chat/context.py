@@ -129,8 +129,10 @@ def assemble(
         return PromptContext("", (), (), 0, budget, counter.name)
     messages: Sequence[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     identity = _identity(view, project=None if everywhere else project) if "identity" in parts else []
-    latest = latest_episodes(view, session, recent) if session is not None and "recent" in parts else []
-    known = latest_episodes(view, session, MAX_EXCLUDED) if session is not None and exclude_session else []
+    latest = (
+        latest_episodes(view, session, recent, project=project) if session is not None and "recent" in parts else []
+    )
+    known = latest_episodes(view, session, MAX_EXCLUDED, project=project) if session and exclude_session else []
     new, repeated = _split_repeated_episodes(messages, latest)
     answer = _recall(
         view,
@@ -202,8 +204,10 @@ def brief(
 def _last_session(view: ProfileView, project: str | None, session: str | None, count: int) -> list[Memory]:
     """Return the latest episodes of the latest session that is not this one, oldest first."""
     page = view.list(project=project, kinds=["episodic"], limit=MAX_EXCLUDED)
-    before = next((one.session for one in page.memories if one.session not in (None, session)), None)
-    return [] if before is None else latest_episodes(view, before, count)
+    for one in page.memories:
+        if one.session is not None and one.session != session:
+            return latest_episodes(view, one.session, count, project=one.project)
+    return []
 
 
 def message_text(message: Message) -> str:
@@ -221,12 +225,18 @@ def last_user_text(messages: Sequence[Message]) -> str:
     return next((message_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
 
 
-def latest_episodes(view: ProfileView, session: str, count: int) -> list[Memory]:
-    """Return the latest episodes of a session, oldest first."""
+def latest_episodes(view: ProfileView, session: str, count: int, *, project: str | None = None) -> list[Memory]:
+    """Return the latest episodes of a session, oldest first.
+
+    Without a project, those of the session of this name that is in no project, or else of the latest one.
+    """
     if count < 1:
         return []
-    page = view.list(session=session, only_session=True, kinds=["episodic"], limit=min(count, 1000))
-    return sorted(page.memories, key=lambda memory: (memory.position or 0, memory.id))
+    page = view.list(session=session, project=project, only_session=True, kinds=["episodic"], limit=min(count, 1000))
+    projects = [memory.project for memory in page.memories]
+    home = None if None in projects else next(iter(projects), None)
+    found = [memory for memory in page.memories if memory.project == home]
+    return sorted(found, key=lambda memory: (memory.position or 0, memory.id))
 
 
 def unanswered_message(latest: Sequence[Memory]) -> Memory | None:

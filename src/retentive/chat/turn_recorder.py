@@ -17,6 +17,7 @@ from retentive.chat.sse import Answer
 from retentive.errors import Conflict, RetentiveError, Unavailable, describe_error
 from retentive.models import Memory
 from retentive.pipeline.remember import MAX_TEXT, check_name
+from retentive.stores.rules import home_of
 from retentive.tenancy import ProfileView
 
 T = TypeVar("T")
@@ -90,15 +91,14 @@ def check_session(view: ProfileView, session: str, project: str | None) -> None:
     """Raise an error, before the model is called, if a turn could not be stored in this session."""
     check_name("session", session)
     check_name("project", project)
-    found = latest_episodes(view, session, 1)
-    if project is not None and found and found[0].project != project:
-        home = f"project '{found[0].project}'" if found[0].project else "no project"
-        raise Conflict(f"session '{session}' belongs to {home}, not to '{project}'; use another session, or move it")
+    if project is None:
+        page = view.list(session=session, only_session=True, kinds=["episodic"], limit=LOOK_BACK)
+        home_of(session, project, {memory.project for memory in page.memories})
 
 
 def store_turn(view: ProfileView, turn: Turn, answer: Answer) -> Sequence[Memory]:
     """Store what of a turn is not stored yet, all or none, and return it."""
-    latest = latest_episodes(view, turn.session, LOOK_BACK)
+    latest = latest_episodes(view, turn.session, LOOK_BACK, project=turn.project)
     drafts = []
     if turn.message.strip() and not _is_stored(turn, latest):
         drafts.append(_draft(turn, "user", turn.message))

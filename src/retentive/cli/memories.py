@@ -326,6 +326,9 @@ def move(
     session: Annotated[str, typer.Argument(help="Session to move.")],
     project: Annotated[str | None, typer.Option(help="New project of the session.")] = None,
     no_project: Annotated[bool, typer.Option("--no-project", help="Remove the session from its project.")] = False,
+    from_project: Annotated[
+        str | None, typer.Option("--from", help="Project that the session is in, if several have one of this name.")
+    ] = None,
 ) -> None:
     """Move a session with all its memories to another project, or out of its project.
 
@@ -338,9 +341,9 @@ def move(
     with common(ctx).engine() as engine:
         if unknown := unknown_names(engine, sessions=session):
             raise NotFound(unknown)
-        total = next((one.memories for one in engine.sessions() if one.name == session), 0)
+        total = next((one.memories for one in engine.sessions(project=from_project) if one.name == session), 0)
         with progress("moving", total=total) as advance:
-            moved = engine.move_session(session, project=project, progress=advance)
+            moved = engine.move_session(session, project=project, from_project=from_project, progress=advance)
     where = f"to project '{moved.project}'" if moved.project else "out of its project"
     emit(ctx, moved.to_dict(), f"moved {moved.memories} memories {where}")
 

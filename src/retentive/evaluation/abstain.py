@@ -158,15 +158,15 @@ def _recall(
 def _relevant_sessions(engine: Engine, evaluation_set: EvaluationSet) -> Mapping[str, Sequence[str]]:
     """The ids of each query's relevant memories, and of all others in their sessions."""
     by_document: dict[str | None, Memory] = {}
-    by_session: dict[str, list[str]] = {}
+    by_session: dict[tuple[str | None, str | None], list[str]] = {}
     for profile in {query.profile for query in evaluation_set.queries}:
         for memory in all_memories(engine, profile=profile):
             by_document[evaluation_set.identify(memory)] = memory
             if memory.session is not None:
-                by_session.setdefault(memory.session, []).append(memory.id)
+                by_session.setdefault((memory.project, memory.session), []).append(memory.id)
     left_out: dict[str, Sequence[str]] = {}
     for query in evaluation_set.queries:
         relevant = [by_document[id] for id in query.relevance if id in by_document]
-        together = (by_session.get(memory.session or "", [memory.id]) for memory in relevant)
+        together = (by_session.get((memory.project, memory.session), [memory.id]) for memory in relevant)
         left_out[query.id] = sorted({id for ids in together for id in ids})
     return left_out

@@ -75,9 +75,6 @@ def _send(state: HookState, service: ServiceClient, key: str, memory: dict[str, 
     try:
         service.post("/v1/memories", memory, Idempotency_Key=key)
     except ServiceError as error:
-        if error.status == _CONFLICT and "project" in memory:  # the session began in another project
-            rest = {name: value for name, value in memory.items() if name != "project"}
-            return _send(state, service, key, rest)
         if error.status in (_GONE, _CONFLICT, _INVALID):  # it was stored and deleted since, or can never be stored
             state.log(f"a message was not stored: {error}")
             return True

@@ -103,7 +103,7 @@ class RetentiveStore(BaseStore):
     # Names and ids
 
     def _session(self, namespace: Namespace) -> str:
-        """The session of a namespace. Its name includes the project, because it is unique in the profile."""
+        """The session of a namespace. Its name includes the project."""
         if not all(isinstance(label, str) for label in namespace):
             raise InvalidNamespaceError(f"the labels of a namespace are strings, not {namespace!r:.80}")
         name = self._session_name(namespace)

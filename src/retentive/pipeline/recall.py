@@ -266,7 +266,7 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
         and searched.matches(memory)
     }
     known = {**candidates, **added}
-    at = {(memory.session, memory.position): memory.id for memory in known.values()}
+    at = {(memory.project, memory.session, memory.position): memory.id for memory in known.values()}
     neighbours: dict[str, tuple[str | None, str | None]] = {}
     for id, memory in known.items():
         if memory.session is None:
@@ -274,8 +274,8 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
         if id in pairs:
             before, after = ((one.id if one and one.id in known else None) for one in pairs[id])
         else:
-            position = memory.position or 0
-            before, after = at.get((memory.session, position - 1)), at.get((memory.session, position + 1))
+            session, position = (memory.project, memory.session), memory.position or 0
+            before, after = at.get((*session, position - 1)), at.get((*session, position + 1))
         neighbours[id] = before, after
     return Context(tuple(added[id] for id in sorted(added)), neighbours)
 

@@ -294,32 +294,34 @@ def embed_memories(
 
 
 def turns_before(
-    store: Store, embedder: Embedder, memories: Sequence[Memory], *, stored: bool = False
+    store: Store, embedder: Embedder, memories: Sequence[Memory], *, stored: bool = False, exact: bool = False
 ) -> list[Memory | None]:
     """The turn before each memory in its session, if the embedder reads turns with the one before them.
 
     It is an earlier one of these memories or one that is stored; if they are `stored` themselves, the store knows. Only
-    episodes have one: a fact is understood alone.
+    episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
     """
     found: list[Memory | None] = [None] * len(memories)
     if context_reader(embedder) is None:
         return found
-    last: dict[tuple[str, str], Memory] = {}
+    last: dict[tuple[str, str | None, str], Memory] = {}
+    named = {(one.profile, one.session) for one in memories if one.project is not None}
     asked = []  # of the store
     for at, memory in enumerate(memories):
         if memory.session is None:
             continue
-        session = (memory.profile, memory.session)
+        session = (memory.profile, memory.project, memory.session)
         mate = last.get(session)
         if memory.kind == "episodic" and mate is not None and _is_before(mate, memory):
             found[at] = mate
-        elif memory.kind == "episodic":
-            asked.append(at)
+        elif memory.kind == "episodic" and (stored or exact or memory.project or session[::2] not in named):
+            asked.append(at)  # otherwise its session may be that of one of these memories
         if not stored:
             last[session] = memory
     turns = store.previous([memories[at] for at in asked]) if asked else []
     for at, turn in zip(asked, turns, strict=True):
-        found[at] = turn
+        if turn is None or not exact or turn.project == memories[at].project:
+            found[at] = turn
     return found
 
 

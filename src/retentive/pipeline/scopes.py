@@ -20,15 +20,16 @@ def scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, s
         if scope.project in (None, memory.project) or (shared and _has_project(store, scope)):
             return None
         return "project", quoted(memory.project), f"'{scope.project}'"
-    named = {one.name: one.project for one in store.sessions(scope.profile) if one.name in scope.sessions}
-    sessions = {name: project for name, project in named.items() if scope.project in (None, project)}
-    projects = set() if scope.only_sessions else set(sessions.values()) - {None}
-    if memory.session in sessions or memory.project in projects or (shared and projects):
+    named = [one for one in store.sessions(scope.profile, project=scope.project) if one.name in scope.sessions]
+    projects = {one.project for one in named if one.project is not None and not scope.only_sessions}
+    if shared and projects:
         return None
     if scope.project not in (None, memory.project):
         return "project", quoted(memory.project), f"'{scope.project}'"
+    if memory.session in scope.sessions or memory.project in projects:
+        return None
     wanted = " or ".join(f"'{name}'" for name in scope.sessions) or "none"
-    return "session", quoted(memory.session), wanted + (f" (project {quoted(*projects)})" if projects else "")
+    return "session", quoted(memory.session), wanted + (f" (project {quoted(*sorted(projects))})" if projects else "")
 
 
 def _has_project(store: Store, scope: Scope) -> bool:

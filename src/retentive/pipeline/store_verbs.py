@@ -73,16 +73,22 @@ class StoreVerbs:
         session: str,
         *,
         project: str | None,
+        from_project: str | None = None,
         profile: str | None = None,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Session:
         """Move a session with all its memories to another project, or out of its project.
 
-        Many are moved in several transactions. If that is interrupted, running it again moves the rest.
+        `from_project` is the project that it is in. Without it, the session of this name that is in no project is
+        moved, or else the only one; `Conflict` if there are several. Many memories are moved in several transactions.
+        If that is interrupted, running it again moves the rest.
         """
         check_name("project", project)
+        check_name("from_project", from_project)
         check_unicode("session", session)
-        return self.store.move_session(self._profile(profile), session, project=project, progress=progress)
+        return self.store.move_session(
+            self._profile(profile), session, project=project, from_project=from_project, progress=progress
+        )
 
     def timeline(
         self, *, project: str | None = None, profile: str | None = None, by: TimelineBy | None = None

@@ -42,9 +42,10 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     typical = median(words.values()) if words else 1.0
     shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
     scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}
-    best: dict[str | None, float] = {}
+    best: dict[tuple[str | None, str | None], float] = {}
     for hit in placed:
-        best[hit.memory.session] = max(hit.score, best.get(hit.memory.session, 0.0))
+        home = (hit.memory.project, hit.memory.session)
+        best[home] = max(hit.score, best.get(home, 0.0))
     weight = tuning.neighbour_weight * shortness
     whole = 1.0 + tuning.session_weight
     note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
@@ -58,7 +59,7 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
         share = tuning.session_weight
         if shortness < 1.0 and len(best) > 1:  # among short memories, or in one session, length tells nothing
             share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
-        session = best[hit.memory.session]
+        session = best[hit.memory.project, hit.memory.session]
         score = (hit.score + weight * neighbour + share * session) / whole
         adjusted.append(
             hit.after("context", score, neighbour, note, hit.score, weight, neighbour, share, session, whole)

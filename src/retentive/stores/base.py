@@ -43,12 +43,19 @@ class Memories(Protocol):
     """
 
     def add(
-        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        model: Model | None,
+        idempotency_key: IdempotencyKey | None = None,
+        exact: bool = False,
     ) -> list[Memory]:
         """Store new memories and return them with their session's project and, if none was given, the next position.
 
-        All are written or none. `Conflict` if an id exists, or a session belongs to another project. If the
-        idempotency key was used before, nothing is written and what remains of that write is returned.
+        A session is identified by its profile, project and name. A memory without a project goes into the session of
+        this name that is in no project, or else into the only one; with `exact`, always into that in no project.
+        All are written or none. `Conflict` if an id exists, or if several sessions have the name, all in projects. If
+        the idempotency key was used before, nothing is written and what remains of that write is returned.
         Of the memories of a key in a project, each is valid until the next one starts (see `stores/validity.py`): those
         that a new one replaces are retired in the same transaction, and a new one that starts before others is stored
         as retired. So a key never has two open memories.
@@ -78,7 +85,8 @@ class Memories(Protocol):
         Other fields keep the values that they have at the moment of writing, whatever the record has. `NotFound` if the
         memory does not exist, `VersionConflict` if `if_version` is not its version. If its indexed text does not
         change, its vectors stay. If it does, it gets the record's vectors where those are of its new text; otherwise it
-        waits to be embedded. If the idempotency key was used before, nothing is written and the memory as it is now is
+        waits to be embedded. One that names another project or session goes there as in `add`; otherwise it stays
+        in its session. If the idempotency key was used before, nothing is written and the memory as it is now is
         returned.
         """
         ...
@@ -229,7 +237,7 @@ class Catalogue(Protocol):
     """Sessions and projects. They come into being with their first memory."""
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
-        """Return the sessions of a profile or of one of its projects, by name."""
+        """Return the sessions of a profile or of one of its projects, by name; those of one name by project."""
         ...
 
     def projects(self, profile: str) -> list[Project]:
@@ -237,12 +245,25 @@ class Catalogue(Protocol):
         ...
 
     def move_session(
-        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+        self,
+        profile: str,
+        session: str,
+        *,
+        project: str | None,
+        from_project: str | None = None,
+        progress: Progress = no_progress,
     ) -> Session:
         """Move a session with all its memories to another project, or out of its project.
 
+        `from_project` is its project. Without it, the session of this name that is in no project is moved, or else the
+        only one. `NotFound` if there is none; `Conflict` if there are several, all in projects, or if there is another
+        session of this name, with memories, where it is to move.
         Many memories may be moved in several transactions: if it is interrupted, running it again moves the rest.
         """
+        ...
+
+    def drop_session(self, profile: str, session: str, *, project: str | None) -> bool:
+        """Delete a session without memories from the list of sessions; return whether there was one."""
         ...
 
     def profiles(self) -> list[Profile]:
@@ -294,7 +315,8 @@ class VectorModels(Protocol):
     def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
         """Return the memory before each of these in its session; for one without a position, the session's last.
 
-        A store that does not keep vectors of two turns returns None for each.
+        A memory without a project is one of the session into which `add` would put it; None if there are several. A
+        store that does not keep vectors of two turns returns None for each.
         """
         ...
 

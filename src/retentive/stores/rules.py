@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
@@ -86,6 +86,43 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
         and (scope.sessions is None or memory.session in scope.sessions)
         and (scope.kinds is None or memory.kind in scope.kinds)
     )
+
+
+Project = TypeVar("Project", str | None, int)
+"""A project by its name, or by its id; None or 0 is none."""
+
+
+def home_of(session: str, project: Project, known: Collection[Project]) -> Project:
+    """The project of the session into which a memory with this session and project goes.
+
+    That is the project of the memory. If it has none, it is that of the session of this name: of the one that is in no
+    project, or of the only one. `known` are the projects of the sessions of this name, or at least two of them with
+    the one that is none. `Conflict` if there are several and each is in a project.
+    """
+    if project or not known:
+        return project
+    without = [one for one in known if not one]
+    if not without and len(known) > 1:
+        raise Conflict(f"there are several sessions '{session}', each in another project; name the project")
+    return without[0] if without else next(iter(known))
+
+
+def stays_in_session(memory: Memory, current: Memory) -> bool:
+    """Whether an updated memory stays in its session: it names no other one, and no other project."""
+    same = (memory.profile, memory.session) == (current.profile, current.session)
+    return same and memory.session is not None and memory.project in (None, current.project)
+
+
+def taken_name(session: str, project: str | None) -> Conflict:
+    """Return the error for a session that is to move to where there is another one of its name."""
+    where = "without a project" if project is None else f"in project '{project}'"
+    return Conflict(f"there is another session '{session}' {where}; nothing was moved")
+
+
+def no_session(session: str, profile: str, project: str | None) -> NotFound:
+    """Return the error for a session that does not exist."""
+    where = f"profile '{profile}'" if project is None else f"project '{project}'"
+    return NotFound(f"there is no session '{session}' in {where}; see: retentive sessions")
 
 
 CHANGEABLE = tuple(name for name in Memory._fields if name not in ("id", *USE_FIELDS))

@@ -242,12 +242,15 @@ def test_a_service_that_ends_keeps_what_was_said_and_what_came(
     assert len(cut_off) == 1 or begun is None
 
 
-def test_a_session_of_another_project_is_refused_before_the_model_is_asked(engine: Engine, model: ModelServer) -> None:
-    engine.remember("x", session="s", project="p")
+def test_a_session_that_several_projects_have_is_refused_before_the_model_is_asked(
+    engine: Engine, model: ModelServer
+) -> None:
+    for project in ("p", "q"):
+        engine.remember("x", session="s", project=project)
     with chat_service(engine, model.url) as url:
-        response = ask(url, "hello", retentive={"session": "s", "project": "other"})
+        response = ask(url, "hello", retentive={"session": "s"})
     assert response.status_code == 409
-    assert "belongs to project 'p'" in response.json()["error"]["message"]
+    assert "name the project" in response.json()["error"]["message"]
     assert model.calls == []
 
 

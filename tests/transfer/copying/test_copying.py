@@ -313,18 +313,21 @@ def test_being_used_meanwhile_is_no_conflict(open_one):
     assert verified.agrees
 
 
-def test_a_session_in_another_project_is_named_before_anything_is_copied(open_one):
+def test_a_session_of_the_same_name_in_another_project_of_the_target_stays_as_it_is(open_one):
     source, target = open_one("source"), open_one("target")
     source.add([record for record in records(20) if record.memory.profile == "default"], model=MODEL)
-    target.add(
-        [Record(records(1, start=900)[0].memory._replace(profile="default", session="a", project="elsewhere"))],
-        model=None,
+    [other] = records(1, start=900)
+    placed = other.memory._replace(profile="default", session="a", project="elsewhere")
+    target.add([Record(placed)], model=None)
+
+    done, _ = copied(source, target, into=True)
+
+    assert done.conflicts == ()
+    assert target.get([placed.id])[0].project == "elsewhere"
+    ours, theirs = (
+        {(one.name, one.project, one.memories) for one in of.sessions("default")} for of in (source, target)
     )
-
-    with pytest.raises(Conflict, match="'a'"):
-        copied(source, target, into=True)
-
-    assert (target.stats().memories, target.get_value(CHECKPOINT.prefix)) == (1, None)
+    assert theirs == ours | {("a", "elsewhere", 1)}
 
 
 def test_judgements_and_settings_that_are_there_stay(open_one):

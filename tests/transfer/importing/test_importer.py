@@ -276,15 +276,37 @@ def test_an_import_that_ends_first_keeps_the_record_of_another_in_its_run(store,
     assert [run.groups for run in Imports(store).list()] == [3]
 
 
-def test_a_session_that_was_moved_keeps_its_project(store):
+def homes(store):
+    return [(one.name, one.project, one.memories) for one in store.sessions("default")]
+
+
+def test_an_import_leaves_sessions_of_the_same_name_in_other_projects_as_they_are(store):
     take(store, item(1, session="s", project="a"))
     store.move_session("default", "s", project="b")
 
     done = take(store, item(2, session="s", project="a"), item(3, session="new", project="a"), item(4, session="new"))
 
-    assert (done.added, done.skipped) == (3, {})
-    assert done.warnings == {"its session is in the project 'b', so it was stored there": 1}
-    assert {session.name: session.project for session in store.sessions("default")} == {"s": "b", "new": "a"}
+    assert (done.added, done.skipped, done.warnings) == (3, {}, {})
+    assert homes(store) == [("new", "a", 2), ("s", "a", 1), ("s", "b", 1)]
+
+
+def test_an_item_without_a_project_is_skipped_if_several_projects_have_its_session(store):
+    take(store, item(1, session="s", project="a"), item(2, session="s", project="b"))
+
+    done = take(store, item(3, session="s"), item(4, session="t"))
+
+    assert (done.added, homes(store)) == (1, [("s", "a", 1), ("s", "b", 1), ("t", None, 1)])
+    [reason] = done.skipped
+    assert "there are several sessions 's'" in reason
+
+
+def test_an_emptied_session_is_not_moved_by_an_import_into_another_project(store):
+    take(store, item(1, session="s", project="a"))
+    store.remove([one.memory.id for one in store.scan().records])
+
+    take(store, item(2, session="s", project="b"))
+
+    assert homes(store) == [("s", "a", 0), ("s", "b", 1)]
 
 
 @pytest.mark.parametrize("project", ["right", None])

@@ -13,6 +13,7 @@ from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import check_name
 from retentive.pipeline.similar import Similar
+from retentive.stores.rules import home_of
 from retentive.stores.values import Profile
 from retentive.tenancy import ProfileView
 
@@ -106,9 +107,13 @@ class ToolScope:
 def open_scope(
     engine: Engine, *, project: str | None = None, session: str | None = None, read_only: bool = False
 ) -> ToolScope:
-    """Return a scope in the engine's profile. A session that belongs to a project includes the project."""
+    """Return a scope in the engine's profile. A session that belongs to a project includes the project.
+
+    `Conflict` if several projects have a session of this name, and none is named.
+    """
     profile = engine.settings.profile
     check_name("session", session)
     if session is not None and project is None:
-        project = next((one.project for one in engine.sessions(profile=profile) if one.name == session), None)
+        projects = [one.project for one in engine.sessions(profile=profile) if one.name == session]
+        project = home_of(session, None, projects)
     return ToolScope(ProfileView(engine, profile, project=project), session, record_use=not read_only)

@@ -14,18 +14,30 @@ from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Model, Query, Scope
 from retentive.stores.damage import Repair, Undamaged
 from retentive.stores.in_memory.catalogue import InMemoryCatalogue
-from retentive.stores.in_memory.entries import Entry, make_entry, normalized, rounded, slot_of, turns, without_turns
+from retentive.stores.in_memory.entries import (
+    Entry,
+    Session,
+    make_entry,
+    normalized,
+    rounded,
+    session_of,
+    slot_of,
+    turns,
+    without_turns,
+)
 from retentive.stores.in_memory.search import InMemorySearch
 from retentive.stores.rules import (
     check_same_request,
     check_version,
     check_versions,
     cursor_of,
+    home_of,
     is_within,
     merge_fields,
     page_length,
     parse_cursor,
     stale_vectors,
+    stays_in_session,
 )
 from retentive.stores.validity import settle_keys, settle_update
 from retentive.stores.values import (
@@ -77,7 +89,12 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
     # Memories
 
     def add(
-        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        model: Model | None,
+        idempotency_key: IdempotencyKey | None = None,
+        exact: bool = False,
     ) -> list[Memory]:
         with self._lock:
             earlier = self._ids_of_request(idempotency_key)
@@ -85,14 +102,14 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
                 return self.get(earlier)
             containers = self._containers.copy()
             new: dict[str, Entry] = {}
-            last_positions: dict[tuple[str, str], int] = {}
+            last_positions: dict[Session, int] = {}
             for record in records:
                 id = record.memory.id
                 if id in self._entries or id in new:
                     raise Conflict(f"there is a memory with the id {id} already; nothing was stored")
-                memory = normalized(containers.register(record.memory))
-                if memory.session is not None:
-                    session = (memory.profile, memory.session)
+                memory = normalized(containers.register(record.memory, exact=exact))
+                session = session_of(memory)
+                if session is not None:
                     last = last_positions[session] if session in last_positions else self._last_position(session)
                     position = last + 1 if memory.position is None else memory.position
                     memory = memory._replace(position=position)
@@ -155,13 +172,18 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         """Yield the memories of a memory's session with their positions."""
         if memory.session is None:
             return
+        try:
+            known = self._containers.projects_of(memory.profile, memory.session)
+            session = (memory.profile, home_of(memory.session, memory.project, known), memory.session)
+        except Conflict:  # there are several
+            return
         for one in (entry.memory for entry in self._entries.values()):
-            if one.position is not None and (one.profile, one.session) == (memory.profile, memory.session):
+            if one.position is not None and session_of(one) == session:
                 yield one.position, one
 
-    def _last_position(self, session: tuple[str, str]) -> int:
+    def _last_position(self, session: Session) -> int:
         memories = (entry.memory for entry in self._entries.values())
-        positions = (memory.position for memory in memories if (memory.profile, memory.session) == session)
+        positions = (memory.position for memory in memories if session_of(memory) == session)
         return max((position for position in positions if position is not None), default=-1)
 
     def _set_first_model(self, changed: Iterable[Entry], model: Model | None) -> None:
@@ -199,6 +221,8 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
             containers = self._containers.copy()
             check_version(entry.memory, if_version)
             merged = merge_fields(entry.memory, record, fields)
+            if stays_in_session(merged, entry.memory):
+                merged = merged._replace(project=entry.memory.project)
             memory = normalized(containers.register(merged))
             changed: list[Memory] = []
             if memory.key is not None and memory.valid_to is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from datetime import date
 
-from retentive.errors import NotFound
 from retentive.models import KINDS, Kind, Memory, Scope
-from retentive.stores.in_memory.entries import Contents, slot_of
+from retentive.stores.in_memory.entries import Contents, session_of, slot_of
+from retentive.stores.in_memory.entries import Session as SessionName
+from retentive.stores.rules import home_of, no_session, taken_name
 from retentive.stores.validity import settle_update
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
@@ -17,41 +18,65 @@ class InMemoryCatalogue(Contents):
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
         with self._lock:
-            return [
-                self._session(profile, name)
-                for (owner, name), its_project in sorted(self._containers.sessions.items())
+            found = [
+                self._session(profile, its_project, name)
+                for owner, its_project, name in self._containers.sessions
                 if owner == profile and project in (None, its_project)
             ]
+            return sorted(found, key=lambda one: (one.name, one.project or ""))
 
-    def _session(self, profile: str, name: str) -> Session:
-        memories = (entry.memory for entry in self._entries.values())
-        times = [memory.when for memory in memories if (memory.profile, memory.session) == (profile, name)]
-        project = self._containers.sessions[profile, name]
+    def _session(self, profile: str, project: str | None, name: str) -> Session:
+        times = [memory.when for memory in self._of_session((profile, project, name))]
         return Session(name, profile, project, len(times), min(times, default=None), max(times, default=None))
+
+    def _of_session(self, session: SessionName) -> list[Memory]:
+        return [entry.memory for entry in self._entries.values() if session_of(entry.memory) == session]
 
     def projects(self, profile: str) -> list[Project]:
         with self._lock:
-            sessions = Counter(its for (owner, _), its in self._containers.sessions.items() if owner == profile)
+            sessions = Counter(its for owner, its, _ in self._containers.sessions if owner == profile)
             memories = Counter(entry.memory.project for entry in self._in_scope(Scope(profile)))
             names = sorted(name for owner, name in self._containers.projects if owner == profile)
             return [Project(name, profile, sessions[name], memories[name]) for name in names]
 
     def move_session(
-        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+        self,
+        profile: str,
+        session: str,
+        *,
+        project: str | None,
+        from_project: str | None = None,
+        progress: Progress = no_progress,
     ) -> Session:
         with self._lock:
-            if (profile, session) not in self._containers.sessions:
-                raise NotFound(f"there is no session '{session}' in profile '{profile}'")
-            self._containers.sessions[profile, session] = project
+            source = (profile, self._home(profile, session, from_project), session)
+            target = (profile, project, session)
+            if source != target and self._of_session(target):
+                raise taken_name(session, project)
+            self._containers.sessions -= {source}
+            self._containers.sessions |= {target}
             if project is not None:
                 self._containers.projects.add((profile, project))
-            for id in list(self._entries):
-                memory = self._entries[id].memory
-                if (memory.profile, memory.session) == (profile, session):
-                    for one in self._moved(memory, memory._replace(project=project)):
-                        self._replace_memory(one)
-                    progress(1)
-            return self._session(profile, session)
+            for memory in self._of_session(source):
+                for one in self._moved(memory, memory._replace(project=project)):
+                    self._replace_memory(one)
+                progress(1)
+            return self._session(*target)
+
+    def _home(self, profile: str, session: str, project: str | None) -> str | None:
+        """Return the project of the session that is to be moved."""
+        known = [one for one in self._containers.projects_of(profile, session) if project in (None, one)]
+        if not known:
+            raise no_session(session, profile, project)
+        return home_of(session, project, known)
+
+    def drop_session(self, profile: str, session: str, *, project: str | None) -> bool:
+        with self._lock:
+            name = (profile, project, session)
+            if name not in self._containers.sessions or self._of_session(name):
+                return False
+            self._containers.sessions -= {name}
+            return True
 
     def _moved(self, before: Memory, memory: Memory) -> list[Memory]:
         """Return a memory in another project, and those of its key that change with it."""

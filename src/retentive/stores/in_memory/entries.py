@@ -10,9 +10,9 @@ from datetime import UTC
 
 import numpy as np
 
-from retentive.errors import Conflict, Invalid
+from retentive.errors import Invalid
 from retentive.models import Memory, Model, Scope
-from retentive.stores.rules import is_within
+from retentive.stores.rules import home_of, is_within
 from retentive.stores.values import PreviousTurn, Record, Vector
 from retentive.text.analysis import index_terms
 
@@ -80,8 +80,16 @@ def normalized(memory: Memory) -> Memory:
     return memory._replace(metadata=json.loads(json.dumps(dict(memory.metadata))), **times)
 
 
+Session = tuple[str, str | None, str]
+"""The profile, project and name of a session."""
+
 Slot = tuple[str, str | None, str | None]
 """The profile, project and key of memories of which one is open."""
+
+
+def session_of(memory: Memory) -> Session | None:
+    """Return the session of a memory."""
+    return None if memory.session is None else (memory.profile, memory.project, memory.session)
 
 
 def slot_of(memory: Memory) -> Slot:
@@ -95,22 +103,27 @@ class Containers:
 
     profiles: set[str] = field(default_factory=set)
     projects: set[tuple[str, str]] = field(default_factory=set)
-    sessions: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    sessions: set[Session] = field(default_factory=set)
 
     def copy(self) -> Containers:
         """Return a copy, which is dropped if a write fails."""
-        return Containers(set(self.profiles), set(self.projects), dict(self.sessions))
+        return Containers(set(self.profiles), set(self.projects), set(self.sessions))
 
-    def register(self, memory: Memory) -> Memory:
+    def projects_of(self, profile: str, session: str) -> list[str | None]:
+        """Return the projects of the sessions of a name."""
+        return [project for owner, project, name in self.sessions if (owner, name) == (profile, session)]
+
+    def register(self, memory: Memory, *, exact: bool = False) -> Memory:
         """Add the names of a memory, and return the memory with the project of its session."""
         self.profiles.add(memory.profile)
         if memory.project is not None:
             self.projects.add((memory.profile, memory.project))
         if memory.session is None:
             return memory._replace(position=None)
-        project = self.sessions.setdefault((memory.profile, memory.session), memory.project)
-        if memory.project not in (None, project):
-            raise Conflict(f"session '{memory.session}' does not belong to project '{memory.project}'")
+        project = memory.project
+        if not exact:
+            project = home_of(memory.session, project, self.projects_of(memory.profile, memory.session))
+        self.sessions.add((memory.profile, project, memory.session))
         return memory._replace(project=project)
 
     def matcher(self, scope: Scope) -> Callable[[Memory], bool]:
@@ -118,13 +131,13 @@ class Containers:
 
         A session of a project stands for all memories of that project, unless the scope has `only_sessions`.
         """
-        if scope.sessions is None:
+        names = scope.sessions
+        if names is None:
             return lambda memory: is_within(memory, scope)
-        known = {name: self.sessions.get((scope.profile, name)) for name in scope.sessions}
-        projects = set() if scope.only_sessions else set(known.values()) - {None}
+        projects = self._projects_of(scope) - {None}
         without_sessions = replace(scope, sessions=None)
         return lambda memory: (
-            is_within(memory, without_sessions) and (memory.session in known or memory.project in projects)
+            is_within(memory, without_sessions) and (memory.session in names or memory.project in projects)
         )
 
     def search_matcher(self, scope: Scope) -> Callable[[Memory], bool]:
@@ -142,7 +155,7 @@ class Containers:
 
     def _projects_of(self, scope: Scope) -> set[str | None]:
         """Return the projects that the sessions of a scope stand for."""
-        found = {self.sessions.get((scope.profile, name)) for name in scope.sessions or ()}
+        found = {project for name in scope.sessions or () for project in self.projects_of(scope.profile, name)}
         return set() if scope.only_sessions else found & {scope.project} if scope.project is not None else found
 
 

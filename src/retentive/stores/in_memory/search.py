@@ -10,7 +10,7 @@ from typing import Self
 
 from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.damage import Damage
-from retentive.stores.in_memory.entries import Entry
+from retentive.stores.in_memory.entries import Entry, Session, session_of
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import query_terms
@@ -47,11 +47,12 @@ class InMemorySearch:
         return _best([Candidate(self.entries[id].memory, score) for id, score in scores.items()], limit, depth)
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
-        sessions: dict[tuple[str, str], list[Memory]] = {}
+        sessions: dict[Session, list[Memory]] = {}
         at = self.query.current_at
         for memory in (entry.memory for entry in self.entries.values()):
-            if memory.session is not None and (at is None or memory.id in ids or memory.is_current(at)):
-                sessions.setdefault((memory.profile, memory.session), []).append(memory)
+            session = session_of(memory)
+            if session is not None and (at is None or memory.id in ids or memory.is_current(at)):
+                sessions.setdefault(session, []).append(memory)
         found: dict[str, tuple[Memory | None, Memory | None]] = {}
         for memories in sessions.values():
             memories.sort(key=lambda memory: memory.position or 0)

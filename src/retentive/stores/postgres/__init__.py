@@ -25,7 +25,7 @@ from retentive.stores.postgres.repair import find_damage, repair
 from retentive.stores.postgres.search import PostgresSearch
 from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
-from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor
+from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor, stays_in_session
 from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
 from retentive.stores.values import Backup, Compaction, IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 from retentive.text.analysis import index_terms
@@ -86,7 +86,12 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         self._model = model
 
     def add(
-        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        model: Model | None,
+        idempotency_key: IdempotencyKey | None = None,
+        exact: bool = False,
     ) -> list[Memory]:
         if not records:
             return []
@@ -100,7 +105,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             if written is not None:
                 return table.by_ids(connection, written), []
             table.refuse_existing(connection, [memory.id for memory in memories])
-            placed = place(connection, memories)
+            placed = place(connection, memories, exact=exact)
             keyed = any(memory.key is not None for memory in memories)
             settled = validity.settle(connection, memories, placed) if keyed else memories
             entries = list(zip(placed, terms, strict=True))
@@ -140,7 +145,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             # Another field of it may have been changed meanwhile.
             as_expected = memory.indexed_text == expected.indexed_text
             ids = replace(before[0], kind=KIND_NUMBERS[memory.kind])
-            if memory._replace(project=current.project, session=current.session, profile=current.profile) != memory:
+            if not stays_in_session(memory, current):
                 [ids] = place(connection, [memory])
             after = (ids, terms if as_expected else index_terms(memory.indexed_text))
             memory = validity.settle_updated(connection, current, memory, ids, fields)

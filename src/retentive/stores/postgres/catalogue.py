@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from datetime import date
 
-from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Kind, Memory
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.memories import active_model
@@ -14,11 +13,18 @@ from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import CountName, append_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import settle_moved
+from retentive.stores.rules import home_of, no_session, taken_name
 from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, from_micros
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
 Name = tuple[int, str]
 """The id of a profile, and the name of a project or session in it."""
+
+SessionName = tuple[int, str, int]
+"""The id of a profile, the name of a session in it, and the id of its project; 0 is none."""
+
+_TRIES = 5
+"""How often the sessions of memories without a project are looked up, while others move them."""
 
 _SQL = Statements("catalogue")
 _FIRST_DAY = date(1970, 1, 1).toordinal()
@@ -67,30 +73,49 @@ class CatalogueTables:
         return self._connections.read(work)
 
     def move_session(
-        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+        self,
+        profile: str,
+        session: str,
+        *,
+        project: str | None,
+        from_project: str | None = None,
+        progress: Progress = no_progress,
     ) -> Session:
         def work(connection: Connection) -> Session:
-            row = connection.execute(_SQL("lock_session"), (profile, session)).fetchone()
-            if row is None:
-                raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
-            number, owner, old = row
+            rows = connection.execute(_SQL("lock_name"), (profile, session))
+            named: dict[str | None, tuple[int, int, int]] = {home: (id, owner, old) for home, id, owner, old in rows}
+            known = [home for home in named if from_project in (None, home)]
+            if not known:
+                raise no_session(session, profile, from_project)
+            home = home_of(session, from_project, known)
+            if home != project and project in named and not _drop(connection, named[project][0]):
+                raise taken_name(session, project)
+            number, owner, old = named[home]
             new = 0 if project is None else project_ids(connection, [(owner, project)])[owner, project]
             if new != old:
                 _move(connection, number, owner, old, new)
-            return _sessions(connection, profile, session=session)[0]
+            return _sessions(connection, profile, id=number)[0]
 
         # One transaction: it locks only the rows of this session, and other writers do not wait for them.
         moved = self._connections.write(work)
         progress(moved.memories)
         return moved
 
+    def drop_session(self, profile: str, session: str, *, project: str | None) -> bool:
+        def work(connection: Connection) -> bool:
+            rows = connection.execute(_SQL("lock_name"), (profile, session))
+            return any(_drop(connection, id) for home, id, *_ in rows if home == project)
 
-def _sessions(
-    connection: Connection, profile: str, project: str | None = None, session: str | None = None
-) -> list[Session]:
-    rows = connection.execute(
-        _SQL("sessions"), {"profile": profile, "project": project, "session": session}, binary=True
-    )
+        return self._connections.write(work)
+
+
+def _drop(connection: Connection, session: int) -> bool:
+    """Delete a session that is locked and has no memories; return whether it had none."""
+    return connection.execute(_SQL("drop_session"), (session,)).fetchone() is not None
+
+
+def _sessions(connection: Connection, profile: str, project: str | None = None, id: int | None = None) -> list[Session]:
+    rows = connection.execute(_SQL("sessions"), {"profile": profile, "project": project, "id": id}, binary=True)
     return [
         Session(name, owner, home, memories, from_micros(first), from_micros(last))
         for name, owner, home, memories, first, last in rows
@@ -119,32 +144,51 @@ def _move(connection: Connection, session: int, profile: int, old: int, new: int
 # Placement of memories
 
 
-def place(connection: Connection, memories: Sequence[Memory]) -> list[ScopeIds]:
+def place(connection: Connection, memories: Sequence[Memory], *, exact: bool = False) -> list[ScopeIds]:
     """Return the ids of each memory's scope, created where they are new.
 
-    The sessions are locked until the end of the transaction, so that no other writer takes a position in them.
+    Unless `exact`, one without a project goes into the session of its name that `home_of` chooses. The sessions are
+    locked until the end of the transaction, so that no other writer takes a position in them.
     """
     profiles = _profile_ids(connection, {memory.profile for memory in memories})
     named = {(profiles[one.profile], one.project) for one in memories if one.project is not None}
     projects = project_ids(connection, named)
     given = [0 if one.project is None else projects[profiles[one.profile], one.project] for one in memories]
-    homes: dict[Name, int] = {}
-    for one, project in zip(memories, given, strict=True):
-        if one.session is not None:  # a new session belongs to the project of its first memory
-            homes.setdefault((profiles[one.profile], one.session), project)
-    sessions = _session_ids(connection, homes)
-    placed = []
-    for one, project in zip(memories, given, strict=True):
-        profile, session, home = profiles[one.profile], 0, project
-        if one.session is not None:
-            session, home = sessions[profile, one.session]
-        if project and home != project:
-            raise Conflict(
-                f"session '{one.session}' does not belong to project '{one.project}'; leave the project out, "
-                f"or move it: retentive sessions move '{one.session}' --project '{one.project}'"
-            )
-        placed.append(ScopeIds(profile, home, session, KIND_NUMBERS[one.kind]))
-    return placed
+    wanted = [
+        None if one.session is None else (profiles[one.profile], one.session, project)
+        for one, project in zip(memories, given, strict=True)
+    ]
+    sessions = _sessions_of(connection, wanted, exact=exact)
+    return [
+        ScopeIds(profiles[one.profile], *(session or (project, 0)), KIND_NUMBERS[one.kind])
+        for one, project, session in zip(memories, given, sessions, strict=True)
+    ]
+
+
+def _sessions_of(
+    connection: Connection, wanted: Sequence[SessionName | None], *, exact: bool
+) -> list[tuple[int, int] | None]:
+    """Return the ids of the project and of each of these sessions, locked, and created where they are new."""
+    unnamed = {one[:2] for one in wanted if one is not None and not one[2] and not exact}
+    for _ in range(_TRIES):
+        known = _projects_of(connection, unnamed)
+        found = {(*name, project) for name, projects in known.items() for project in projects}
+        chosen: list[SessionName | None] = []
+        for one in wanted:
+            if one is None or exact:
+                chosen.append(one)
+                continue
+            projects = known.setdefault(one[:2], set())
+            project = home_of(one[1], one[2], projects)
+            projects.add(project)
+            chosen.append((*one[:2], project))
+        names = {one for one in chosen if one is not None}
+        ids = _lock_sessions(connection, names)
+        if all(name in ids for name in names & found):
+            break
+        # Another transaction has moved one of them since it was found.
+    ids |= _create_sessions(connection, names - ids.keys())
+    return [None if one is None else (one[2], ids[one]) for one in chosen]
 
 
 def positions(connection: Connection, memories: Sequence[Memory], placed: Sequence[ScopeIds]) -> list[int | None]:
@@ -186,19 +230,35 @@ def project_ids(connection: Connection, names: Collection[Name]) -> dict[Name, i
     return found
 
 
-def _session_ids(connection: Connection, homes: Mapping[Name, int]) -> dict[Name, tuple[int, int]]:
-    """Return the id of each session and of its project; a new one is created in the project given."""
-
-    def find() -> dict[Name, tuple[int, int]]:
-        rows = connection.execute(_SQL("lock_sessions"), _columns(homes), binary=True)
-        return {(profile, name): (id, project) for profile, name, id, project in rows}
-
-    found = find() if homes else {}
-    if len(found) < len(homes):
-        new = sorted(name for name in homes if name not in found)
-        connection.execute(_SQL("create_sessions"), (*_columns(new), [homes[name] for name in new]))
-        found = find()
+def _projects_of(connection: Connection, names: Collection[Name]) -> dict[Name, set[int]]:
+    """Return the projects of two sessions of each name, with 0 if one is in no project."""
+    found: dict[Name, set[int]] = {}
+    if names:
+        for profile, name, project in connection.execute(_SQL("session_projects"), _columns(names), binary=True):
+            found.setdefault((profile, name), set()).add(project)
     return found
+
+
+def _lock_sessions(connection: Connection, names: Collection[SessionName]) -> dict[SessionName, int]:
+    """Return the ids of those of these sessions that exist, locked."""
+    if not names:
+        return {}
+    rows = connection.execute(_SQL("lock_sessions"), _session_columns(names), binary=True)
+    return {(profile, name, project): id for profile, name, project, id in rows}
+
+
+def _create_sessions(connection: Connection, names: Set[SessionName]) -> dict[SessionName, int]:
+    """Create sessions, unless another transaction has created them meanwhile; return their ids, locked."""
+    found: dict[SessionName, int] = {}
+    while missing := names - found.keys():  # again if another transaction has created one and moved it
+        connection.execute(_SQL("create_sessions"), _session_columns(missing))
+        found |= _lock_sessions(connection, missing)
+    return found
+
+
+def _session_columns(names: Collection[SessionName]) -> tuple[list[int], list[str], list[int]]:
+    ordered = sorted(names)
+    return [one[0] for one in ordered], [one[1] for one in ordered], [one[2] for one in ordered]
 
 
 def _columns(names: Iterable[Name]) -> tuple[list[int], list[str]]:

@@ -326,7 +326,7 @@ class VectorTables:
         if not placed:
             return [None] * len(memories)
         positions = [str(2**53 if one.position is None else one.position) for one in placed.values()]
-        names = [[one.profile for one in placed.values()], [one.session for one in placed.values()]]
+        names = [[getattr(one, name) for one in placed.values()] for name in ("profile", "project", "session")]
 
         def read(connection: Connection) -> dict[int, Memory]:
             rows = connection.execute(statement, (list(placed), *names, positions), binary=True).fetchall()

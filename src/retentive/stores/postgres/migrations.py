@@ -23,6 +23,7 @@ MIGRATIONS = (
     "004_profile_counts.sql",
     "005_validity.sql",
     "006_previous_turns.sql",
+    "007_session_names.sql",
 )
 MIN_PGVECTOR = (0, 8)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from uuid import UUID
@@ -12,10 +12,14 @@ from qdrant_client import models as q
 from retentive.models import KINDS, Kind
 from retentive.stores.qdrant.connection import first_by, matching, payload_of
 from retentive.stores.qdrant.points import encodable
+from retentive.stores.qdrant.session_notes import in_project, in_session
 from retentive.stores.qdrant.sessions import StoreParts
 from retentive.stores.qdrant.validity import Slot
 from retentive.stores.sql_codec import from_micros
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
+
+_Session = tuple[str, str | None]
+"""The name of a session and its project."""
 
 SESSION_BATCH = 250
 """For how many sessions one request finds the first and the last time."""
@@ -29,37 +33,61 @@ class QdrantCatalogue(StoreParts):
         raise NotImplementedError
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
-        return self._sessions(
-            profile, {note["name"]: note.get("project") for note in self._names.notes("session", profile, project)}
-        )
+        found = [(name, its_project) for _, its_project, name in self._names.sessions(profile, project)]
+        return self._sessions(profile, sorted(found, key=lambda one: (one[0], one[1] or "")))
 
     def move_session(
-        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+        self,
+        profile: str,
+        session: str,
+        *,
+        project: str | None,
+        from_project: str | None = None,
+        progress: Progress = no_progress,
     ) -> Session:
         with self._lock:
-            self._names.move(profile, session, project)
-            keyed = self._connection.facet(self._connection.memories, "key", matching(profile=profile, session=session))
+            self._names.move(profile, session, from_project, project)
+            where = in_session(profile, project, session)
+            keyed = self._connection.facet(self._connection.memories, "key", where)
             self.close_others([(profile, project, str(key)) for key in keyed])
-            moved = self._sessions(profile, {session: project})[0]
+            moved = self._sessions(profile, [(session, project)])[0]
         progress(moved.memories)
         return moved
 
-    def _sessions(self, profile: str, projects: Mapping[str, str | None]) -> list[Session]:
-        if not projects:
+    def drop_session(self, profile: str, session: str, *, project: str | None) -> bool:
+        with self._lock:
+            return self._names.drop(profile, session, project)
+
+    def _sessions(self, profile: str, sessions: Sequence[_Session]) -> list[Session]:
+        if not sessions:
             return []
-        counts = self._counts("session", matching(profile=profile), projects)
-        times = self._times(profile, [name for name in projects if counts[name]])
+        counts = self._session_counts(profile, sessions)
+        times = self._times(profile, [session for session in sessions if counts[session]])
         return [
-            Session(name, profile, projects[name], counts[name], *times.get(name, (None, None)))
-            for name in sorted(projects)
+            Session(name, profile, project, counts[name, project], *times.get((name, project), (None, None)))
+            for name, project in sessions
         ]
 
-    def _times(self, profile: str, sessions: list[str]) -> dict[str, list[datetime | None]]:
+    def _session_counts(self, profile: str, sessions: Sequence[_Session]) -> dict[_Session, int]:
+        """Count the memories of sessions in one request, and one more for each project if names occur in several."""
+        projects = dict.fromkeys(project for _, project in sessions)
+        names = [name for name, _ in sessions]
+        if len(projects) > 1 and len(set(names)) == len(names):
+            counted = self._counts("session", matching(profile=profile), names)
+            return {(name, project): counted[name] for name, project in sessions}
+        found: dict[_Session, int] = {}
+        for one in projects:
+            of_project = [name for name, project in sessions if project == one]
+            counted = self._counts("session", in_project(profile, one), of_project)
+            found |= {(name, one): count for name, count in counted.items()}
+        return found
+
+    def _times(self, profile: str, sessions: Sequence[_Session]) -> dict[_Session, list[datetime | None]]:
         """Find the first and the last time of each session."""
-        found: dict[str, list[datetime | None]] = {}
+        found: dict[_Session, list[datetime | None]] = {}
         for at in range(0, len(sessions), SESSION_BATCH):
             batch = sessions[at : at + SESSION_BATCH]
-            scopes = [matching(profile=profile, session=name) for name in batch]
+            scopes = [in_session(profile, project, name) for name, project in batch]
             orders = [q.OrderBy(key="when", direction=one) for one in (q.Direction.ASC, q.Direction.DESC)]
             answers = self._connection.query(
                 [first_by(order, scope, fields=["when"]) for scope in scopes for order in orders]
@@ -72,14 +100,15 @@ class QdrantCatalogue(StoreParts):
         names = sorted(note["name"] for note in self._names.notes("project", profile))
         if not names:
             return []
-        of_sessions = [note.get("project") for note in self._names.notes("session", profile)]
+        of_sessions = [project for _, project, _ in self._names.sessions(profile)]
         counts = self._counts("project", matching(profile=profile), names)
         return [Project(name, profile, of_sessions.count(name), counts[name]) for name in names]
 
     def profiles(self) -> list[Profile]:
         names = sorted(note["name"] for note in self._names.notes("profile"))
         counts = self._counts("profile", None, names)
-        projects, sessions = ([note["profile"] for note in self._names.notes(type)] for type in ("project", "session"))
+        projects = [note["profile"] for note in self._names.notes("project")]
+        sessions = [profile for profile, _, _ in self._names.sessions()]
         return [
             Profile(name, projects.count(name), sessions.count(name), counts[name]) for name in names if counts[name]
         ]
@@ -105,7 +134,7 @@ class QdrantCatalogue(StoreParts):
             by_kind={kind: by_kind.get(kind, 0) for kind in KINDS},
             profiles=types.get("profile", 0),
             projects=types.get("project", 0),
-            sessions=types.get("session", 0),
+            sessions=self._names.count_sessions(),
             vectors=sum(int(count) * points for count, points in parts.items()),
             unembedded=parts.get(0, 0),
             model=self._collections.read().active.model,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Set
 from typing import Any, cast
 
 from qdrant_client import models as q
@@ -14,17 +14,17 @@ from retentive.stores.qdrant.connection import Connection, matching, payload_of
 from retentive.stores.qdrant.listing import FEW
 from retentive.stores.qdrant.model_collections import CollectionState, ModelCollection, without_dense_vector
 from retentive.stores.qdrant.points import NewPoint, has_changed_text, has_stale_vectors, memory_of, point_of
-from retentive.stores.qdrant.sessions import NameRegistry, SessionName
+from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, weights
 from retentive.stores.rules import stale_vectors
 
 
 def find_problems(connection: Connection, names: NameRegistry, state: CollectionState) -> list[str]:
     """Return one sentence for each problem."""
-    projects = {(note["profile"], note["name"]): note.get("project") for note in names.notes("session")}
+    sessions = set(names.sessions())
     found: list[str] = []
     for collection in state.all:
-        found += _check_collection(connection, collection, projects)
+        found += _check_collection(connection, collection, sessions)
     counts = {collection.name: connection.count(collection.name) for collection in state.all}
     if len(set(counts.values())) > 1:
         found.append(f"the collections hold different numbers of memories ({counts}); run: retentive reembed")
@@ -36,7 +36,7 @@ def find_problems(connection: Connection, names: NameRegistry, state: Collection
 
 
 def _check_collection(
-    connection: Connection, collection: ModelCollection, projects: Mapping[SessionName, str | None]
+    connection: Connection, collection: ModelCollection, sessions: Set[tuple[str, str | None, str]]
 ) -> list[str]:
     wrong = {
         "memories have another id than their point": 0,
@@ -51,12 +51,11 @@ def _check_collection(
         is_changed = has_changed_text(payload_of(record))
         changed += [Damage(memory.id, NOT_ITS_TEXT)] if is_changed else []
         vectors: Any = record.vector or {}
-        project = projects.get((memory.profile, memory.session or ""))
         checked = (
             point_of(memory.id) == record.id,
             is_changed or _same_terms(vectors.get(WORDS), weights(memory.indexed_text)),
             len(vectors.get(collection.vector) or ()) == payload_of(record)["parts"],
-            memory.session is None or project == memory.project,
+            memory.session is None or (memory.profile, memory.project, memory.session) in sessions,
         )
         for sentence, right in zip(wrong, checked, strict=True):
             wrong[sentence] += not right

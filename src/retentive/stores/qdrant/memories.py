@@ -31,7 +31,8 @@ from retentive.stores.qdrant.points import (
     points_of,
     to_rows,
 )
-from retentive.stores.qdrant.sessions import Placement, SessionName, StoreParts
+from retentive.stores.qdrant.session_notes import in_session
+from retentive.stores.qdrant.sessions import Placement, StoreParts
 from retentive.stores.qdrant.validity import (
     FACTS,
     Slot,
@@ -42,7 +43,15 @@ from retentive.stores.qdrant.validity import (
     slot_of,
     superseded,
 )
-from retentive.stores.rules import check_version, check_versions, cursor_of, is_within, merge_fields, parse_cursor
+from retentive.stores.rules import (
+    check_version,
+    check_versions,
+    cursor_of,
+    is_within,
+    merge_fields,
+    parse_cursor,
+    stays_in_session,
+)
 from retentive.stores.validity import settle_keys, settle_update
 from retentive.stores.values import IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
@@ -82,12 +91,17 @@ class QdrantMemories(StoreParts):
     # Adding
 
     def add(
-        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        model: Model | None,
+        idempotency_key: IdempotencyKey | None = None,
+        exact: bool = False,
     ) -> list[Memory]:
         if not records:
             return []
         with self._lock:
-            stored = self._add(records, model, idempotency_key)
+            stored = self._add(records, model, idempotency_key, exact=exact)
             slots = {slot for memory in stored if (slot := slot_of(memory)) is not None}
             if not slots:
                 return stored
@@ -112,7 +126,9 @@ class QdrantMemories(StoreParts):
         }
         return settle_keys(list(zip(slots, memories, strict=True)), stored)
 
-    def _add(self, records: Sequence[Record], model: Model | None, key: IdempotencyKey | None) -> list[Memory]:
+    def _add(
+        self, records: Sequence[Record], model: Model | None, key: IdempotencyKey | None, *, exact: bool
+    ) -> list[Memory]:
         given = [record.memory for record in records]
         ids = [memory.id for memory in given]
         rows = [to_rows(record.alone().vectors, model) for record in records]
@@ -125,7 +141,7 @@ class QdrantMemories(StoreParts):
             if earlier.done or len(found) == len(earlier.ids):
                 return found
             self._remove_points([memory.id for memory in found])
-        placement = self._names.place(given)
+        placement = self._names.place(given, exact=exact)
         memories = self._with_positions(placement.memories)
         replaced: builtins.list[Memory] = []
         if any(memory.key is not None for memory in memories):
@@ -135,7 +151,8 @@ class QdrantMemories(StoreParts):
                 self._collections.prepare(model)
             stamp = self._connection.clock.take(len(records))
             points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
-            projects = self._insert(points, given, placement)
+            self._names.register(placement)
+            projects = self._insert(points, placement)
         self._collections.change_count(len(records))
         for memory in replaced:  # after the new ones: a process that ends in between leaves one too many, not none
             self._retire(memory)
@@ -144,34 +161,33 @@ class QdrantMemories(StoreParts):
     def _with_positions(self, memories: Sequence[Memory]) -> builtins.list[Memory]:
         """Give memories without a position the next one of their session. `Conflict` if an id exists already."""
         points = [new_point_of(memory.id) for memory in memories]
-        sessions = list(dict.fromkeys((one.profile, one.session) for one in memories if one.session is not None))
+        sessions = list(
+            dict.fromkeys((one.profile, one.project, one.session) for one in memories if one.session is not None)
+        )
         known = [with_ids(points[at : at + PAGE]) for at in range(0, len(points), PAGE)]
         last = q.OrderBy(key="position", direction=q.Direction.DESC)
         requests = [q.QueryRequest(filter=some, limit=PAGE, with_payload=False) for some in known]
-        for profile, session in sessions:
-            requests.append(first_by(last, matching(profile=profile, session=session), fields=["position"]))
+        requests += [first_by(last, in_session(*session), fields=["position"]) for session in sessions]
         answers = self._connection.query(requests)
         existing = {str(point.id) for answer in answers[: len(known)] for point in answer.points}
         for memory, point in zip(memories, points, strict=True):
             if point in existing:
                 raise Conflict(f"there is a memory with the id {memory.id} already; nothing was stored")
-        following: dict[tuple[str, str | None], int] = {
+        following: dict[tuple[str, str | None, str | None], int] = {
             session: max((payload_of(point)["position"] + 1 for point in answer.points), default=0)
             for session, answer in zip(sessions, answers[len(known) :], strict=True)
         }
         positions: list[int | None] = []
         for memory in memories:
-            place = (memory.profile, memory.session)
+            place = (memory.profile, memory.project, memory.session)
             position = memory.position if memory.position is not None else following.get(place)
             if position is not None:
                 following[place] = max(following[place], position + 1)
             positions.append(position)
         return [memory._replace(position=at) for memory, at in zip(memories, positions, strict=True)]
 
-    def _insert(
-        self, points: Sequence[NewPoint], given: Sequence[Memory], placement: Placement
-    ) -> dict[SessionName, str | None]:
-        """Write new points to every collection, all or none. Return sessions that were moved meanwhile.
+    def _insert(self, points: Sequence[NewPoint], placement: Placement) -> dict[str, str | None]:
+        """Write new points to every collection, all or none. Return the projects of those that followed their session.
 
         An id that another process stores at the same moment is not overwritten: reading the points back shows which
         process was first.
@@ -189,7 +205,7 @@ class QdrantMemories(StoreParts):
             for id, record in stored.items():
                 if payload_of(record)["born"] != by_id[id].born:
                     raise Conflict(f"there is a memory with the id {by_id[id].memory.id} already; nothing was stored")
-            moved = self._names.check_sessions(given, placement, notes)
+            moved = self._names.check_sessions(placement, notes)
         except RetentiveError:
             written = q.FieldCondition(key="written", match=q.MatchValue(value=points[0].written))
             ours = q.Filter(must=[q.HasIdCondition(has_id=list(by_id)), written])
@@ -227,14 +243,15 @@ class QdrantMemories(StoreParts):
         id, key = given.record.memory.id, given.idempotency_key
         payload, current = self._current(id, given.within)
         memory = merge_fields(current, given.record, given.fields)
-        if memory.session is not None and memory.project == current.project:
-            memory = memory._replace(project=None)  # its session's, which may just have been moved
+        staying = stays_in_session(memory, current)
+        if staying:
+            memory = memory._replace(project=current.project)
         notes = self._names.load([memory], notes=request_notes(key), fresh=True)
         earlier = find_earlier(self._connection, key, notes)
         if earlier is not None and earlier.done:
             return current
         check_version(current, given.if_version)
-        placement = self._names.place([memory])
+        placement = self._names.place([memory], staying=staying)
         replaced: builtins.list[Memory] = []
         slot = slot_of(placement.memories[0])
         if slot is not None and memory.valid_to is None:
@@ -246,6 +263,7 @@ class QdrantMemories(StoreParts):
         with record_request(self._connection, key, [id], earlier, operations=placement.operations):
             if given.model is not None and rows is not None and not same_text:
                 self._collections.prepare(given.model)
+            self._names.register(placement)
             written = self._connection.clock.take()
             new = NewPoint.of(placement.memories[0], payload["born"], written, None if same_text else rows, given.model)
             found_notes = self._collections.for_each_collection(
@@ -255,7 +273,7 @@ class QdrantMemories(StoreParts):
             stored = self._connection.retrieve(self._connection.memories, [new.id], fields=["written"])
             if new.id not in stored or payload_of(stored[new.id])["written"] != written:
                 raise ConcurrentUpdate
-            projects = self._names.check_sessions([], placement, found_notes)
+            projects = self._names.check_sessions(placement, found_notes)
         for one in replaced:
             self._retire(one)
         if slot is not None and new.memory.valid_to is None:
@@ -439,11 +457,9 @@ class QdrantMemories(StoreParts):
         return ScanPage(records, found[-1].id if more else None)
 
 
-def _moved(memory: Memory, projects: Mapping[SessionName, str | None]) -> Memory:
+def _moved(memory: Memory, projects: Mapping[str, str | None]) -> Memory:
     """Return a memory with the project that its session has now, if the session was moved meanwhile."""
-    if memory.session is None:
-        return memory
-    return memory._replace(project=projects.get((memory.profile, memory.session), memory.project))
+    return memory._replace(project=projects.get(memory.id, memory.project))
 
 
 def _portions(points: Sequence[NewPoint]) -> Iterator[list[NewPoint]]:

@@ -16,9 +16,10 @@ from qdrant_client.http.models import QueryResponse
 from retentive.errors import Invalid
 from retentive.models import ALL, Candidate, Kind, Memory, Model, Query
 from retentive.stores.damage import NOT_ITS_TEXT, Damage
-from retentive.stores.qdrant.connection import Connection, any_of, first_by, matching, payload_of, with_ids
+from retentive.stores.qdrant.connection import Connection, any_of, first_by, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
 from retentive.stores.qdrant.points import has_changed_text, id_of_point, memory_of, metadata_text, points_of
+from retentive.stores.qdrant.session_notes import in_session
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
 from retentive.stores.qdrant.validity import not_current, started_by
@@ -215,7 +216,7 @@ class QdrantSearch:
         memories = [memory for memory in found if memory.session is not None]
         current_at = self._query.current_at
         known = {
-            (one.profile, one.session, one.position): one
+            (one.profile, one.project, one.session, one.position): one
             for one in self._memories.values()
             if current_at is None or one.is_current(current_at)
         }
@@ -225,7 +226,7 @@ class QdrantSearch:
             for side in (-1, 1):
                 if memory.position is not None and memory.position + side >= 0:
                     # A memory that was found already and is next by position needs no query.
-                    next_one = known.get((memory.profile, memory.session, memory.position + side))
+                    next_one = known.get((memory.profile, memory.project, memory.session, memory.position + side))
                     pairs[memory.id][side] = next_one
                     missing += [] if next_one else [(memory, memory.position, side)]
         if missing:
@@ -391,7 +392,7 @@ def _neighbour_query(memory: Memory, position: int, side: int, current_at: datet
     before = side < 0
     beyond = q.Range(lt=position) if before else q.Range(gt=position)
     order = q.OrderBy(key="position", direction=q.Direction.DESC if before else q.Direction.ASC)
-    session = matching(profile=memory.profile, session=memory.session or "")
+    session = in_session(memory.profile, memory.project, memory.session or "")
     must_not = not_current(current_at) if current_at is not None else None
     must = [session, q.FieldCondition(key="position", range=beyond)]
     return first_by(order, q.Filter(must=must, must_not=must_not))
@@ -399,13 +400,13 @@ def _neighbour_query(memory: Memory, position: int, side: int, current_at: datet
 
 def _around(places: Iterable[tuple[Memory, int, int]]) -> q.Filter:
     """Return a filter for the memories up to `REACH` positions before or after others in their sessions."""
-    sessions: dict[tuple[str, str], set[int]] = {}
+    sessions: dict[tuple[str, str | None, str], set[int]] = {}
     for memory, position, side in places:
-        positions = sessions.setdefault((memory.profile, memory.session or ""), set())
+        positions = sessions.setdefault((memory.profile, memory.project, memory.session or ""), set())
         positions.update(position + side * step for step in range(1, REACH + 1))
     return q.Filter(
         should=[
-            q.Filter(must=[matching(profile=profile, session=session), any_of("position", sorted(positions))])
-            for (profile, session), positions in sessions.items()
+            q.Filter(must=[in_session(*session), any_of("position", sorted(positions))])
+            for session, positions in sessions.items()
         ]
     )

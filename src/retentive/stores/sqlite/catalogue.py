@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import apsw
 
-from retentive.errors import Conflict, NotFound
+from retentive.errors import Conflict
 from retentive.models import KINDS, Kind, Model, Scope
+from retentive.stores.rules import home_of, no_session, taken_name
 from retentive.stores.sql_codec import ScopeIds, from_micros
 from retentive.stores.sqlite import keyword_index, memory_table, validity, vector_blocks
-from retentive.stores.sqlite.memory_table import NameRegistry, resolve
+from retentive.stores.sqlite.memory_table import NameRegistry, resolve, sessions_named
 from retentive.stores.values import Day, Profile, Project, Session, Stats
 
 _LAST_STORED = "SELECT created FROM memories ORDER BY key DESC LIMIT 1"
@@ -23,8 +24,8 @@ _SESSIONS = """
            min(coalesce(m.occurred, m.created)), max(coalesce(m.occurred, m.created))
     FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
     LEFT JOIN projects AS r ON r.id = s.project LEFT JOIN memories AS m ON m.session = s.id
-    WHERE p.name = :profile AND (:project IS NULL OR r.name = :project) AND (:session IS NULL OR s.name = :session)
-    GROUP BY s.id ORDER BY s.name
+    WHERE p.name = :profile AND (:project IS NULL OR r.name = :project) AND (:id IS NULL OR s.id = :id)
+    GROUP BY s.id ORDER BY s.name, r.name
 """
 
 
@@ -42,10 +43,10 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
 def sessions(
-    connection: apsw.Connection, profile: str, project: str | None = None, session: str | None = None
+    connection: apsw.Connection, profile: str, project: str | None = None, id: int | None = None
 ) -> list[Session]:
-    """The sessions of a profile, of a project, or the one with that name."""
-    rows = connection.execute(_SESSIONS, {"profile": profile, "project": project, "session": session})
+    """The sessions of a profile, of a project, or the one with this id."""
+    rows = connection.execute(_SESSIONS, {"profile": profile, "project": project, "id": id})
     return [
         Session(name, owner, of_project, memories, from_micros(first), from_micros(last))
         for name, owner, of_project, memories, first, last in rows
@@ -98,19 +99,52 @@ class Move(NamedTuple):
     keys: Sequence[int]
 
 
-def begin_move(connection: apsw.Connection, profile: str, session: str, project: str | None) -> Move:
-    """Set the project of a session, which new memories follow; `move_memories` moves those that exist."""
-    row = connection.execute(
-        "SELECT s.id, p.id FROM sessions AS s JOIN profiles AS p ON p.id = s.profile WHERE p.name = ? AND s.name = ?",
-        (profile, session),
-    ).get
-    if row is None:
-        raise NotFound(f"there is no session '{session}' in profile '{profile}'; see: retentive sessions")
-    id, owner = row
+def begin_move(
+    connection: apsw.Connection, profile: str, session: str, source: str | None, project: str | None
+) -> Move:
+    """Set the project of a session, which new memories follow; `move_memories` moves those that exist.
+
+    If it was interrupted before, the session is in its new project, and some of its memories are not.
+    """
+    found = sessions_named(connection, profile, session, source)
+    there = _session_in(connection, profile, session, project)
+    if found:
+        home = home_of(session, source, found)
+        if home != project and there is not None and not drop_session(connection, profile, session, project):
+            raise taken_name(session, project)
+        id = found[home]
+    elif there is not None and _scattered(connection, there):
+        id = there
+    else:
+        raise no_session(session, profile, source)
+    owner: int = connection.execute("SELECT profile FROM sessions WHERE id = ?", (id,)).get
     target = NameRegistry(connection).project(owner, project) if project is not None else None
     connection.execute("UPDATE sessions SET project = ? WHERE id = ?", (target, id))
     keys = connection.execute("SELECT key FROM memories WHERE session = ? AND project IS NOT ?", (id, target))
     return Move(id, target, [key for (key,) in keys])
+
+
+def drop_session(connection: apsw.Connection, profile: str, session: str, project: str | None) -> bool:
+    """Delete a session without memories."""
+    id = _session_in(connection, profile, session, project)
+    connection.execute(
+        "DELETE FROM sessions WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM memories WHERE session = ?1)", (id,)
+    )
+    return bool(connection.changes())
+
+
+def _session_in(connection: apsw.Connection, profile: str, session: str, project: str | None) -> int | None:
+    """The id of the session of a project, or of that in no project."""
+    return sessions_named(connection, profile, session, project).get(project)
+
+
+def _scattered(connection: apsw.Connection, session: int) -> bool:
+    """Whether some memories of a session are not in its project, because its move was interrupted."""
+    statement = """
+        SELECT 1 FROM sessions AS s JOIN memories AS m ON m.session = s.id
+        WHERE s.id = ? AND m.project IS NOT s.project LIMIT 1
+    """
+    return connection.execute(statement, (session,)).get is not None
 
 
 def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) -> None:

@@ -48,6 +48,7 @@ MIGRATIONS = (
     "007_profile_counts.sql",
     "008_validity.sql",
     "009_previous_turns.sql",
+    "010_session_names.sql",
 )
 
 

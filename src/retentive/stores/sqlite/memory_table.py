@@ -13,7 +13,7 @@ import apsw
 from retentive.errors import Conflict
 from retentive.models import KINDS, Memory, Scope
 from retentive.stores.damage import UNREADABLE, Damage
-from retentive.stores.rules import is_within, prefix_range
+from retentive.stores.rules import home_of, is_within, prefix_range
 from retentive.stores.sql_codec import EPOCH, FACT_COLUMNS, KIND_NUMBERS, ScopeIds, fact_values, to_memories, to_micros
 
 INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 27)})"  # noqa: S608 - a number of our own
@@ -159,19 +159,19 @@ def resolve(connection: apsw.Connection, scope: Scope) -> ResolvedScope | None:
 
 
 def _containers(connection: apsw.Connection, scope: Scope, profile: int, within: int | None) -> Containers | None:
-    """The named sessions, each replaced by its project if it has one; None if no session exists."""
+    """All sessions of these names, each replaced by its project if it has one; None if no session exists."""
     projects: dict[int, None] = {}
     sessions: dict[int, None] = {}
+    statement = "SELECT id, project FROM sessions WHERE profile = ? AND name = ?"
+    if within is not None:
+        statement += " AND coalesce(project, 0) = ?"
     for name in filter(is_storable, scope.sessions or ()):
-        statement = "SELECT id, project FROM sessions WHERE profile = ? AND name = ?"
-        found: tuple[int, int | None] | None = connection.execute(statement, (profile, name)).get
-        if found is None or within not in (None, found[1]):
-            continue
-        session, project = found
-        if project is None or scope.only_sessions:
-            sessions[session] = None
-        else:
-            projects[project] = None
+        parameters = (profile, name) if within is None else (profile, name, within)
+        for session, project in connection.execute(statement, parameters):
+            if project is None or scope.only_sessions:
+                sessions[session] = None
+            else:
+                projects[project] = None
     return Containers(tuple(projects), tuple(sessions)) if projects or sessions else None
 
 
@@ -338,10 +338,14 @@ def neighbour_keys(
     return {key: (before, after) for key, before, after in rows}
 
 
-_TURN_BEFORE = """
-    SELECT m.key FROM sessions AS s JOIN profiles AS p ON p.id = s.profile JOIN memories AS m ON m.session = s.id
-    WHERE p.name = ? AND s.name = ? AND m.position < ? ORDER BY m.position DESC LIMIT 1
+# Of the sessions of a name, that of the given project; without one that in no project, or else the only one.
+_SESSION_NAMED = """
+    SELECT s.id, r.name FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
+    LEFT JOIN projects AS r ON r.id = s.project
+    WHERE p.name = :profile AND s.name = :session AND (:project IS NULL OR r.name = :project)
+    ORDER BY coalesce(s.project, 0) LIMIT 2
 """
+_TURN_BEFORE = "SELECT key FROM memories WHERE session = ? AND position < ? ORDER BY position DESC LIMIT 1"
 _TURN_AFTER = _TURN_BEFORE.replace("position < ?", "position > ?").replace("DESC", "ASC")
 
 
@@ -358,9 +362,20 @@ def turn_after(connection: apsw.Connection, memory: Memory) -> int:
 def _turn(connection: apsw.Connection, statement: str, memory: Memory) -> int:
     if memory.session is None:
         return 0
+    sessions = sessions_named(connection, memory.profile, memory.session, memory.project)
+    if not sessions or (len(sessions) > 1 and None not in sessions):
+        return 0
     position = 2**53 if memory.position is None else memory.position
-    found: int | None = connection.execute(statement, (memory.profile, memory.session, position)).get
+    found: int | None = connection.execute(statement, (next(iter(sessions.values())), position)).get
     return found or 0
+
+
+def sessions_named(
+    connection: apsw.Connection, profile: str, session: str, project: str | None
+) -> dict[str | None, int]:
+    """The ids of the sessions of a name, by project: that of the project given, or two, that in no project first."""
+    parameters = {"profile": profile, "session": session, "project": project}
+    return {home: id for id, home in connection.execute(_SESSION_NAMED, parameters)}
 
 
 def to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
@@ -391,22 +406,21 @@ class NameRegistry:
         self._connection = connection
         self._profiles: dict[str, int] = {}
         self._projects: dict[tuple[int, str], int] = {}
-        self._sessions: dict[tuple[int, str], tuple[int, int]] = {}
+        self._sessions: dict[tuple[int, str, int], int] = {}
         self._next: dict[int, int] = {}
 
-    def scope_ids(self, memory: Memory) -> ScopeIds:
-        """The ids of a memory's names, created where they are new."""
+    def scope_ids(self, memory: Memory, *, exact: bool = False) -> ScopeIds:
+        """The ids of a memory's names, created where they are new.
+
+        Unless `exact`, one without a project goes into the session of its name that `home_of` chooses.
+        """
         profile = self.profile(memory.profile)
         project = self.project(profile, memory.project) if memory.project is not None else 0
         session = 0
         if memory.session is not None:
-            session, session_project = self._session(profile, memory.session, project)
-            if project and session_project != project:
-                raise Conflict(
-                    f"session '{memory.session}' does not belong to project '{memory.project}'; leave the project out, "
-                    f"or move it: retentive sessions move '{memory.session}' --project '{memory.project}'"
-                )
-            project = session_project
+            if not project and not exact:
+                project = home_of(memory.session, project, self._homes(profile, memory.session))
+            session = self._session(profile, memory.session, project)
         return ScopeIds(profile, project, session, KIND_NUMBERS[memory.kind])
 
     def position(self, memory: Memory, session: int) -> int | None:
@@ -436,14 +450,17 @@ class NameRegistry:
             self._projects[key] = found.get
         return self._projects[key]
 
-    def _session(self, profile: int, name: str, project: int) -> tuple[int, int]:
-        """The ids of a session and of its project; a new session belongs to the project given."""
-        key = (profile, name)
+    def _session(self, profile: int, name: str, project: int) -> int:
+        """The id of a session of a project; project 0 is none."""
+        key = (profile, name, project)
         if key not in self._sessions:
             statement = "INSERT OR IGNORE INTO sessions (profile, name, project) VALUES (?, ?, nullif(?, 0))"
-            self._connection.execute(statement, (*key, project))
-            found = self._connection.execute(
-                "SELECT id, coalesce(project, 0) FROM sessions WHERE profile = ? AND name = ?", key
-            )
-            self._sessions[key] = found.get
+            self._connection.execute(statement, key)
+            statement = "SELECT id FROM sessions WHERE profile = ? AND name = ? AND coalesce(project, 0) = ?"
+            self._sessions[key] = self._connection.execute(statement, key).get
         return self._sessions[key]
+
+    def _homes(self, profile: int, name: str) -> list[int]:
+        """The projects of two sessions of a name; 0 is none and comes first."""
+        statement = "SELECT coalesce(project, 0) FROM sessions WHERE profile = ? AND name = ? ORDER BY 1 LIMIT 2"
+        return [project for (project,) in self._connection.execute(statement, (profile, name))]

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import apsw
 
 from retentive.models import Memory
-from retentive.stores.sql_codec import ScopeIds
+from retentive.stores.rules import stays_in_session
+from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds
 from retentive.stores.sqlite import keyword_index, keyword_separators, memory_table, validity, vector_blocks
 from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.memory_table import NameRegistry
 
 
 def insert_rows(
-    connection: apsw.Connection, memories: Sequence[Memory], terms: Sequence[list[str]]
+    connection: apsw.Connection, memories: Sequence[Memory], terms: Sequence[list[str]], *, exact: bool
 ) -> tuple[range, list[ScopeIds]]:
     """Insert memories with their terms, but without vectors; return their keys and scopes."""
     names = NameRegistry(connection)
@@ -22,7 +23,7 @@ def insert_rows(
     statement = "UPDATE state SET next_key = next_key + ? RETURNING next_key - ?"
     first: int = connection.execute(statement, (count, count)).get
     keys = range(first, first + count)
-    scopes = [names.scope_ids(memory) for memory in memories]
+    scopes = [names.scope_ids(memory, exact=exact) for memory in memories]
     if any(memory.key is not None for memory in memories):
         memories = validity.settle(connection, memories, scopes)
     connection.executemany(
@@ -36,10 +37,16 @@ def insert_rows(
     return keys, scopes
 
 
-def updated_scope(connection: apsw.Connection, memory: Memory, current: Memory) -> ScopeIds:
+def updated_scope(connection: apsw.Connection, key: int, memory: Memory, current: Memory) -> ScopeIds:
     """The scope of a memory that is updated. One that stays in its session follows it, if it is being moved."""
-    stays = memory.session is not None and (memory.session, memory.project) == (current.session, current.project)
-    return NameRegistry(connection).scope_ids(memory._replace(project=None) if stays else memory)
+    if not stays_in_session(memory, current):
+        return NameRegistry(connection).scope_ids(memory)
+    profile, project, session = connection.execute(
+        "SELECT s.profile, coalesce(s.project, 0), s.id FROM memories AS m JOIN sessions AS s ON s.id = m.session "
+        "WHERE m.key = ?",
+        (key,),
+    ).get
+    return ScopeIds(profile, project, session, KIND_NUMBERS[memory.kind])
 
 
 def replace_row(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:

@@ -107,7 +107,12 @@ class SqliteStore:
     # Memories
 
     def add(
-        self, records: Sequence[Record], *, model: Model | None, idempotency_key: IdempotencyKey | None = None
+        self,
+        records: Sequence[Record],
+        *,
+        model: Model | None,
+        idempotency_key: IdempotencyKey | None = None,
+        exact: bool = False,
     ) -> list[Memory]:
         if not records:
             return []
@@ -119,7 +124,7 @@ class SqliteStore:
             if written is not None:
                 return [memory for _, memory in memory_table.by_ids(connection, written).values()]
             memory_table.check_new(connection, ids)
-            keys, scopes = insert_rows(connection, [record.memory for record in records], terms)
+            keys, scopes = insert_rows(connection, [record.memory for record in records], terms, exact=exact)
             self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
             if idempotency_key:
                 side_tables.record_write(connection, idempotency_key, ids)
@@ -170,7 +175,7 @@ class SqliteStore:
             memory = merge_fields(current, record, fields)
             if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
                 terms = index_terms(memory.indexed_text)
-            scope = updated_scope(connection, memory, current)
+            scope = updated_scope(connection, key, memory, current)
             if memory.key is not None:
                 memory = validity.settle_updated(connection, current, memory, scope, fields)
             replace_row(connection, key, memory, scope, terms)
@@ -268,10 +273,16 @@ class SqliteStore:
             return catalogue.projects(connection, profile)
 
     def move_session(
-        self, profile: str, session: str, *, project: str | None, progress: Progress = no_progress
+        self,
+        profile: str,
+        session: str,
+        *,
+        project: str | None,
+        from_project: str | None = None,
+        progress: Progress = no_progress,
     ) -> Session:
         with self._write() as connection:
-            move = catalogue.begin_move(connection, profile, session, project)
+            move = catalogue.begin_move(connection, profile, session, from_project, project)
             catalogue.move_memories(connection, move, move.keys[:FIRST_BATCH])
         progress(len(move.keys[:FIRST_BATCH]))
         for batch in batches(move.keys[FIRST_BATCH:]):
@@ -279,7 +290,11 @@ class SqliteStore:
                 catalogue.move_memories(connection, move, batch)
             progress(len(batch))
         with self._connections.read() as connection:
-            return catalogue.sessions(connection, profile, session=session)[0]
+            return catalogue.sessions(connection, profile, id=move.session)[0]
+
+    def drop_session(self, profile: str, session: str, *, project: str | None) -> bool:
+        with self._write() as connection:
+            return catalogue.drop_session(connection, profile, session, project)
 
     def profiles(self) -> list[Profile]:
         with self._connections.read() as connection:

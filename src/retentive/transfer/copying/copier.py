@@ -82,8 +82,6 @@ def copy_store(
     model = _model(source, target, options)
     if options.into and options.again:
         raise Invalid("--into keeps other memories, --again deletes them; use only one of them")
-    if options.into:
-        _check_sessions(source, target)
     checkpoints = start_copy(source, target, Checkpoint(name, options.vectors, options.again), into=options.into)
     result = CopyResult(resumed=checkpoints.current.done)
     progress(checkpoints.current.done)
@@ -109,26 +107,22 @@ def _model(source: Store, target: Store, options: CopyOptions) -> Model | None:
     return ours
 
 
-def _check_sessions(source: Store, target: Store) -> None:
-    """Raise `Conflict` if a session is in different projects: it belongs to one, so nothing could be added to it."""
-    for profile in source.profiles():
-        projects = {session.name: session.project for session in target.sessions(profile.name)}
-        different = [one for one in source.sessions(profile.name) if projects.get(one.name, one.project) != one.project]
-        if different:
-            names = ", ".join(f"'{one.name}'" for one in different[:5])
-            raise Conflict(
-                f"{len(different)} sessions of profile '{profile.name}' are in another project in the target "
-                f"({names}); nothing was copied. Move them there first: retentive sessions move"
-            )
-
-
 def _move_sessions(source: Store, target: Store) -> None:
-    """Move every session that both stores have to its project in the source."""
+    """Move every session of the target that has another project in the source, where it is clear which one that is."""
     for profile in source.profiles():
-        projects = {session.name: session.project for session in target.sessions(profile.name)}
-        for session in source.sessions(profile.name):
-            if projects.get(session.name, session.project) != session.project:
-                target.move_session(profile.name, session.name, project=session.project)
+        ours, theirs = (_projects_of(store, profile.name) for store in (source, target))
+        for name, projects in ours.items():
+            gone, new = theirs[name] - projects, projects - theirs[name]
+            if len(gone) == len(new) == 1:
+                target.move_session(profile.name, name, from_project=gone.pop(), project=new.pop())
+
+
+def _projects_of(store: Store, profile: str) -> defaultdict[str, set[str | None]]:
+    """Return the projects of the sessions of each name."""
+    found: defaultdict[str, set[str | None]] = defaultdict(set)
+    for session in store.sessions(profile):
+        found[session.name].add(session.project)
+    return found
 
 
 def _copy_memories(
@@ -151,7 +145,7 @@ def _copy_memories(
             theirs = {id: memory for id, memory in theirs.items() if id not in set(changed)}
         new = [record for record in records if record.memory.id not in theirs]
         if new:
-            target.add(new, model=model)
+            target.add(new, model=model, exact=True)
         old = [record.memory for record in records if record.memory.id in theirs]
         conflicts = [memory.id for memory in old if canonical_memory(memory) != canonical_memory(theirs[memory.id])]
         result = replace(

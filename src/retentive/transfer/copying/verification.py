@@ -274,7 +274,7 @@ def _scope(memory: Memory, *, narrow: bool) -> Scope:
     if not narrow:
         return Scope(memory.profile)
     if memory.session is not None:
-        return Scope(memory.profile, sessions=(memory.session,), only_sessions=True)
+        return Scope(memory.profile, memory.project, (memory.session,), only_sessions=True)
     return Scope(memory.profile, project=memory.project)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,12 +55,15 @@ def _write_sessions(
     damaged: list[Damage],
 ) -> int:
     written = 0
-    for session in store.sessions(profile, project=filter.project):
+    sessions = store.sessions(profile, project=filter.project)
+    counts = Counter(session.name for session in sessions)
+    for session in sessions:
         if filter.session not in (None, session.name) or not session.memories:
             continue
         places = sorted(_places(store, session, damaged))
+        name = _session_file(session, several=counts[session.name] > 1)
         (folder / "sessions").mkdir(parents=True, exist_ok=True)
-        with (folder / "sessions" / f"{_file_name(session.name)}.md").open("w", encoding="utf-8") as file:
+        with (folder / "sessions" / f"{name}.md").open("w", encoding="utf-8") as file:
             file.write(_head(session.name, session.project))
             for at in range(0, len(places), FEW):
                 file.writelines(map(_section, store.get([id for _, id in places[at : at + FEW]])))
@@ -70,11 +74,13 @@ def _write_sessions(
 
 def _places(store: Store, session: Session, damaged: list[Damage]) -> Iterator[tuple[int, str]]:
     """Yield the position and the id of each memory of a session; all texts at once may be larger than the memory."""
-    scope = Scope(session.profile, sessions=(session.name,), only_sessions=True)
+    scope = Scope(session.profile, session.project, (session.name,), only_sessions=True)
     cursor: str | None = None
     while True:
         page = store.list(scope, cursor=cursor, limit=PAGE)
-        yield from ((memory.position or 0, memory.id) for memory in page.memories)
+        # The scope of a session without a project has all sessions of its name.
+        own = (memory for memory in page.memories if memory.project == session.project)
+        yield from ((memory.position or 0, memory.id) for memory in own)
         damaged += page.damaged
         cursor = page.next_cursor
         if cursor is None:
@@ -117,6 +123,11 @@ def _section(memory: Memory) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def _session_file(session: Session, *, several: bool) -> str:
+    """Return the name of the file of a session; with its project if several have one of this name."""
+    return _file_name(f"{session.project}/{session.name}" if several and session.project else session.name)
 
 
 def _file_name(name: str) -> str:

@@ -261,7 +261,7 @@ class _Importer:
         self._issues = issues
         self._progress = progress
         self._side_records = SideRecordWriter(store, log, skip=issues.skip)
-        self._writer = None if log is None else MemoryWriter(store, embedder, log, skip=issues.skip, warn=issues.warn)
+        self._writer = None if log is None else MemoryWriter(store, embedder, log, skip=issues.skip)
         self._would_add = IdSet() if log is None else None
         self._limit = BATCH_WITHOUT_VECTORS if embedder is None else BATCH
         self._pending: list[PendingMemory] = []
@@ -323,7 +323,7 @@ class _Importer:
             memory = memory._replace(id=moved_id(profile, memory.id), profile=profile, superseded_by=by)
         if self._target.project is not None:
             memory = memory._replace(project=self._target.project)
-        return PendingMemory(memory, entry.where, entry.vectors, entry.model)
+        return PendingMemory(memory, entry.where, entry.vectors, entry.model, exact=True)
 
     def _flush(self) -> None:
         self._flush_memories()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -82,11 +82,13 @@ class Imports:
         if recorded is None:
             raise NotFound(f"there is no import {run}; see: retentive imports")
         memories = judgements = settings = 0
-        sessions: set[tuple[str, str]] = set()
+        sessions: set[tuple[str, str | None, str]] = set()
         for key, batch in _batches(store, recorded):
             if batch.kind == "ids":
                 ids = _unpack_ids(batch.value)
-                sessions.update((one.profile, one.session) for one in store.get(ids) if one.session is not None)
+                sessions.update(
+                    (one.profile, one.project, one.session) for one in store.get(ids) if one.session is not None
+                )
                 for at in range(0, len(ids), UNDO_BATCH):
                     memories += len(store.remove(ids[at : at + UNDO_BATCH]))
                     progress(len(ids[at : at + UNDO_BATCH]))
@@ -96,7 +98,8 @@ class Imports:
                 for name, value in batch.value.items():
                     settings += store.compare_and_set({name: None}, expected={name: value})
             _delete_batch(store, key)
-        _release_sessions(store, sessions)
+        for profile, project, session in sessions:
+            store.drop_session(profile, session, project=project)
         delete = Transaction(store)
         delete.set(_RUNS, None, run)
         delete.commit()
@@ -192,14 +195,6 @@ class ImportLog:
                 transaction.set(_RUNS, self.run, self.run.id)
             if transaction.commit():
                 return key
-
-
-def _release_sessions(store: Store, sessions: Set[tuple[str, str]]) -> None:
-    """Take sessions that are now empty out of their projects, so that their next memory decides the project."""
-    for profile in sorted({profile for profile, _ in sessions}):
-        for session in store.sessions(profile):
-            if session.project is not None and not session.memories and (profile, session.name) in sessions:
-                store.move_session(profile, session.name, project=None)
 
 
 def _batches(store: Store, run: ImportRun) -> Iterator[tuple[str, _Batch]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
@@ -17,18 +17,20 @@ from retentive.transfer.importing.ids import existing_ids
 from retentive.transfer.importing.log import ImportLog
 
 TRIES = 3
-_SessionName = tuple[str, str]
-"""A profile and the name of a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingMemory:
-    """A memory to store, with vectors if the imported file has them."""
+    """A memory to store, with vectors if the imported file has them.
+
+    One that was exported from a store is `exact`: without a project it was in a session without one.
+    """
 
     memory: Memory
     where: str
     vectors: Vector | None = None
     model: Model | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class WriteCounts:
 
 
 class MemoryWriter:
-    """Adds memories in batches. Other processes may write too, and a session may belong to another project by now."""
+    """Adds memories in batches, each into the session of its project. Other processes may write too."""
 
     def __init__(
         self,
@@ -53,13 +55,11 @@ class MemoryWriter:
         log: ImportLog,
         *,
         skip: Callable[[str, str], None],
-        warn: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._log = log
         self._skip = skip
-        self._warn = warn
 
     def add(self, batch: Sequence[PendingMemory]) -> WriteCounts:
         """Add memories that did not exist a moment ago."""
@@ -68,7 +68,7 @@ class MemoryWriter:
                 return self._add(batch)
             except Conflict:
                 existing = existing_ids(self._store, [pending.memory.id for pending in batch])
-                batch = self._to_current_projects([pending for pending in batch if pending.memory.id not in existing])
+                batch = [pending for pending in batch if pending.memory.id not in existing]
                 if not batch:
                     return WriteCounts()
         return sum((self._add_one(pending) for pending in batch), WriteCounts())
@@ -77,7 +77,7 @@ class MemoryWriter:
         records, model = self._records(batch)
         key = self._log.record_memories([record.memory.id for record in records])
         try:
-            self._store.add(records, model=model)
+            self._store.add(records, model=model, exact=_is_exact(batch))
         except (Conflict, Invalid):
             self._log.discard(key)
             raise
@@ -90,31 +90,6 @@ class MemoryWriter:
             self._skip(pending.where, str(error))
             return WriteCounts(rejected=1)
 
-    def _to_current_projects(self, batch: Sequence[PendingMemory]) -> list[PendingMemory]:
-        """Put memories into the projects that their sessions have now: a session that was moved is not moved back."""
-        profiles = {pending.memory.profile for pending in batch}
-        sessions = [session for profile in profiles for session in self._store.sessions(profile)]
-        projects = {(one.profile, one.name): one.project for one in sessions}
-        empty = {(one.profile, one.name) for one in sessions if not one.memories}
-        return [replace(pending, memory=self._to_current_project(pending, projects, empty)) for pending in batch]
-
-    def _to_current_project(
-        self, pending: PendingMemory, projects: dict[_SessionName, str | None], empty: set[_SessionName]
-    ) -> Memory:
-        memory = pending.memory
-        if memory.session is None:
-            return memory
-        name = (memory.profile, memory.session)
-        if name in empty and projects[name] != memory.project:  # an empty session can move
-            self._store.move_session(*name, project=memory.project)
-            projects[name] = memory.project
-        empty.discard(name)
-        project = projects.setdefault(name, memory.project)
-        if project != memory.project and memory.project is not None:
-            where = "in no project" if project is None else f"in the project '{project}'"
-            self._warn(pending.where, f"its session is {where}, so it was stored there")
-        return memory._replace(project=project)
-
     def _records(self, batch: Sequence[PendingMemory]) -> tuple[list[Record], Model | None]:
         """Return the batch with vectors: those of the file if they are of the right model, else new ones."""
         embedder = usable_embedder(self._store, self._embedder)
@@ -126,7 +101,7 @@ class MemoryWriter:
         }
         missing = [pending.memory for pending in batch if pending.memory.id not in records]
         if embedder and missing:
-            before = turns_before(self._store, embedder, [pending.memory for pending in batch])
+            before = turns_before(self._store, embedder, [pending.memory for pending in batch], exact=_is_exact(batch))
             turns = [turn for turn, one in zip(before, batch, strict=True) if one.memory.id not in records]
             records |= {
                 one.memory.id: one for one in embed_memories(embedder, missing, turns=turns) if one.vectors is not None
@@ -147,6 +122,11 @@ class MemoryWriter:
             return next(in_file, None)
         # The same model may have another name elsewhere; the fingerprint decides.
         return next((one for one in in_file if one.fingerprint == model.fingerprint), model)
+
+
+def _is_exact(batch: Sequence[PendingMemory]) -> bool:
+    """Whether a batch was exported from a store. A file has one format, so all of its memories were or none."""
+    return all(pending.exact for pending in batch)
 
 
 class SideRecordWriter:

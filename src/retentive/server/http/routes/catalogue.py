@@ -22,11 +22,14 @@ ProjectFilter = Annotated[str | None, Query(max_length=MAX_NAME)]
 
 
 class SessionPatch(CamelModel):
-    """The new project of a session."""
+    """The new project of a session, and its present one."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"project": "garden"}]})
 
     project: Name | None = Field(description="The project; null moves the session out of its project.")
+    from_project: Name | None = Field(
+        None, description="The project that the session is in; needed if several projects have a session of this name."
+    )
 
 
 @router.get("/sessions", response_model=Sessions, summary="List sessions")
@@ -46,7 +49,7 @@ def move_session(
     view: WriteView, name: Annotated[str, Path(max_length=MAX_NAME, examples=["2026-05-08"])], body: SessionPatch
 ) -> JSONResponse:
     """Moves a session with all its memories to another project, or out of its project, and returns it."""
-    return json_response(view.move_session(name, project=body.project))
+    return json_response(view.move_session(name, project=body.project, from_project=body.from_project))
 
 
 @router.get("/projects", response_model=Projects, summary="List projects")

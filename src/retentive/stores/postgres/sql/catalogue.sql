@@ -14,10 +14,19 @@ FROM projects AS p JOIN unnest(%s::integer[], %s::text[]) AS wanted (profile, na
 INSERT INTO projects (profile, name) SELECT * FROM unnest(%s::integer[], %s::text[]) ON CONFLICT DO NOTHING
 
 -- name: lock_sessions
-SELECT s.profile, s.name, s.id, coalesce(s.project, 0)
-FROM sessions AS s JOIN unnest(%s::integer[], %s::text[]) AS wanted (profile, name)
-  ON s.profile = wanted.profile AND s.name = wanted.name
+SELECT s.profile, s.name, coalesce(s.project, 0), s.id
+FROM sessions AS s JOIN unnest(%s::integer[], %s::text[], %s::integer[]) AS wanted (profile, name, project)
+  ON s.profile = wanted.profile AND s.name = wanted.name AND coalesce(s.project, 0) = wanted.project
 ORDER BY s.id FOR NO KEY UPDATE OF s
+
+-- name: session_projects
+-- The projects of two sessions of each name; 0 is none and comes first.
+SELECT wanted.profile, wanted.name, found.project
+FROM unnest(%s::integer[], %s::text[]) AS wanted (profile, name)
+CROSS JOIN LATERAL (
+  SELECT coalesce(s.project, 0) AS project FROM sessions AS s WHERE s.profile = wanted.profile AND s.name = wanted.name
+  ORDER BY coalesce(s.project, 0) LIMIT 2
+) AS found
 
 -- name: create_sessions
 INSERT INTO sessions (profile, name, project)
@@ -35,8 +44,8 @@ SELECT s.name, p.name, r.name, count(m.key),
 FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
 LEFT JOIN projects AS r ON r.id = s.project LEFT JOIN memories AS m ON m.session = s.id
 WHERE p.name = %(profile)s AND (%(project)s::text IS NULL OR r.name = %(project)s)
-  AND (%(session)s::text IS NULL OR s.name = %(session)s)
-GROUP BY s.id, p.name, r.name ORDER BY s.name
+  AND (%(id)s::integer IS NULL OR s.id = %(id)s)
+GROUP BY s.id, p.name, r.name ORDER BY s.name, r.name NULLS FIRST
 
 -- name: projects
 SELECT r.name, p.name, (SELECT count(*) FROM sessions AS s WHERE s.project = r.id),
@@ -65,6 +74,11 @@ SELECT
    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),
   (SELECT created FROM memories ORDER BY key DESC LIMIT 1)
 
--- name: lock_session
-SELECT s.id, p.id, coalesce(s.project, 0) FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
-WHERE p.name = %s AND s.name = %s FOR NO KEY UPDATE OF s
+-- name: lock_name
+-- All sessions of a name.
+SELECT (SELECT name FROM projects AS r WHERE r.id = s.project), s.id, p.id, coalesce(s.project, 0)
+FROM sessions AS s JOIN profiles AS p ON p.id = s.profile
+WHERE p.name = %s AND s.name = %s ORDER BY s.id FOR UPDATE OF s
+
+-- name: drop_session
+DELETE FROM sessions AS s WHERE s.id = %s AND NOT EXISTS (SELECT 1 FROM memories AS m WHERE m.session = s.id) RETURNING 1

@@ -83,24 +83,39 @@ WHERE v.memory = ANY (%s) AND v.model = %s GROUP BY v.memory
 
 -- name: turns_after
 SELECT given.row, found.key
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) AS given (row, profile, session, position)
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
+  AS given (row, profile, project, session, position)
 JOIN profiles AS p ON p.name = given.profile
-JOIN sessions AS s ON s.profile = p.id AND s.name = given.session
+CROSS JOIN LATERAL (
+  SELECT s.id, s.project, count(*) OVER () AS same_name FROM sessions AS s
+  WHERE s.profile = p.id AND s.name = given.session
+    AND (given.project IS NULL OR s.project = (SELECT id FROM projects WHERE profile = p.id AND name = given.project))
+  ORDER BY s.project NULLS FIRST LIMIT 1
+) AS s
 CROSS JOIN LATERAL (
   SELECT m.key FROM memories AS m WHERE m.session = s.id AND m.position > given.position::bigint
   ORDER BY m.position LIMIT 1
 ) AS found
+WHERE s.project IS NULL OR s.same_name = 1
 
 -- name: turns_before
--- The key of the memory before each given position in a session, by the number of the row.
+-- The key of the memory before each given position in a session, by the number of the row. Without a project it is the
+-- session of this name that is in no project, or else the only one.
 SELECT given.row, found.key
-FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[]) AS given (row, profile, session, position)
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[])
+  AS given (row, profile, project, session, position)
 JOIN profiles AS p ON p.name = given.profile
-JOIN sessions AS s ON s.profile = p.id AND s.name = given.session
+CROSS JOIN LATERAL (
+  SELECT s.id, s.project, count(*) OVER () AS same_name FROM sessions AS s
+  WHERE s.profile = p.id AND s.name = given.session
+    AND (given.project IS NULL OR s.project = (SELECT id FROM projects WHERE profile = p.id AND name = given.project))
+  ORDER BY s.project NULLS FIRST LIMIT 1
+) AS s
 CROSS JOIN LATERAL (
   SELECT m.key FROM memories AS m WHERE m.session = s.id AND m.position < given.position::bigint
   ORDER BY m.position DESC LIMIT 1
 ) AS found
+WHERE s.project IS NULL OR s.same_name = 1
 
 -- name: active_model
 SELECT m.name, m.revision, m.dimension, m.fingerprint FROM state JOIN models AS m ON m.id = active_model
