@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from bench.peers.protocol import Setup
 from bench.peers.run import Comparison, compare, prepare
 from bench.peers.table import to_markdown, write_into
 from bench.progress import Progress
-from retentive.evaluation.evaluation_set import read_evaluation_set
+from retentive.errors import RetentiveError
+from retentive.evaluation.evaluation_set import EvaluationSet, read_evaluation_set
 from retentive.evaluation.run import open_evaluation_embedder
 from retentive.inference.embedders.disk_cache import default_cache
 from retentive.settings import EmbedderSettings
@@ -40,6 +42,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="write the tables into this Markdown page")
     options = parser.parse_args()
     options.names = list(dict.fromkeys([environments.OURS, *(options.only or known)]))
+    if options.write and not options.write.is_file():
+        parser.error(f"--write: there is no page {options.write}")
+    try:
+        options.read = [read_evaluation_set(path) for path in options.sets]
+    except RetentiveError as error:
+        parser.error(str(error))
     return options
 
 
@@ -64,8 +72,10 @@ def _install(names: Sequence[str], cache: Path, progress: Progress) -> tuple[dic
     return pythons, failures
 
 
-def _compare(folder: str, pythons: dict[str, Path], options: argparse.Namespace, progress: Progress) -> Comparison:
-    cache, read = default_cache(), read_evaluation_set(folder)
+def _compare(
+    read: EvaluationSet, pythons: dict[str, Path], options: argparse.Namespace, progress: Progress
+) -> Comparison:
+    cache = default_cache()
     progress.log(f"{read.name}: {read.corpus.memories:,} memories, {len(read.queries):,} queries")
     with open_evaluation_embedder(EmbedderSettings(), cache=cache, queries=len(read.queries)) as embedder:
         if embedder is None:
@@ -83,10 +93,9 @@ def main() -> None:
     options, progress = _arguments(), Progress()
     pythons, failures = _install(options.names, options.environments, progress)
     console = Console()
-    for folder in options.sets:
-        comparison = _compare(folder, pythons, options, progress)
-        for name, reason in (failures | dict(comparison.failures)).items():
-            progress.log(f"{name} did not run: {reason}")
+    for read in options.read:
+        comparison = _compare(read, pythons, options, progress)
+        comparison = replace(comparison, failures={**failures, **comparison.failures})
         markdown = to_markdown(comparison, machine())
         console.print(Markdown(markdown) if console.is_terminal else markdown, soft_wrap=True)
         if options.write:

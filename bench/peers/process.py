@@ -43,10 +43,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The ids found for each query of a round, best first, and the milliseconds of each query."""
+    """The ids found for each query of a round, best first, and the milliseconds and CPU milliseconds of each query."""
 
     ids: list[list[str]]
     milliseconds: list[float]
+    cpu_milliseconds: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class PeerProcess:
     def search(self, queries: Sequence[PeerQuery]) -> Found:
         """Search for some queries."""
         answer = self._ask("search", queries=[to_plain(query) for query in queries])
-        return Found(answer["found"], answer["milliseconds"])
+        return Found(answer["found"], answer["milliseconds"], answer["cpu_milliseconds"])
 
     def size(self) -> Size:
         """Return the sizes of the process and of its folder."""

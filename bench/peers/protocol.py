@@ -5,7 +5,7 @@
 | open | a `Setup` | `versions` of the peer's packages, `configuration` in words |
 | add | `memories` | `seconds` |
 | finish | | `seconds` for what is built once, after all memories are added |
-| search | `queries` | `found`: ids for each query, best first; `milliseconds` for each query |
+| search | `queries` | `found`: ids for each query, best first; `milliseconds` and `cpu_milliseconds` for each query |
 | size | | `rss` of the process and its children, `disk` of its folder; in bytes |
 | close | | |
 

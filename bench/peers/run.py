@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 import numpy as np
 
@@ -37,6 +38,7 @@ class PeerResult:
     opened: Opened
     values: Mapping[str, Values]
     milliseconds: Values
+    cpu_milliseconds: Values
     ingest_seconds: float
     memories: int
     size: Size
@@ -67,6 +69,7 @@ class _Running:
     ingest_seconds: float = 0.0
     found: dict[str, list[str]] = field(default_factory=dict)
     milliseconds: list[float] = field(default_factory=list)
+    cpu_milliseconds: list[float] = field(default_factory=list)
 
 
 Start = Callable[[str, Path], PeerProcess]
@@ -88,7 +91,10 @@ class Prepared:
         return {one.text: one.vector for one in (*self.memories, *self.asked)}
 
 
-def sample(queries: Sequence[EvaluationQuery], count: int | None) -> tuple[EvaluationQuery, ...]:
+T = TypeVar("T")
+
+
+def spread(queries: Sequence[T], count: int | None) -> tuple[T, ...]:
     """Return some of the queries, spread evenly over all of them; the same ones each time."""
     if count is None or count >= len(queries):
         return tuple(queries)
@@ -97,7 +103,7 @@ def sample(queries: Sequence[EvaluationQuery], count: int | None) -> tuple[Evalu
 
 def prepare(evaluation_set: EvaluationSet, embedder: Embedder, count: int | None, progress: Progress) -> Prepared:
     """Embed the memories and the queries of a set. A long memory has the vector of its first part."""
-    queries = sample(evaluation_set.queries, count)
+    queries = spread(evaluation_set.queries, count)
     # A peer that has one index for each project could not search all of them.
     scoped = all(query.project is not None for query in evaluation_set.queries)
     memories: list[PeerMemory] = []
@@ -199,6 +205,7 @@ def _ask_in_turns(
             if turn > 0:
                 peer.found |= {query.id: ids for query, ids in zip(part, found.ids, strict=True)}
                 peer.milliseconds += found.milliseconds
+                peer.cpu_milliseconds += found.cpu_milliseconds
         advance(len(part) if turn else 0)
 
 
@@ -208,6 +215,7 @@ def _result(name: str, peer: _Running, prepared: Prepared) -> PeerResult:
         peer.opened,
         measure(prepared.queries, peer.found),
         np.array(peer.milliseconds),
+        np.array(peer.cpu_milliseconds),
         peer.ingest_seconds,
         len(prepared.memories),
         peer.process.size(),

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from types import ModuleType
 from typing import Any, TextIO
 
@@ -73,13 +73,14 @@ class Served:
         return _timed(self.peer.finish)
 
     def _search(self, request: Answer) -> Answer:
-        found, milliseconds = [], []
+        found, milliseconds, busy = [], [], []
         for query in [to_query(plain) for plain in request["queries"]]:
-            started = perf_counter()
+            started, used = perf_counter(), process_time()
             ids = self.peer.search(query)
             milliseconds.append((perf_counter() - started) * 1000)
+            busy.append((process_time() - used) * 1000)
             found.append(list(dict.fromkeys(ids))[:LIMIT])
-        return {"found": found, "milliseconds": milliseconds}
+        return {"found": found, "milliseconds": milliseconds, "cpu_milliseconds": busy}
 
     def _size(self, _: Answer) -> Answer:
         files = (file for file in self._folder.rglob("*") if file.is_file())

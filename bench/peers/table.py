@@ -80,10 +80,11 @@ def _costs(results: Sequence[PeerResult]) -> str:
         yield number(result.memories / max(result.ingest_seconds, 1e-9))
         for percentile in (50, 95):
             yield number(float(np.percentile(result.milliseconds, percentile)))
+        yield number(float(result.cpu_milliseconds.mean()))
         yield number(result.size.rss / 2**20)
         yield number(result.size.disk / 2**20) if result.size.disk else "in memory"
 
-    columns = ("", "memories/s", "p50, ms", "p95, ms", "resident, MiB", "disk, MiB")
+    columns = ("", "memories/s", "p50, ms", "p95, ms", "CPU, ms", "resident, MiB", "disk, MiB")
     return pipes(columns, map(row, results))
 
 

@@ -30,7 +30,7 @@ class _Reader(Protocol):
 
 
 _READERS: tuple[_Reader, ...] = (locomo, longmemeval, realtalk, memdaily, realmem)
-NAMES = tuple(reader.NAME for reader in (*_READERS, beam))
+NAMES = (*(reader.NAME for reader in _READERS), beam.NAME)
 """The benchmarks that can be read."""
 
 

@@ -65,8 +65,10 @@ class Builder:
             raise ValueError(f"two memories have the id '{id}'")
         if not text.strip():
             return
-        names = {"project": project, "session": session, "speaker": speaker}
-        self._drafts[id] = Draft(text=text, occurred=occurred, source=f"{SOURCE}{id}", **names)
+        source = f"{SOURCE}{id}"
+        self._drafts[id] = Draft(
+            text, project=project, session=session, speaker=speaker, occurred=occurred, source=source
+        )
 
     def has_memory(self, id: str) -> bool:
         """Whether a memory with this id was added."""
