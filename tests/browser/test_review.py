@@ -53,6 +53,7 @@ def test_a_suggestion_is_accepted_rejected_and_undone(page, base_url, engine: En
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_text("No suggestion is open.")).to_be_visible()
+    assert page.request.get(f"{base_url}/v1/reviews?status=confirmed&limit=1").json()["total"] == 1
     assert [len(engine.reviews.list(status=status)) for status in ("confirmed", "dismissed")] == [1, 1]
     assert engine.get(pairs[1].old.id).superseded_by is None
 

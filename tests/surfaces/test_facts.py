@@ -125,7 +125,7 @@ def test_over_http_suggestions_are_listed_and_decided_and_repeats_are_counted() 
         assert http.post(at, json={"action": "undo"}).json()["status"] == "open"
         assert engine.get(old["id"]).valid_to is None
         assert http.post(at, json={"action": "dismiss"}).json()["status"] == "dismissed"
-        assert http.get("/v1/reviews").json() == {"reviews": []}
+        assert http.get("/v1/reviews").json() == {"reviews": [], "total": 0}
         assert len(http.get("/v1/reviews", params={"status": "dismissed"}).json()["reviews"]) == 1
         unknown = "/v1/reviews/01900000-0000-7000-8000-000000000000"
         assert http.post(unknown, json={"action": "dismiss"}).status_code == 404

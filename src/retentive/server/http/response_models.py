@@ -121,6 +121,7 @@ class ReviewList(_Response):
     """Suggestions, oldest first."""
 
     reviews: list[Review]
+    total: int = Field(description="Number of suggestions with this status, also beyond the limit.")
 
 
 class Similar(_Response):

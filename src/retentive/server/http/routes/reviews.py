@@ -32,10 +32,13 @@ class DecisionIn(CamelModel):
 
 @router.get("", response_model=ReviewList, summary="List suggestions")
 def list_reviews(
-    view: ReadView, status: Annotated[Status, Query(description="Only suggestions with this status.")] = "open"
+    view: ReadView,
+    status: Annotated[Status, Query(description="Only suggestions with this status.")] = "open",
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of suggestions.")] = 1000,
 ) -> JSONResponse:
     """Returns the memories that a newer one may have replaced, oldest first. Nothing has been changed yet."""
-    return json_response({"reviews": view.reviews(status=status)})
+    found = view.reviews(status=status)
+    return json_response({"reviews": found[:limit], "total": len(found)})
 
 
 @router.post(

@@ -34,6 +34,7 @@ export function mount(root, app) {
   let isLoaded = false;
   let recalled = "";
   let measured = "";
+  let shownQuery = null;
 
   function submit(event) {
     event.preventDefault();
@@ -62,7 +63,8 @@ export function mount(root, app) {
   function followRoute() {
     if (!isLoaded) return;
     const { params } = app.route;
-    if (document.activeElement !== query || !query.value) query.value = params.get("q") ?? "";
+    if (shownQuery !== params.get("q")) query.value = params.get("q") ?? ""; // else what is typed stays
+    shownQuery = params.get("q");
     limit.value = LIMITS.includes(Number(params.get("limit"))) ? params.get("limit") : "10";
     for (const side of ["a", "b"]) pickers[side].show(choiceOf(side));
     clearTimeout(timer);

@@ -24,6 +24,7 @@ export function createFilters(app) {
     query, el("button", { class: "button" }, "Search"), more);
 
   const update = (changes) => app.route.update(changes);
+  const shown = { q: null, metadata: null };
 
   function submit(event) {
     event.preventDefault();
@@ -47,8 +48,10 @@ export function createFilters(app) {
 
   function show() {
     const { params } = app.route;
-    if (document.activeElement !== query) query.value = params.get("q") ?? "";
-    if (document.activeElement !== metadata) metadata.value = params.get("metadata") ?? "";
+    for (const [name, field] of Object.entries({ q: query, metadata })) {
+      if (shown[name] !== params.get(name)) field.value = params.get(name) ?? ""; // else what is typed stays
+      shown[name] = params.get(name);
+    }
     since.value = params.get("since") ?? "";
     until.value = params.get("until") ?? "";
     const count = FILTER_PARAMS.slice(1).filter((name) => params.get(name)).length;
@@ -67,9 +70,9 @@ function localDay(day, name) {
   return time.toISOString();
 }
 
-/** "channel = mail, year = 2026" as an object; null if it is empty or another form. Numbers, true, false and null are values. */
+/** "channel = mail, year = 2026" as an object; null if it is empty or another form. A value in quotes is text. */
 function parseMetadata(text) {
-  const pairs = text.split(",").filter((part) => part.trim()).map((part) => part.match(/^\s*([^=]+?)\s*=\s*(.*?)\s*$/));
+  const pairs = text.split(/,(?=(?:[^"]*"[^"]*")*[^"]*$)/).filter((part) => part.trim()).map((part) => part.match(/^\s*([^=]+?)\s*=\s*(.*?)\s*$/));
   if (!pairs.length || pairs.includes(null)) return null;
   return Object.fromEntries(pairs.map(([, key, value]) => [key, parseValue(value)]));
 }

@@ -39,10 +39,10 @@ export function createReview(app, { open, onDecision, onCount }) {
   /** Show how many suggestions are open, on the bar above the list. */
   async function loadBar() {
     try {
-      const { reviews: found } = await app.api.get("v1/reviews");
-      onCount(found.length);
-      bar.hidden = found.length === 0;
-      count.textContent = `${plural(found.length, "memory", "memories")} may be out of date`;
+      const { total } = await app.api.get("v1/reviews", { limit: 1 });
+      onCount(total);
+      bar.hidden = total === 0;
+      count.textContent = `${plural(total, "memory", "memories")} may be out of date`;
     } catch {
       bar.hidden = true; // the list itself says what is wrong
     }
