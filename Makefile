@@ -10,7 +10,7 @@ EXTRAS := server,eval,import,watch
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check format lint types contracts browser pytest attack bench heldout screenshots references docs docs-serve wheel sbom clean
+.PHONY: help install dev run test check format lint types contracts browser pytest attack bench peers heldout screenshots references docs docs-serve wheel sbom clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -45,6 +45,7 @@ lint: dev
 
 types: dev
 	$(BIN)/mypy
+	$(BIN)/python -m tools.javascript_types
 
 contracts: dev
 	$(BIN)/lint-imports
@@ -103,6 +104,9 @@ sbom: $(VENV)/.publish ## Write a software bill of materials (CycloneDX) of the 
 	rm -rf build/sbom
 
 SETS ?=
+peers: dev ## Compare with other libraries on the evaluation sets in SETS='DIR DIR'; each is installed in an environment of its own
+	$(BIN)/python -m bench.peers $(SETS)
+
 heldout: dev ## Choose the tuning on half of the queries in SETS='DIR DIR' and measure it on the other half
 	$(BIN)/python -m bench.held_out $(SETS)
 

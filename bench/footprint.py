@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 
 from bench.corpus import BenchQuery
-from bench.peers import Peer
+from bench.measured import Peer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tests.stores.postgres_proxy import proxied
 
 from bench import corpus as bench_corpus
 from bench.corpus import Corpus
-from bench.peers import ReadyEmbedder
+from bench.measured import ReadyEmbedder
 from bench.progress import Progress
 from bench.vectors import make_corpus
 from retentive.engine import Engine

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from bench.corpus import BenchQuery, Corpus
-from bench.peers import ReadyEmbedder
+from bench.measured import ReadyEmbedder
 from bench.progress import Progress
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder

@@ -11,7 +11,7 @@ from bench.cold_start import RUNS, ColdTimes, measure_cold
 from bench.corpus import SESSIONS, Corpus
 from bench.figures import Row, SizeResult, Table, Target
 from bench.footprint import Footprint, measure_footprint
-from bench.peers import Peer
+from bench.measured import Peer
 from bench.progress import Progress
 from bench.ranking import POOL, RankingTimes, measure_ranking
 from bench.retentive_peer import BATCH, FilledStore, RetentivePeer

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bench.corpus import BenchQuery
-from bench.peers import Peer
+from bench.measured import Peer
 from bench.retentive_peer import RetentivePeer
 from bench.vectors import RECALL_DEPTH, Truth
 

@@ -209,14 +209,15 @@ def test_a_store_that_another_process_keeps_locked_is_said_and_the_write_can_be_
         service.remember("before")
         other = sqlite3.connect(store, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
+
+        refused = service.remember("now or later", Idempotency_Key="one")
+
         answers: list[int] = []
         writers = [
             threading.Thread(target=lambda: answers.append(service.remember("in between").status)) for _ in range(4)
         ]
         for writer in writers:
             writer.start()
-
-        refused = service.remember("now or later", Idempotency_Key="one")
         found = service.recall("before")
         for writer in writers:
             writer.join()

@@ -25,7 +25,10 @@ WITH_INTERVALS = ("any@5", "any@10", "all@5", "nDCG@10", "MRR")
 
 SYSTEMS = "Rows"
 
-Folder = Annotated[str | None, typer.Argument(metavar="SET", help="Folder of an evaluation set in BEIR's layout.")]
+Folder = Annotated[
+    str | None,
+    typer.Argument(metavar="SET", help="Folder of an evaluation set in BEIR's layout, or a benchmark's own file."),
+]
 Own = Annotated[bool, typer.Option("--own", help="Use the memories and judgements of your own store.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Do not read or write cached vectors.")]
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from retentive.cli.options import fits_terminal, no_colour, with_store
 from retentive.models import Hit, Memory, Reason, Recall, snippet
 from retentive.pipeline.explain import Explanation
+from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
 from retentive.stores.values import Page, Project, Session, Stats
 
 if TYPE_CHECKING:
@@ -155,6 +156,9 @@ def recall(answer: Recall, *, explain: bool, ids: Ids, locate: Locate = _no_file
             for reason in hit.why:
                 _reason(reason, best)
             console.print()
+    if answer.hits and answer.relevance < DEFAULT_MIN_RELEVANCE and console.is_terminal:
+        note = f"probably nothing relevant is stored (relevance {answer.relevance:.2f})"
+        console.print(Text(note, style="yellow"))
     if explain:
         _retrievers(answer)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -12,9 +12,19 @@ from pathlib import Path
 from statistics import median
 
 from retentive.errors import Invalid
+from retentive.evaluation.benchmarks import NAMES, Benchmark, read_benchmark
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft
-from retentive.transfer.formats.beir import QRELS, SOURCE, BeirQuery, Qrel, read_corpus, read_qrels, read_queries
+from retentive.transfer.formats.beir import (
+    CORPUS,
+    QRELS,
+    SOURCE,
+    BeirQuery,
+    Qrel,
+    read_corpus,
+    read_qrels,
+    read_queries,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +85,58 @@ class EvaluationSet:
         return replace(self, queries=self.queries[:count])
 
 
-def read_evaluation_set(folder: str | Path) -> EvaluationSet:
-    """Read and check a set in a folder of BEIR's layout. Only its queries are held in memory."""
-    path = Path(folder)
-    if not path.is_dir():
-        raise Invalid(f"there is no folder {folder}; an evaluation set is a folder in BEIR's layout")
-    corpus = _survey(read_corpus(path))
+def read_evaluation_set(path: str | Path) -> EvaluationSet:
+    """Read and check a set: a folder of BEIR's layout, of which only the queries are held in memory, or a benchmark.
+
+    A benchmark is given as one of its original files, or as a folder of them.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise Invalid(f"there is no folder {path}; an evaluation set is a folder in BEIR's layout")
+    benchmark = None if (path / CORPUS).is_file() else read_benchmark(path)
+    if benchmark is not None:
+        return from_benchmark(benchmark)
+    if path.is_file():
+        known = ", ".join(NAMES)
+        raise Invalid(f"{path} is not a file of {known}; other evaluation sets are folders in BEIR's layout")
+    corpus = partial(read_corpus, path)
+    return _checked(path.resolve().name, str(path), corpus, read_queries(path), read_qrels(path))
+
+
+def from_benchmark(benchmark: Benchmark) -> EvaluationSet:
+    """Check a benchmark as a set."""
+    name = benchmark.name.lower()
+    drafts = benchmark.drafts.__iter__
+    read = _checked(name, name, drafts, benchmark.queries, benchmark.qrels, where=lambda one: f"query {one.query}")
+    return replace(read, notes=(*benchmark.notes, *read.notes))
+
+
+def _checked(
+    name: str,
+    place: str,
+    drafts: Callable[[], Iterator[Draft]],
+    queries: Iterable[BeirQuery],
+    qrels: Iterable[Qrel],
+    *,
+    where: Callable[[Qrel], str] = lambda one: f"{QRELS}, line {one.line}",
+) -> EvaluationSet:
+    corpus = _survey(drafts())
     if not corpus.projects:
-        raise Invalid(f"{path}: the corpus is empty")
-    listed = {query.id: query for query in read_queries(path)}
-    judgements = _Judgements(listed, corpus.projects)
-    for judgement in read_qrels(path):
+        raise Invalid(f"{place}: the corpus is empty")
+    listed = {query.id: query for query in queries}
+    judgements = _Judgements(listed, corpus.projects, where)
+    for judgement in qrels:
         judgements.add(judgement)
-    queries = tuple(
+    judged = tuple(
         EvaluationQuery(
             query.id, query.text, judgements.relevance[query.id], query.project, query.asked_at, query.category
         )
         for query in listed.values()
         if query.id in judgements.relevance and query.text.strip()
     )
-    if not queries or not judgements.reachable:
-        raise Invalid(f"{path / QRELS}: no query of the set has a relevant memory in the corpus")
-    notes = judgements.notes(len(queries))
-    return EvaluationSet(path.resolve().name, queries, corpus.stats(queries), partial(read_corpus, path), notes)
+    if not judged or not judgements.reachable:
+        raise Invalid(f"{place}: no query of the set has a relevant memory in the corpus")
+    return EvaluationSet(name, judged, corpus.stats(judged), drafts, judgements.notes(len(judged)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +173,16 @@ class _Judgements:
 
     queries: Mapping[str, BeirQuery]
     projects: Mapping[str, str | None]
+    where: Callable[[Qrel], str]
     relevance: dict[str, dict[str, int]] = field(default_factory=dict)
     reachable: int = 0
-    unreachable: list[int] = field(default_factory=list)
-    without_query: list[int] = field(default_factory=list)
+    unreachable: list[Qrel] = field(default_factory=list)
+    without_query: list[Qrel] = field(default_factory=list)
 
     def add(self, judgement: Qrel) -> None:
         query = self.queries.get(judgement.query)
         if query is None:
-            self.without_query.append(judgement.line)
+            self.without_query.append(judgement)
             return
         if judgement.grade <= 0:
             return
@@ -151,19 +191,19 @@ class _Judgements:
         if exists and query.project in (None, self.projects[judgement.document]):
             self.reachable += 1
         else:
-            self.unreachable.append(judgement.line)
+            self.unreachable.append(judgement)
 
     def notes(self, evaluated: int) -> tuple[str, ...]:
         notes = []
         if self.unreachable:
             notes.append(
                 f"{len(self.unreachable)} judgements name a memory that is not in the corpus or not in the query's "
-                f"project (first: {QRELS}, line {self.unreachable[0]}); they count as not found"
+                f"project (first: {self.where(self.unreachable[0])}); they count as not found"
             )
         if self.without_query:
             notes.append(
                 f"{len(self.without_query)} judgements name a query that is not in the set "
-                f"(first: {QRELS}, line {self.without_query[0]}); they are left out"
+                f"(first: {self.where(self.without_query[0])}); they are left out"
             )
         if evaluated < len(self.queries):
             notes.append(f"{len(self.queries) - evaluated} queries have no relevant memory and are left out")

@@ -1,0 +1,60 @@
+"""Retentive through its library, with the default tuning and the default embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from bench.peers.protocol import LIMIT, PeerMemory, PeerQuery, Setup
+from retentive.engine import Engine
+from retentive.inference.embedders import CachedEmbedder, Embedder, context_reader, open_embedder
+from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
+from retentive.pipeline.remember import Draft
+from retentive.settings import EmbedderSettings, Settings
+from retentive.stores import open_store
+
+PACKAGES = ("retentive", "onnxruntime", "apsw")
+CONFIGURATION = "defaults: SQLite, no reranker; a short turn has a second vector, with the turn before it"
+
+
+class Retentive:
+    def __init__(self, folder: Path, embedder: Embedder) -> None:
+        store, now, self._embedder = str(folder / "memories.db"), datetime.now(UTC), embedder
+        self._engine = Engine(open_store(store), embedder, settings=Settings(store=store), clock=lambda: now)
+        self._ids: dict[str, str] = {}
+        self._last: dict[str | None, str] = {}
+
+    def prepare(self, memories: Sequence[PeerMemory]) -> None:
+        """Read every vector into memory, also those of parts and of turns with the one before them."""
+        reader = context_reader(self._embedder)
+        for memory in memories:
+            before = self._last.get(memory.session)
+            pair = reader.in_context(memory.text, before) if reader and before else None
+            self._embedder.embed([*self._embedder.split(memory.text), *filter(None, [pair])])
+            self._last |= {memory.session: memory.text} if memory.session else {}
+
+    def add(self, memories: Sequence[PeerMemory]) -> None:
+        named = [{"project": m.project, "session": m.session, "speaker": m.speaker} for m in memories]
+        drafts = [Draft(m.text, occurred=m.occurred_at, **names) for m, names in zip(memories, named, strict=True)]
+        self._ids |= {one.id: m.id for one, m in zip(self._engine.remember_many(drafts), memories, strict=True)}
+
+    def finish(self) -> None:
+        """Do nothing: a memory is searchable when it is stored."""
+
+    def search(self, query: PeerQuery) -> list[str]:
+        now = datetime.fromisoformat(query.asked_at) if query.asked_at else None
+        options = {"project": query.project, "now": now, "limit": LIMIT, "record_use": False}
+        vector = np.asarray(query.vector, np.float32)
+        return [self._ids[hit.id] for hit in self._engine.recall(query.text, vector=vector, **options)]
+
+    def close(self) -> None:
+        self._engine.close()
+
+
+def open(setup: Setup) -> Retentive:
+    embedder = open_embedder(EmbedderSettings())
+    kept = DiskCachedEmbedder(embedder, Path(setup.cache)) if setup.cache else embedder
+    return Retentive(setup.path, CachedEmbedder(kept, size=1_000_000))
