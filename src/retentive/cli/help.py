@@ -30,6 +30,7 @@ TYPES = {"int": "NUMBER", "float": "NUMBER", "Path": "PATH"}
 NAMES_OF_VALUES = {
     "NAME": ("project", "session", "profile", "preset", "model", "actor", "speaker", "client", "embedder", "host"),
     "ID": ("exclude", "good", "bad", "remove", "id"),
+    "KIND": ("kind",),
     "TIME": ("since", "until", "as_of", "occurred", "valid_from", "expires", "at", "asked_at"),
     "KEY=VALUE": ("set_parameters",),
     "JSON": (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from retentive.cli.options import shown_ids
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
 from retentive.models import Scope, snippet
@@ -74,6 +75,7 @@ def _told_apart(a: str, b: str) -> int:
 
 def _ambiguous(engine: Engine, prefix: str, found: Sequence[str]) -> str:
     texts = {memory.id: memory.indexed_text for memory in engine.get_many(found[:LISTED])}
-    lines = [f"  {id}  {snippet(texts.get(id, ''), 40)}".rstrip() for id in found[:LISTED]]
+    shown = shown_ids(engine, found[:LISTED])
+    lines = [f"  {shown[id]}  {snippet(texts.get(id, ''), 36)}".rstrip() for id in found[:LISTED]]
     more = ["  …"] if len(found) > LISTED else []
     return "\n".join([f"several ids start with {prefix}; give more characters:", *lines, *more])

@@ -22,6 +22,7 @@ from retentive.stores.values import Page, Project, Session, Stats
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
+    from retentive.pipeline.review import Review
     from retentive.pipeline.similar import Similar
     from retentive.ranking import Tuning
     from retentive.transfer.importing.log import ImportRun
@@ -63,7 +64,7 @@ def cut(text: str, *, used: int = 0) -> str:
     """A text on one line: cut to the rest of the terminal's width beside `used` columns, or whole in a pipe."""
     line = Text(snippet(text, len(text) + 1))
     if fits_terminal():
-        line.truncate(max(console.width - used, 20), overflow="ellipsis")
+        line.truncate(max(console.width - used, 10), overflow="ellipsis")
     return line.plain
 
 
@@ -119,8 +120,13 @@ def working(label: str) -> AbstractContextManager[object]:
 
 
 def print_line(line: str, *, style: str = "") -> None:
-    """Print a line without markup."""
-    console.print(Text(safe(line), style=style))
+    """Print a line without markup; in a terminal, a long one is wrapped between words and indented as it is."""
+    text = safe(line)
+    if fits_terminal() and cell_len(text) > console.width and "\n" not in text.strip("\n"):
+        start = text[: len(text) - len(text.lstrip("\n"))]
+        words = text.lstrip("\n")
+        text = start + wrapped(words.split(), " ", indent=len(words) - len(words.lstrip()))
+    console.print(Text(text, style=style))
 
 
 def figures(columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -> None:
@@ -271,9 +277,23 @@ def history(memories: Sequence[Memory], id: str, ids: Ids) -> None:
         period = f"{memory.start:%Y-%m-%d} – {f'{end:%Y-%m-%d}' if end else 'now':<10}"
         line = Text("→ " if memory.id == id else "  ").append(period, style="cyan")
         line.append(f"  {ids.get(memory.id, memory.id)}  ", style="dim")
-        why = f"  ({safe(memory.reason)})" if memory.reason else ""
-        line.append(cut(memory.indexed_text, used=line.cell_len + cell_len(why)), style="default")
-        console.print(line.append(why, style="dim"))
+        console.print(line.append(cut(memory.indexed_text, used=line.cell_len), style="default"))
+        if memory.reason:
+            console.print(Text(f"    {cut(memory.reason, used=4)}", style="dim"))
+
+
+def reviews(found: Sequence[Review], ids: Ids, status: str) -> None:
+    """Print each suggestion with its two memories."""
+    for one in found:
+        id = ids[one.suggestion.id]
+        console.print(Text(f"{id}  ", style="dim").append(cut(one.suggestion.reason, used=len(id) + 2)))
+        for label, memory in (("old", one.old), ("new", one.new)):
+            line = Text(f"  {label} {memory.start:%Y-%m-%d}  ", style="cyan")
+            console.print(line.append(cut(memory.indexed_text, used=line.cell_len), style="default"))
+        if one.suggestion.proposal:
+            console.print(Text(f"  LLM: {cut(one.suggestion.proposal, used=7)}", style="dim"))
+    if not found:
+        console.print(Text(f"no {status} suggestions", style="dim"))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
