@@ -7,6 +7,7 @@ ARG EXTRAS=server
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY docs docs
 COPY src src
 RUN pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/retentive \

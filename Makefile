@@ -45,6 +45,7 @@ lint: dev
 
 types: dev
 	$(BIN)/mypy
+	$(BIN)/python -m tools.javascript_types
 
 contracts: dev
 	$(BIN)/lint-imports

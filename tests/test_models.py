@@ -52,7 +52,7 @@ def test_a_notebook_shows_a_table_in_which_memory_text_is_escaped():
     assert html.count("<tr>") == 2
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in html
     assert "<script" not in html
-    assert "<b" not in html.replace("<body", "")
+    assert "<b " not in html
 
 
 def test_the_dict_of_a_recall_has_its_fields_and_no_more():

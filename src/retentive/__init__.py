@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from retentive.inference.embedders.base import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import Filter, Hit, Kind, Memory, Model, Query, Reason, Recall, RetrieverReport, Scalar, Scope
+    from retentive.notebook import show_progress
     from retentive.pipeline.access_tokens import Access, AccessTokens, Token
     from retentive.pipeline.embeddings import Embeddings
     from retentive.pipeline.explain import Explanation, Outcome, Standing
@@ -118,6 +119,7 @@ __all__ = [
     "Unavailable",
     "UndoResult",
     "VersionConflict",
+    "show_progress",
 ]
 
 _MODULES = {
@@ -127,6 +129,7 @@ _MODULES = {
     "inference.embedders.base": "Embedder",
     "inference.rerankers": "Reranker",
     "models": "Filter Hit Kind Memory Model Query Reason Recall RetrieverReport Scalar Scope",
+    "notebook": "show_progress",
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.explain": "Explanation Outcome Standing",

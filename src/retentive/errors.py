@@ -15,6 +15,8 @@ Every kind has a stable ``code``. Messages say what happened and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class RetentiveError(Exception):
     """Something went wrong in Retentive."""
@@ -94,3 +96,12 @@ def describe_error(error: BaseException) -> str:
         parts.append(f"{type(cause).__name__} at {' > '.join(frames[-6:])}" if frames else type(cause).__name__)
         cause = cause.__cause__ or cause.__context__
     return ", caused by ".join(parts)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the known name that is most like a name, or an empty text if none is."""
+    from difflib import get_close_matches
+
+    by_fold = {one.casefold(): one for one in known}
+    near = get_close_matches(name.casefold(), by_fold, n=1)
+    return f"; did you mean '{by_fold[near[0]]}'?" if near else ""

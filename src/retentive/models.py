@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
-from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
 
@@ -348,6 +347,12 @@ class Hit(NamedTuple):
         own = {"rank": self.rank, "id": self.id, "score": self.score, "relevance": self.relevance}
         return {**own, "memory": self.memory.to_dict(), "why": why}
 
+    def _repr_html_(self) -> str:
+        """The hit with a bar for each ranking step, for notebooks."""
+        from retentive.notebook import hit_html
+
+        return hit_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class RetrieverReport(Serializable):
@@ -407,14 +412,22 @@ class Recall(Serializable):
         return "\n".join([*notes, *(rows or [self.empty_note])])
 
     def _repr_html_(self) -> str:
-        """The hits as an HTML table, for notebooks. Every text is escaped."""
-        rows = [f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in self._rows(200)] or [
-            f'<tr><td colspan="4">{escape(self.empty_note)}</td></tr>'
-        ]
-        note = f"<p>{escape(f'{self.degraded}: {self.degraded_reason}')}</p>" if self.degraded else ""
-        names = ("", "score", *(["relevance"] if self._has_relevance else []), "when", "memory")
-        head = f"<tr>{''.join(f'<th>{name}</th>' for name in names)}</tr>"
-        return f"{note}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+        """The hits as an HTML table with bars, for notebooks. Every text is escaped."""
+        from retentive.notebook import recall_html
+
+        return recall_html(self)
+
+    def to_pandas(self) -> Any:
+        """Return the hits as a `pandas.DataFrame`: a row for each, with the change of every ranking step."""
+        from retentive.notebook import to_pandas
+
+        return to_pandas(self)
+
+    def to_arrow(self) -> Any:
+        """Return the hits as a `pyarrow.Table`, with the columns of `to_pandas`."""
+        from retentive.notebook import to_arrow
+
+        return to_arrow(self)
 
     @property
     def empty_note(self) -> str:

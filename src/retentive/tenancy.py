@@ -14,7 +14,7 @@ from typing import Any, Unpack
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
-from retentive.models import Kind, Memory, Query, Recall, Scope
+from retentive.models import Kind, Memory, Query, Recall, Scalar, Scope
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import MemoryChanges, check_name
@@ -178,6 +178,9 @@ class ProfileView:
         limit: int = 50,
         as_of: date | str | None = None,
         include_retired: bool = False,
+        since: date | str | None = None,
+        until: date | str | None = None,
+        metadata: Mapping[str, Scalar] | None = None,
     ) -> Page:
         """Return one page of memories, newest first."""
         scope = self.engine.scope(
@@ -187,7 +190,16 @@ class ProfileView:
             kinds=kinds,
             profile=self.profile,
         )
-        return self.engine.list(scope, cursor=cursor, limit=limit, as_of=as_of, include_retired=include_retired)
+        return self.engine.list(
+            scope,
+            cursor=cursor,
+            limit=limit,
+            as_of=as_of,
+            include_retired=include_retired,
+            since=since,
+            until=until,
+            metadata=metadata,
+        )
 
     def sessions(self, *, project: str | None = None) -> Sequence[Session]:
         """Return the sessions, or those of one project."""

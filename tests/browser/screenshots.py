@@ -11,9 +11,10 @@ from playwright.sync_api import Page, sync_playwright
 
 from retentive.engine import Engine
 from retentive.server.http.app import create_app
-from retentive.settings import ServerSettings
+from retentive.settings import LlmSettings, ServerSettings
 from retentive.transfer.samples import load_samples
 from tests.browser import chromium
+from tests.surfaces.model_server import model_server
 from tests.surfaces.serving import listening
 
 QUERY = "why did they choose induction?"
@@ -43,6 +44,20 @@ def session(page: Page) -> None:
     page.get_by_text("Induction it is then").first.click()
 
 
+def chat(page: Page) -> None:
+    page.goto(page.url.split("#")[0] + "#/chat?project=sample-assistant&session=Monday")
+    page.get_by_role("button", name="New chat").wait_for()
+    page.wait_for_load_state("networkidle")
+    page.get_by_role("textbox", name="Message").fill("What does the cat eat?")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Remembered 2").wait_for()
+
+
+def compare(page: Page) -> None:
+    page.goto(page.url.split("#")[0] + "#/compare?q=why+did+the+logins+fail%3F&b=classic-rrf")
+    page.locator(".compare-row").first.wait_for()
+
+
 def status(page: Page) -> None:
     recall(page)
     page.goto(page.url.split("#")[0] + "#/status")
@@ -54,6 +69,8 @@ SCREENSHOTS: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
     "tuning": (tuning, 1440, 980, "dark"),
     "explain": (explain, 1280, 900, "light"),
     "memories": (session, 1440, 860, "dark"),
+    "chat": (chat, 1440, 760, "light"),
+    "compare": (compare, 1280, 900, "light"),
     "status": (status, 1280, 1000, "light"),
     "narrow": (recall, 390, 844, "light"),
 }
@@ -62,9 +79,15 @@ SCREENSHOTS: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
 def main(folder: Path) -> None:
     """Take all screenshots."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory, Engine.open(Path(directory) / "samples.db") as engine:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Engine.open(Path(directory) / "samples.db") as engine,
+        model_server() as llm,
+    ):
         load_samples(engine)
-        settings = engine.settings.model_copy(update={"server": ServerSettings(log="off")})
+        llm.answer = "Only the salmon pâté."
+        chosen = {"server": ServerSettings(log="off"), "llm": LlmSettings(url=llm.url, model="small-model")}
+        settings = engine.settings.model_copy(update=chosen)
         with listening(create_app(engine, settings), lifespan="on") as port, sync_playwright() as playwright:
             path = chromium.find(playwright.chromium.executable_path)
             browser = playwright.chromium.launch(executable_path=path, args=list(chromium.FLAGS))

@@ -1,43 +1,17 @@
-"""The Recall view in a browser: query, score explanations, tuning, judgements, evaluation."""
+"""The Recall view in a browser: query, hits, score explanations."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from retentive.settings import Settings
+from tests.browser.recall_steps import CAT, LOGINS, open_advanced, recall
 from tests.surfaces.serving import token
 
-CAT = "what does the cat eat?"
-LOGINS = "why did the logins fail?"
 ATTACK = '<img src=x onerror="window.ran = 1"><script>window.ran = 1</script> the parrot eats mangoes'
-
-
-def recall(page: Page, base_url: str, query: str = CAT) -> None:
-    """Open the page, submit a query and wait for the hits."""
-    page.goto(f"{base_url}/#/recall")
-    page.get_by_label("Query").fill(query)
-    page.keyboard.press("Enter")
-    page.locator(".hit").first.wait_for()
-
-
-def set_parameter(page: Page, parameter: str, value: object) -> None:
-    """Change a tuning parameter and wait until the hits show their changes of rank."""
-    page.get_by_label(parameter, exact=True).fill(str(value))
-    expect(page.locator(".hits.shown .move").first).to_be_visible()
-    expect(page.locator(".results")).to_have_attribute("aria-busy", "false")
-
-
-def saved_settings(page: Page, base_url: str) -> dict:
-    return page.request.get(f"{base_url}/settings").json()
-
-
-def texts(page: Page) -> list[str]:
-    return page.locator(".hits.shown .hit-text").all_inner_texts()
 
 
 def test_a_hit_shows_its_text_provenance_and_rank_in_each_retriever(page, base_url):
@@ -54,6 +28,77 @@ def test_a_hit_shows_its_text_provenance_and_rank_in_each_retriever(page, base_u
         re.compile(r"10 hits in [\d.]+ ms · candidates: 30 semantic, 1 keyword")
     )
     expect(page.locator("#announcer")).to_have_text(re.compile(r"10 hits in [\d.]+ ms"))
+
+
+def test_the_words_that_match_the_query_are_marked(page, base_url, engine):
+    engine.remember("<b>Parrots</b> like PARROT food, but a parrotfish is a fish")
+    recall(page, base_url)
+    first = page.locator(".hit-text").first
+    assert first.locator("mark").all_inner_texts() == ["cat", "eats"]
+    expect(first).to_have_text("The cat is called Möbius and eats only the salmon pâté.")
+
+    recall(page, base_url, "does the parrot sing?")
+
+    text = page.locator(".hit-text").filter(has_text="parrotfish")
+    assert text.locator("mark").all_inner_texts() == ["Parrots", "PARROT", "parrotfish"]
+    expect(text).to_have_text("<b>Parrots</b> like PARROT food, but a parrotfish is a fish")
+
+
+def test_a_hit_shows_its_relevance_its_date_in_words_and_its_importance_if_it_is_not_the_default(
+    page, base_url, engine
+):
+    engine.remember("The parrot is called Pedro", occurred="2026-05-12T08:30:00Z")
+    recall(page, base_url, "what is the parrot called?")
+
+    hit = page.locator(".hit").filter(has_text="Pedro")
+    relevance = int(hit.locator(".relevance-number").inner_text().removesuffix(" %"))
+    bar = hit.get_by_role("meter", name="Relevance")
+    expect(bar).to_have_attribute("aria-valuenow", str(relevance))
+    box, filled = bar.bounding_box(), bar.locator("span").bounding_box()
+    assert filled["width"] == pytest.approx(box["width"] * relevance / 100, abs=1)
+    expect(hit.locator("time")).to_have_text(re.compile(r"^(.+ ago|last \w+|yesterday|in .+), 12 May 2026$"))
+    expect(hit.locator("time")).to_have_attribute("title", "12 May 2026, 08:30:00")
+    expect(hit).not_to_contain_text("importance")
+    cat = page.locator(".hit").filter(has_text="Möbius")
+    expect(cat).to_contain_text("importance 0.6")
+
+
+def test_neighbours_are_shown_above_and_below_on_demand(page, base_url):
+    recall(page, base_url, "why did they choose induction?")
+    hit = page.locator(".hit").filter(has_text="Induction it is then")
+    expect(hit.locator(".neighbour").first).not_to_be_visible()
+
+    hit.get_by_role("button", name="Neighbours").click()
+
+    expect(hit.locator(".neighbour.before")).to_contain_text("Ana: Call them. And no gas, please")
+    expect(hit.locator(".neighbour.after")).to_be_visible()
+    text, before, after = (
+        hit.locator(part).bounding_box()["y"] for part in (".hit-text", ".neighbour.before", ".neighbour.after")
+    )
+    assert before < text < after
+    page.get_by_label("Balance").fill("20")
+    expect(page.locator(".hits.shown .move").first).to_be_visible()
+    expect(hit.locator(".neighbour.before")).to_be_visible()
+    hit.get_by_role("button", name="Neighbours").click()
+    expect(hit.locator(".neighbour.before")).not_to_be_visible()
+
+
+def test_retired_memories_are_found_if_asked_for_and_struck_through(page, base_url, engine):
+    engine.remember("Ana works at the harbour office", key="work of Ana")
+    engine.remember("Ana works at the town library", key="work of Ana")
+    recall(page, base_url, "where does Ana work?")
+    expect(page.locator(".hit").filter(has_text="town library")).to_have_count(1)
+    expect(page.locator(".hit").filter(has_text="harbour office")).to_have_count(0)
+
+    page.get_by_label("Retired too").check()
+
+    old = page.locator(".hit").filter(has_text="harbour office")
+    expect(old).to_contain_text("superseded")
+    expect(old.locator(".hit-text")).to_have_css("text-decoration-line", "line-through")
+    current = page.locator(".hit").filter(has_text="town library").locator(".hit-text")
+    expect(current).to_have_css("text-decoration-line", "none")
+    page.reload()
+    expect(old).to_have_count(1)
 
 
 def test_the_score_bar_of_a_hit_opens_as_a_table_that_adds_up_to_the_score(page, base_url):
@@ -80,148 +125,8 @@ def test_a_link_restores_query_scope_and_limit(page, base_url):
     assert page.locator(".hit").count() == 3
     expect(page.get_by_label("Project")).to_have_value("sample-kitchen")
     expect(page.get_by_label("Query")).to_have_value("where is the oven")
-    for provenance in page.locator(".hit .provenance").all_inner_texts():
+    for provenance in page.locator(".hit .provenance").all_text_contents():
         assert "sample-kitchen" in provenance
-
-
-def test_a_changed_parameter_reorders_the_hits_and_is_saved_and_undone(page, base_url):
-    recall(page, base_url, LOGINS)
-    before = texts(page)
-    set_parameter(page, "Semantic weight", 0)
-    expect(page.locator(".tuning-state")).to_have_text("1 unsaved change")
-    expect(page.locator(".removed").first).to_be_visible()
-    assert saved_settings(page, base_url)["semanticWeight"] == 1.0
-
-    page.get_by_role("button", name="Save", exact=True).click()
-
-    expect(page.locator(".toast")).to_contain_text("Saved 1 parameter")
-    expect(page.locator(".tuning-state")).to_have_text("Saved")
-    expect(page.locator(".hits.shown .move")).to_have_count(0)
-    assert saved_settings(page, base_url)["semanticWeight"] == 0
-    assert texts(page) != before
-
-    expect(page.get_by_role("button", name="Undo").first).to_be_focused()
-    page.locator(".toast").get_by_role("button", name="Undo").click()
-
-    expect(page.get_by_label("Semantic weight", exact=True)).to_have_value("1")
-    expect(page.locator(".hit").first.locator(".retriever-chip").first).to_contain_text("semantic #")
-    assert saved_settings(page, base_url)["semanticWeight"] == 1.0
-
-
-def test_arrows_show_the_change_of_rank_of_each_hit(page, base_url):
-    recall(page, base_url, LOGINS)
-    before = texts(page)
-
-    page.get_by_label("Preset").select_option("classic-rrf")
-
-    expect(page.locator(".hits.shown .move").first).to_be_visible()
-    after = texts(page)
-    for index, text in enumerate(after):
-        mark = page.locator(".hits.shown .hit").nth(index).locator(".move")
-        if text not in before:
-            expect(mark).to_have_text("new")
-            continue
-        change = before.index(text) - index
-        expect(mark).to_contain_text("=" if change == 0 else f"{'▲' if change > 0 else '▼'}{abs(change)}")
-    page.get_by_role("button", name="Side by side").click()
-    assert page.locator(".hits.saved .hit-text").all_inner_texts() == before
-    page.get_by_role("button", name="Reset", exact=True).click()
-    expect(page.locator(".hits.shown .move")).to_have_count(0)
-    assert texts(page) == before
-
-
-def test_parameters_are_built_from_the_schema_and_can_be_reset_to_the_default(page, base_url):
-    schema = page.request.get(f"{base_url}/settings/schema").json()["properties"]
-    recall(page, base_url)
-
-    assert {parameter.get_attribute("data-parameter") for parameter in page.locator("[data-parameter]").all()} == set(
-        schema
-    )
-    parameter = page.locator("[data-parameter=keywordWeight]")
-    expect(parameter).to_contain_text(schema["keywordWeight"]["description"])
-    set_parameter(page, "Keyword weight", 3)
-    parameter.get_by_role("button", name="reset to the default, 1.6").click()
-    expect(page.get_by_label("Keyword weight", exact=True)).to_have_value("1.6")
-    expect(page.locator(".tuning-state")).to_have_text("Saved")
-
-
-@pytest.mark.parametrize("settings", [Settings(store="", tuning={"keyword_weight": 2.0})], ids=["configured"])
-def test_parameters_set_by_the_configuration_are_read_only(page, base_url):
-    recall(page, base_url)
-
-    field = page.get_by_label("Keyword weight", exact=True)
-    expect(field).to_be_disabled()
-    expect(page.locator("[data-parameter=keywordWeight]")).to_contain_text("cannot be changed here")
-
-
-def test_unsaved_changes_are_copied_as_toml_curl_and_python(page, base_url):
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    recall(page, base_url)
-    set_parameter(page, "Keyword weight", 3)
-
-    def copied(format: str) -> str:
-        page.get_by_label("Copy as").select_option(format)
-        expect(page.locator(".toast").last).to_contain_text(f"Copied as {format}")
-        return page.evaluate("navigator.clipboard.readText()")
-
-    assert copied("TOML") == "[tuning]\nkeyword_weight = 3\n"
-    curl = copied("curl")
-    assert f"{base_url}/v1/recall" in curl
-    body = json.loads(curl[curl.index("-d '") + 4 : curl.rindex("'")])
-    assert (body["query"], body["tuning"]) == (CAT, {"keywordWeight": 3})
-    python = copied("Python")
-    assert f'engine.recall("{CAT}", limit=10, tuning={{"keyword_weight": 3}})' in python
-    compile(python, "copied", "exec")
-
-
-def test_a_judged_query_appears_in_the_evaluation_and_the_judgement_can_be_removed(page, base_url):
-    recall(page, base_url)
-    relevant = page.locator(".hit").first.get_by_role("button", name="Relevant", exact=True)
-
-    relevant.click()
-
-    expect(relevant).to_have_attribute("aria-pressed", "true")
-    expect(page.locator(".metrics")).to_contain_text("Saved")
-    expect(page.locator(".judged-query")).to_contain_text(CAT)
-    set_parameter(page, "Keyword weight", 0)
-    expect(page.locator(".metrics .difference")).to_be_visible()
-    page.reload()
-    relevant = page.locator(".hit").first.get_by_role("button", name="Relevant", exact=True)
-    expect(relevant).to_have_attribute("aria-pressed", "true")
-    relevant.click()
-    expect(relevant).to_have_attribute("aria-pressed", "false")
-    expect(page.locator(".evaluation-body")).to_contain_text("Rate results to see quality metrics")
-
-
-def test_a_parameter_search_shows_its_progress_and_its_result_is_saved(page, base_url, engine):
-    answers = {
-        "what is the budget?": "14,000",
-        "who is the carpenter?": "Lindqvist",
-        "why no gas?": "asthma",
-        "which fuse?": "16 A",
-        "does the user eat meat?": "vegetarian",
-        "why could nobody sign in?": "ERR_CONN",
-        "how to go back to the old version?": "deploy rollback",
-        "how long was it down?": "Twelve minutes",
-        "how are the legs?": "knee",
-        "which islands?": "Canary",
-        "is the examination over?": "audit is over",
-        "what is the pet called?": "Möbius",
-    }
-    memories = engine.list(limit=100).memories
-    for query, words in answers.items():
-        engine.judge(query, good=[memory.id for memory in memories if words in memory.text])
-    poor = {"semantic_weight": 0.0, "keyword_weight": 5.0, "session_weight": 2.0, "neighbour_weight": 2.0}
-    engine.tuning.save({**poor, "common_words": 0.01})  # so poor that twelve queries show a significant gain
-    recall(page, base_url)
-
-    page.get_by_role("button", name="Find better parameters").click()
-
-    expect(page.locator(".search-body .note")).to_contain_text("Better on held-out queries", timeout=60_000)
-    page.get_by_role("button", name="Save these values").click()
-    expect(page.locator(".toast")).to_contain_text(re.compile(r"Saved \d+ parameter"))
-    saved = saved_settings(page, base_url)
-    assert (saved["semanticWeight"], saved["keywordWeight"], saved["sessionWeight"]) != (0, 5.0, 2.0)
 
 
 def test_the_explain_dialog_shows_why_a_memory_is_not_in_the_result(page, base_url):
@@ -237,6 +142,33 @@ def test_the_explain_dialog_shows_why_a_memory_is_not_in_the_result(page, base_u
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.get_by_role("button", name="Explain…")).to_be_focused()
+
+
+def test_why_a_memory_is_not_in_the_result_is_found_by_keyboard(page, base_url):
+    recall(page, base_url)
+    page.locator(".hit-card").first.focus()
+
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Explain a memory")
+    rows = dialog.locator(".memory-row")
+    expect(rows.first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    expect(rows.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+
+    expect(rows.nth(1)).to_have_attribute("aria-current", "true")
+    expect(rows.nth(1)).to_be_focused()
+    expect(dialog.locator(".outcome")).to_have_text("Below the limit")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowUp")
+    expect(dialog.get_by_label("Find a memory")).to_be_focused()
+    page.keyboard.type("rollback")
+    expect(rows.first).to_contain_text("rollback")
+    page.keyboard.press("Enter")
+    expect(dialog.locator(".explanation blockquote")).to_contain_text("rollback")
+    page.keyboard.press("Escape")
+    expect(page.locator(".hit-card").first).to_be_focused()
 
 
 def test_markup_in_a_memory_is_shown_as_text_and_never_runs(page, base_url, engine):
@@ -276,6 +208,7 @@ def test_the_view_works_by_keyboard(page, base_url):
     expect(page.locator(".tooltip")).to_be_visible()
     page.keyboard.press("Enter")
     expect(cards.nth(1).locator(".score-table")).to_be_visible()
+    expect(page.locator(".tooltip")).not_to_be_visible()  # it would cover the table
     page.keyboard.press("End")
     expect(cards.last).to_be_focused()
     page.keyboard.press("/")
@@ -316,6 +249,7 @@ Element.prototype.animate = function (frames, options) {
 
 
 def test_hits_are_animated_from_their_old_positions(page, base_url):
+    page.set_viewport_size({"width": 1280, "height": 4000})  # hits out of sight are not animated
     page.add_init_script(ANIMATIONS)
     recall(page, base_url, LOGINS)
 
@@ -375,19 +309,6 @@ def test_a_token_is_requested_once_and_stored_in_the_tab(page, serve, engine, ex
     page.locator(".hit").first.wait_for()
 
 
-def test_a_token_without_write_access_gets_a_message_on_saving(page, serve, engine, expected_errors):
-    expected_errors.extend(["401", "403"])
-    page.goto(f"{serve(require_token=True)}/#/recall?q=cat")
-    page.get_by_label("Token", exact=True).fill(token(engine, access="read"))
-    page.get_by_role("button", name="Use token").click()
-    page.locator(".hit").first.wait_for()
-    set_parameter(page, "Keyword weight", 3)
-
-    page.get_by_role("button", name="Save", exact=True).click()
-
-    expect(page.locator(".toast")).to_contain_text("This token may not change settings")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(page, base_url, scheme):
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -396,7 +317,7 @@ def test_axe_finds_no_serious_violation(page, base_url, scheme):
     expect(page.locator(".hits.shown .move").first).to_be_visible()
     page.locator(".hit").first.get_by_role("button", name="Relevant", exact=True).click()
     expect(page.locator(".metrics .difference")).to_be_visible()
-    page.locator(".parameter-group").evaluate_all("groups => groups.forEach(group => { group.open = true; })")
+    open_advanced(page)
     page.locator(".bar-button").first.click()
     assert _serious(page) == []
 

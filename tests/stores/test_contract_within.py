@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from retentive.errors import Conflict, NotFound
@@ -154,3 +156,29 @@ def test_is_within_rejects_a_memory_outside_the_scope(scope: Scope):
 def test_is_within_never_matches_a_missing_project_or_session_by_an_empty_name():
     assert not is_within(memory(1), Scope(project=""))
     assert not is_within(memory(1), Scope(sessions=("",)))
+
+
+def test_ids_are_found_by_their_prefix_in_a_scope(filled: Store):
+    ids = [id_of(number) for number in (1, 2, 3, 4)]
+
+    assert filled.ids_with_prefix("0190") == filled.ids_with_prefix(FIRST[:-1]) == ids
+    assert filled.ids_with_prefix(FIRST) == filled.ids_with_prefix(FIRST, within=Scope(project="p")) == [FIRST]
+    assert filled.ids_with_prefix("0190", within=Scope()) == ids[:3]
+    assert filled.ids_with_prefix("01900000-0", within=Scope(sessions=("b",)), limit=1) == [id_of(2)]
+    assert filled.ids_with_prefix("0190", within=Scope("elsewhere"), limit=1) == [id_of(4)]
+    assert len(filled.ids_with_prefix("", limit=3)) == 3
+    for prefix in ("0191", f"{FIRST}0", "01900000_", "0190000000", "0190%", "half \ud83d", "\0", "é"):
+        assert filled.ids_with_prefix(prefix) == []
+
+
+@outside
+def test_an_id_outside_the_scope_is_not_found_by_its_prefix(filled: Store, scope: Scope):
+    assert FIRST not in filled.ids_with_prefix("0190", within=scope)
+
+
+def test_the_statistics_have_the_time_of_the_newest_memory(store: Store):
+    assert store.stats().last_stored is None
+    store.add([embedded(1, created=NOW - timedelta(days=2))], model=MODEL)
+    store.add([embedded(2, created=NOW - timedelta(days=1), occurred=NOW)], model=MODEL)
+
+    assert store.stats().last_stored == NOW - timedelta(days=1)

@@ -59,6 +59,8 @@ class ModelServer:
     """A fake LLM server: each request gets the next behaviour of the script, or a normal answer."""
 
     url: str = ""
+    answer: str | None = None
+    """The normal answer, if not the last message."""
     script: list[Behaviour] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     asked: threading.Event = field(default_factory=threading.Event)
@@ -129,7 +131,7 @@ async def _well(call: Call) -> None:
     if call.path.endswith("/models"):
         await call.answer({"object": "list", "data": [{"id": "stand-in", "object": "model", "created": 1}]})
         return
-    said = f"You said: {call.body['messages'][-1].get('content')}"
+    said = call.model.answer or f"You said: {call.body['messages'][-1].get('content')}"
     if call.body.get("stream"):
         await streams(stream_of(said))(call)
     else:

@@ -182,7 +182,7 @@ def test_options_are_grouped_in_the_help():
         ("tune", ("Search",)),
     ):
         text = run(command, "--help").stdout
-        assert all(f"─ {panel} ─" in text for panel in panels), text
+        assert all(f"\n{panel}\n" in text for panel in panels), text
     text = " ".join(run("recall", "--help", env={"COLUMNS": "300"}).stdout.split())
     assert "Search this session and the others of its project; --only-session limits it." in text
 

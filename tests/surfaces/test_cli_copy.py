@@ -13,7 +13,7 @@ from time import sleep
 
 import pytest
 
-from retentive.cli.store import display_address
+from retentive.cli.copying import display_address
 from retentive.models import Scope
 from retentive.stores import open_store
 from retentive.stores.base import Store

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from retentive.engine import Engine
 from retentive.stores import open_store
 from tests.surfaces.serving import client, problem, token
@@ -28,7 +30,18 @@ def test_each_tuning_is_measured_for_each_query_and_in_the_mean(engine):
     assert (second["query"], second["project"]) == ("Any allergies?", None)
     assert (second["a"], second["b"]) == (PERFECT, dict.fromkeys(PERFECT, 0.0))  # no word of it is in the memory
     assert (answer["a"], answer["b"]) == (PERFECT, dict.fromkeys(PERFECT, 0.5))
+    assert answer["p"] == dict.fromkeys(PERFECT, 1.0)  # one query differs, and either sign is as likely
     assert {memory.access_count for memory in engine.list().memories} == {0}
+
+
+def test_the_paired_test_is_significant_if_each_of_eight_queries_is_worse():
+    with Engine(open_store("memory://")) as engine:
+        for at in range(8):
+            engine.judge(f"word{at}", good=[engine.remember(f"word{at}").id])
+        answer = client(engine).post("/v1/measure", json={"b": {"keywordWeight": 0}}).json()
+
+    assert (answer["a"]["MRR"], answer["b"]["MRR"]) == (1.0, 0.0)
+    assert answer["p"]["MRR"] == pytest.approx(2 / 2**8, rel=0.5)
 
 
 def test_the_queries_of_one_project_or_those_judged_last_are_asked_alone(engine):
@@ -49,7 +62,7 @@ def test_without_a_judged_query_there_is_a_sentence_and_no_figure(engine):
 
     answer = client(engine).post("/v1/measure", json={}).json()
 
-    assert (answer["n"], answer["a"], answer["b"], answer["queries"]) == (0, None, None, [])
+    assert (answer["n"], answer["a"], answer["b"], answer["p"], answer["queries"]) == (0, None, None, None, [])
     assert "judge some" in answer["sentence"]
 
 

@@ -332,3 +332,17 @@ def test_two_requests_that_change_one_memory_at_the_same_time_are_both_kept(kind
         found = engine.get(memory.id)
         assert (found.text, found.importance) == ("new at40", 0.9)
         assert_vector_is_of_the_text(engine, memory.id)
+
+
+def test_a_listing_is_filtered_by_period_and_metadata(asking, engine):
+    for day, channel in ((1, "mail"), (2, "phone"), (3, "mail")):
+        engine.remember(f"{day}", occurred=f"2026-05-0{day}T12:00:00Z", metadata={"channel": channel})
+
+    def texts(**query):
+        return [memory["text"] for memory in asking.get("/v1/memories", params=query).json()["memories"]]
+
+    assert texts(since="2026-05-02", until="2026-05-03") == ["3", "2"]
+    assert texts(metadata='{"channel": "mail"}', until="2026-05-02") == ["1"]
+    assert wrong_fields(asking.get("/v1/memories", params={"metadata": "mail"})) == ["metadata"]
+    assert wrong_fields(asking.get("/v1/memories", params={"metadata": '{"channel": []}'})) == ["metadata"]
+    assert wrong_fields(asking.get("/v1/memories", params={"since": "soon"})) == ["since"]

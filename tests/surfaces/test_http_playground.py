@@ -13,6 +13,7 @@ from retentive.engine import Engine
 from retentive.server.http.app import create_app
 from retentive.server.http.playground_page import FOLDER, HEADERS, MEDIA_TYPES
 from retentive.stores import open_store
+from retentive.transfer.samples import QUERIES, load_samples, read_samples
 from tests.surfaces.serving import client, listening, problem
 
 FILES = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file())
@@ -31,6 +32,20 @@ def test_every_file_has_its_media_type_and_the_headers_of_the_page(engine, name)
     assert (answer.status_code, answer.content) == (200, (FOLDER / name).read_bytes())
     assert answer.headers["content-type"] == MEDIA_TYPES[Path(name).suffix]
     assert {header: answer.headers[header] for header in HEADERS} == HEADERS
+
+
+def test_the_sample_memories_are_served_as_they_are_stored(engine):
+    http = client(engine)
+
+    answer = http.get("/playground/samples.json")
+
+    assert {header: answer.headers[header] for header in HEADERS} == HEADERS
+    samples = answer.json()
+    stored = http.post("/v1/memories", json={"memories": samples["memories"]})
+    assert stored.status_code == 201
+    assert len(stored.json()["memories"]) == len(read_samples())
+    assert load_samples(engine) == [], "they were not recognised"
+    assert samples["queries"] == list(QUERIES)
 
 
 def references(name: str) -> set[str]:

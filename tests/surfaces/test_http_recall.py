@@ -6,6 +6,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Unavailable
+from retentive.models import Scope
 from retentive.stores import open_store
 from tests.surfaces.serving import client, wrong_fields
 
@@ -42,6 +43,16 @@ def test_reasons_can_be_left_out_and_what_was_dropped_asked_for(words):
     assert [set(hit) for hit in plain["hits"]] == [{"rank", "id", "score", "relevance", "memory"}] * 2
     assert [hit["rank"] for hit in full["hits"] + full["dropped"]] == [1, 2, 3, 4, 5]
     assert all(hit["why"] for hit in full["hits"])
+
+
+def test_the_telling_terms_of_a_query_are_named_by_their_stems_beside_the_reasons(words):
+    words.remember("tea")
+    asking = client(words)
+    query = {"query": "What does the parrot in Malmö eat?"}
+
+    assert asking.post("/v1/recall", json=query).json()["terms"] == ["parrot", "malmo", "eat"]
+    assert "terms" not in asking.post("/v1/recall", json={**query, "explain": False}).json()
+    assert asking.post("/v1/recall/compare", json=query).json()["b"]["terms"] == ["parrot", "malmo", "eat"]
 
 
 def test_a_tuning_is_for_one_recall_alone(words):
@@ -240,3 +251,14 @@ def test_a_recall_is_filtered_by_time_and_metadata(words):
         answer = asking.post("/v1/recall", json={"query": "tea", **wrong})
         assert answer.status_code == 422
         assert [field.split(".")[0] for field in wrong_fields(answer)] == [*wrong]
+
+
+def test_a_recall_can_leave_the_use_of_memories_unrecorded(tmp_path):
+    path = str(tmp_path / "store.db")
+    for record_use, count in ((False, 0), (True, 1)):
+        with Engine(open_store(path)) as engine:  # what is recorded is stored when the engine is closed
+            engine.remember("the cat eats at eight", on_duplicate="count")
+            client(engine).post("/v1/recall", json={"query": "cat", "recordUse": record_use})
+        store = open_store(path)
+        assert [memory.access_count for memory in store.list(Scope()).memories] == [count]
+        store.close()

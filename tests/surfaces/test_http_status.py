@@ -10,7 +10,7 @@ import retentive
 from retentive.engine import Engine
 from retentive.models import Recall
 from retentive.server.http.telemetry import RECENT_RECALLS, RecentStats, ServiceStats
-from retentive.settings import Settings
+from retentive.settings import LlmSettings, Settings
 from retentive.stores import open_store
 from tests.surfaces.serving import client, token
 
@@ -90,3 +90,13 @@ def test_figures_are_of_the_last_recalls_only_and_of_the_stages_that_ran():
     assert latency.whole.p50 == (RECENT_RECALLS + 1) / 2
     assert set(latency.stages) == {"keyword"}
     assert service.counts()["recalls"] == RECENT_RECALLS + 1
+
+
+def test_it_names_the_llm_of_chat_without_its_address_or_key():
+    llm = LlmSettings(url="http://127.0.0.1:9/v1", model="small", api_key="secret")
+    with (
+        Engine(open_store("memory://")) as plain,
+        Engine(open_store("memory://"), settings=Settings(store="", llm=llm)) as chatting,
+    ):
+        assert client(plain).get("/v1/status").json()["llm"] is None
+        assert client(chatting).get("/v1/status").json()["llm"] == {"model": "small", "extractFacts": False}

@@ -50,11 +50,12 @@ class MemoryOptions:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The response to the client: a whole body, or a stream that must be ended."""
+    """The response to the client: a whole body, or a stream that must be ended; and what was added to the prompt."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes | StreamRelay
+    context: PromptContext | None = None
 
 
 class StreamStart(NamedTuple):
@@ -171,9 +172,9 @@ class Chat:
         if isinstance(body, StreamStart):
             relay = StreamRelay(response, body, self, view, turn)
             self.relays.add(relay)
-            return Reply(response.status, all_headers, relay)
+            return Reply(response.status, all_headers, relay, context)
         await self._record(view, turn, read_answer(body) if response.ok else NO_ANSWER)
-        return Reply(response.status, all_headers, body)
+        return Reply(response.status, all_headers, body, context)
 
     async def context(
         self, view: ProfileView, prompt: str | Sequence[Message], options: MemoryOptions

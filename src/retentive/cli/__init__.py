@@ -38,7 +38,7 @@ def _exit(code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        code = code or 141
+        pass  # a reader such as `head` has what it wants
     os._exit(code)
 
 

@@ -6,25 +6,28 @@ from typing import Annotated
 
 import typer
 
-from retentive.cli.options import common, emit
+from retentive.cli.ids import resolve_id
+from retentive.cli.options import common, emit, shown_ids
 from retentive.models import Memory
 
-Id = Annotated[str, typer.Argument(help="Id of the memory.")]
+Id = Annotated[str, typer.Argument(help="Id of the memory, or its first characters.")]
 Reason = Annotated[str | None, typer.Option(help="Why, in a few words.")]
 Actor = Annotated[str | None, typer.Option(help="Who decided it.")]
 
 
 def supersede(
     ctx: typer.Context,
-    old: Annotated[str, typer.Argument(help="Id of the memory that is replaced.")],
-    new: Annotated[str, typer.Argument(help="Id of the memory that replaces it.")],
+    old: Annotated[str, typer.Argument(help="Id of the memory that is replaced, or its first characters.")],
+    new: Annotated[str, typer.Argument(help="Id of the memory that replaces it, or its first characters.")],
     reason: Reason = None,
     actor: Actor = None,
 ) -> None:
     """Retire a memory because another one replaces it. Recalls leave it out; restore undoes it."""
     with common(ctx).engine() as engine:
+        old, new = resolve_id(engine, old), resolve_id(engine, new)
         memory = engine.supersede(old, new, reason=reason, actor=actor)
-    _emit(ctx, memory, f"{old} is replaced by {new}")
+        shown = shown_ids(engine, [old, new])
+    _emit(ctx, memory, f"{shown[old]} is replaced by {shown[new]}")
 
 
 def retract(
@@ -36,22 +39,26 @@ def retract(
 ) -> None:
     """Retire a memory that is no longer true. Recalls leave it out; restore undoes it."""
     with common(ctx).engine() as engine:
-        memory = engine.retract(id, at=at, reason=reason, actor=actor)
-    _emit(ctx, memory, f"{id} is retired")
+        memory = engine.retract(resolve_id(engine, id), at=at, reason=reason, actor=actor)
+        shown = shown_ids(engine, [memory.id])
+    _emit(ctx, memory, f"{shown[memory.id]} is retired")
 
 
 def restore(ctx: typer.Context, id: Id) -> None:
     """Undo that a memory was retired."""
     with common(ctx).engine() as engine:
-        memory = engine.restore(id)
-    _emit(ctx, memory, f"{id} is current")
+        memory = engine.restore(resolve_id(engine, id))
+        shown = shown_ids(engine, [memory.id])
+    _emit(ctx, memory, f"{shown[memory.id]} is current")
 
 
 def history(ctx: typer.Context, id: Id) -> None:
     """Show what a memory has replaced, and what has replaced it, oldest first."""
     with common(ctx).engine() as engine:
-        found = engine.history(id)
-    emit(ctx, {"memories": [memory.to_dict() for memory in found]}, lambda show: show.history(found, id))
+        whole = resolve_id(engine, id)
+        found = engine.history(whole)
+        ids = shown_ids(engine, (memory.id for memory in found))
+    emit(ctx, {"memories": [memory.to_dict() for memory in found]}, lambda show: show.history(found, whole, ids))
 
 
 def sweep(ctx: typer.Context) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from retentive.cli.help import command, group
 from retentive.cli.mcp import program
 from retentive.cli.options import common, emit
 from retentive.errors import Invalid
@@ -20,9 +23,11 @@ from retentive.hooks.state import HookState
 from retentive.server.runtime_file import running_service
 from retentive.settings import load_settings
 
-hook = typer.Typer(
-    help="Recall and capture in an agent's client without being asked, by hooks that the client runs.",
-    no_args_is_help=True,
+hook = group(
+    "Recall and capture in an agent's client without being asked, by hooks that the client runs.",
+    "retentive hook install claude-code",
+    "retentive hook status",
+    default=False,
 )
 
 
@@ -36,55 +41,76 @@ class Client(StrEnum):
 
 
 ClientArgument = Annotated[Client, typer.Argument(help="The client.")]
+ClientOption = Annotated[Client, typer.Option("--client", help="The client that runs the hook.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change and write nothing.")]
-Url = Annotated[
-    str | None, typer.Option(help="Address of the service, if it is not started with this store on this machine.")
-]
-Project = Annotated[str | None, typer.Option(help="Project of all sessions. Default: the name of the client's folder.")]
-Scope = Annotated[str, typer.Option(help="Recall from the whole profile, or only from the project: profile, project.")]
-Budget = Annotated[
-    int, typer.Option(min=0, help="Token budget. Default: 1500 at the start of a session, 800 at a prompt.")
-]
-Deadline = Annotated[int, typer.Option(min=10, help="Milliseconds after which a hook gives nothing.")]
-Capture = Annotated[bool, typer.Option("--capture/--no-capture", help="Store the turns.")]
+
+OPTIONS: dict[str, tuple[Any, Any]] = {
+    "url": (
+        str | None,
+        typer.Option(None, help="Address of the service, if it is not started with this store on this machine."),
+    ),
+    "project": (
+        str | None,
+        typer.Option(None, help="Project of all sessions. Default: the name of the client's folder."),
+    ),
+    "scope": (
+        str,
+        typer.Option("profile", help="Recall from the whole profile, or only from the project: profile, project."),
+    ),
+    "budget": (
+        int,
+        typer.Option(0, min=0, help="Token budget. Default: 1500 at the start of a session, 800 at a prompt."),
+    ),
+    "deadline": (int, typer.Option(DEADLINE_MS, min=10, help="Milliseconds after which a hook gives nothing.")),
+    "capture": (bool, typer.Option(True, "--capture/--no-capture", help="Store the turns.")),
+}
+"""The options of the hooks: the type and the declaration of each."""
+
+Function = TypeVar("Function", bound=Callable[..., None])
 
 
-@hook.command()
-def install(
-    ctx: typer.Context,
-    client: ClientArgument,
-    url: Url = None,
-    project: Project = None,
-    scope: Scope = "profile",
-    budget: Budget = 0,
-    deadline: Deadline = DEADLINE_MS,
-    capture: Capture = True,
-    dry_run: DryRun = False,
-) -> None:
+def takes(*names: str) -> Callable[[Function], Function]:
+    """Give a command some of the options of the hooks, in place of its `**options`."""
+
+    def declare(function: Function) -> Function:
+        own = [
+            one
+            for one in inspect.signature(function, eval_str=True).parameters.values()
+            if one.kind is not one.VAR_KEYWORD
+        ]
+        shared = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=type)
+            for name, (type, declared) in ((name, OPTIONS[name]) for name in names)
+        ]
+        vars(function)["__signature__"] = inspect.Signature([*own, *shared])
+        function.__annotations__ = {one.name: one.annotation for one in (*own, *shared)}
+        return function
+
+    return declare
+
+
+@command(hook, "retentive hook install claude-code", "retentive hook install codex --project home --dry-run")
+@takes(*OPTIONS)
+def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False, **options: Any) -> None:
     """Add the hooks to a client's configuration, or replace those from before. Everything else in it is kept."""
     given = common(ctx)
-    if scope not in SCOPES:
+    if options["scope"] not in SCOPES:
         raise Invalid(f"--scope is one of {', '.join(SCOPES)}")
     names = {"store": given.store, "embedder": given.embedder, "profile": given.profile}
     settings = load_settings(names, config=given.config)
     store = settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())
-    options = HookOptions(
+    chosen = HookOptions(
         event="",
         client=client.value,
         store=store,
-        url=url,
         profile=settings.profile if settings.profile != "default" else None,
-        embedder=settings.embedder.name if settings.embedder.name != "bge-small" else None,
-        project=project,
-        scope=scope,
-        budget=budget,
-        deadline=deadline,
-        capture=capture,
+        embedder=settings.embedder.name if settings.embedder.name != "memory-small" else None,
+        **options,
     )
-    _apply(ctx, plan_install(program(), options), dry_run=dry_run, done=_after_install(client))
+    _apply(ctx, plan_install(program(), chosen), dry_run=dry_run, done=_after_install(client))
 
 
-@hook.command()
+@command(hook, "retentive hook uninstall claude-code")
 def uninstall(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False) -> None:
     """Remove the hooks from a client's configuration. Memories are kept."""
     _apply(ctx, plan_uninstall(client.value), dry_run=dry_run, done="Restart the client.")
@@ -111,7 +137,7 @@ def _apply(ctx: typer.Context, changes: list[FileChange], *, dry_run: bool, done
     emit(ctx, {**result, **({"diff": [change.diff() for change in changed]} if dry_run else {})}, text)
 
 
-@hook.command()
+@command(hook, "retentive hook status")
 def status(
     ctx: typer.Context, client: Annotated[Client | None, typer.Argument(help="The client. Default: all.")] = None
 ) -> None:
@@ -135,59 +161,46 @@ def status(
     emit(ctx, found, "\n".join(lines))
 
 
-ClientOption = Annotated[Client, typer.Option("--client", help="The client that runs the hook.")]
-
-
-@hook.command(name="session-start")
-def session_start(
-    ctx: typer.Context,
-    client: ClientOption,
-    url: Url = None,
-    project: Project = None,
-    budget: Budget = 0,
-    deadline: Deadline = DEADLINE_MS,
-) -> None:
+@command(hook, "retentive hook session-start --client claude-code", name="session-start")
+@takes("url", "project", "budget", "deadline")
+def session_start(ctx: typer.Context, client: ClientOption, **options: Any) -> None:
     """Print a briefing for a new session: who the user is, facts of the project, where the last session ended.
 
     Like all hooks it reads the client's JSON on standard input, answers in the client's form, and exits with 0.
     """
-    _run(ctx, "session-start", client=client.value, url=url, project=project, budget=budget, deadline=deadline)
+    _run(ctx, "session-start", client, options)
 
 
-@hook.command()
-def prompt(
-    ctx: typer.Context,
-    client: ClientOption,
-    url: Url = None,
-    project: Project = None,
-    scope: Scope = "profile",
-    budget: Budget = 0,
-    deadline: Deadline = DEADLINE_MS,
-    capture: Capture = True,
-) -> None:
+@command(hook, "retentive hook prompt --client claude-code")
+@takes(*OPTIONS)
+def prompt(ctx: typer.Context, client: ClientOption, **options: Any) -> None:
     """Print the memories that are relevant to a prompt and that the session does not have yet, or nothing."""
-    options = {"scope": scope, "budget": budget, "deadline": deadline, "capture": capture}
-    _run(ctx, "prompt", client=client.value, url=url, project=project, **options)
+    _run(ctx, "prompt", client, options)
 
 
-@hook.command(name="turn-end")
-def turn_end(
-    ctx: typer.Context, client: ClientOption, url: Url = None, project: Project = None, deadline: Deadline = DEADLINE_MS
-) -> None:
+@command(hook, "retentive hook turn-end --client claude-code", name="turn-end")
+@takes("url", "project", "deadline")
+def turn_end(ctx: typer.Context, client: ClientOption, **options: Any) -> None:
     """Store the user's message and the answer of a turn, each once."""
-    _run(ctx, "turn-end", client=client.value, url=url, project=project, deadline=deadline)
+    _run(ctx, "turn-end", client, options)
 
 
-@hook.command(name="session-end")
-def session_end(
-    ctx: typer.Context, client: ClientOption, url: Url = None, project: Project = None, deadline: Deadline = DEADLINE_MS
-) -> None:
+@command(hook, "retentive hook session-end --client claude-code", name="session-end")
+@takes("url", "project", "deadline")
+def session_end(ctx: typer.Context, client: ClientOption, **options: Any) -> None:
     """Store what is not stored yet."""
-    _run(ctx, "session-end", client=client.value, url=url, project=project, deadline=deadline)
+    _run(ctx, "session-end", client, options)
 
 
-def _run(ctx: typer.Context, event: str, **options: Any) -> None:
+def _run(ctx: typer.Context, event: str, client: Client, options: Mapping[str, Any]) -> None:
     given = common(ctx)
     settings = load_settings({"store": given.store}, config=given.config)
-    named = HookOptions(event=event, store=settings.store, profile=given.profile, embedder=given.embedder, **options)
+    named = HookOptions(
+        event=event,
+        client=client.value,
+        store=settings.store,
+        profile=given.profile,
+        embedder=given.embedder,
+        **options,
+    )
     run_hook([event, *named.words()])

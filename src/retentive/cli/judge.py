@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from retentive.cli.options import common, emit
+from retentive.cli.ids import resolve_id, resolve_ids
+from retentive.cli.options import common, emit, shown_ids, styled
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError
-from retentive.models import Hit, snippet
+from retentive.models import Hit
 from retentive.stores.values import Judgement
 
 SHOWN = 10
@@ -45,11 +46,13 @@ def judge(
         elif list_all:
             _list(ctx, engine, project)
         elif remove:
-            _remove(ctx, engine, _required(query), remove, project)
+            _remove(ctx, engine, _required(query), resolve_ids(engine, remove), project)
         else:
             where: dict[str, Any] = {"project": project, "asked_at": asked_at}
             if good or bad:
-                judged = engine.judge(_required(query), good=_grades(good or []), bad=bad or (), **where)
+                text, grades = _required(query), _grades(good or [])
+                grades = {resolve_id(engine, id): grade for id, grade in grades.items()}
+                judged = engine.judge(text, good=grades, bad=resolve_ids(engine, bad), **where)
             else:
                 judged = _judge_interactively(engine, query, **where)
             emit(ctx, {"judged": [one.to_dict() for one in judged]}, f"{len(judged)} judgements saved")
@@ -84,8 +87,9 @@ def _export(ctx: typer.Context, engine: Engine, folder: str, project: str | None
 def _list(ctx: typer.Context, engine: Engine, project: str | None) -> None:
     found = engine.judgements.list(project=project)
     texts = {memory.id: memory.indexed_text for memory in engine.get_many(list({one.memory for one in found}))}
+    ids = shown_ids(engine, texts)
     value = [{**one.to_dict(), "text": texts[one.memory]} for one in found]
-    emit(ctx, {"judgements": value}, lambda _: _print_judgements(found, texts))
+    emit(ctx, {"judgements": value}, lambda _: _print_judgements(found, texts, ids))
 
 
 def _remove(ctx: typer.Context, engine: Engine, query: str, ids: Sequence[str], project: str | None) -> None:
@@ -116,7 +120,7 @@ def _judge_interactively(
                 good, bad = _parse_numbers(line, hits)
                 saved = engine.judge(text, good=good, bad=bad, project=project, asked_at=asked_at)
             except RetentiveError as error:
-                typer.secho(str(error), fg="red", err=True)
+                typer.echo(styled(str(error), fg="red"), err=True)
                 continue
             judged |= {(one.query, one.memory): one for one in saved}
         if query:
@@ -156,20 +160,24 @@ def _parse_numbers(line: str, hits: Sequence[Hit]) -> tuple[list[str], list[str]
 
 
 def _print_hits(hits: Sequence[Hit]) -> None:
+    from retentive.cli.show import cut
+
     for number, hit in enumerate(hits, 1):
-        typer.echo(f"{number:>3}  {snippet(hit.memory.indexed_text, 110)}", err=True)
+        typer.echo(f"{number:>3}  {cut(hit.memory.indexed_text, used=5)}", err=True)
     if not hits:
         typer.echo("no hits; to judge a memory that was not found, use --query … --good ID", err=True)
 
 
-def _print_judgements(found: Sequence[Judgement], texts: Mapping[str, str]) -> None:
-    from retentive.cli.show import print_line
+def _print_judgements(found: Sequence[Judgement], texts: Mapping[str, str], ids: Mapping[str, str]) -> None:
+    from retentive.cli.show import cut, print_line
 
     printed = None
     for one in sorted(found, key=lambda one: (one.project or "", one.query)):
         if (one.query, one.project) != printed:
             printed = (one.query, one.project)
-            print_line(f"{snippet(one.query, 100)}{f'  ({one.project})' if one.project else ''}", style="bold")
-        print_line(f"  {one.relevance}  {one.memory}  {snippet(texts[one.memory], 80)}")
+            where = f"  ({one.project})" if one.project else ""
+            print_line(f"{cut(one.query, used=len(where))}{where}", style="bold")
+        head = f"  {one.relevance}  {ids[one.memory]}  "
+        print_line(head + cut(texts[one.memory], used=len(head)))
     if not found:
         print_line("no judgements", style="dim")

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from retentive.cli.help import command, group
 from retentive.cli.options import Common, common, with_store
 from retentive.errors import Invalid, MissingExtra
 from retentive.settings import PREFIX, ServerSettings, Settings, find_config, load_settings
@@ -24,9 +25,10 @@ NAME = "retentive"
 TOKEN = "YOUR-TOKEN"  # noqa: S105 - a placeholder
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-mcp = typer.Typer(
-    help="Serve memory to an MCP client over standard input and output, or print the client's configuration.",
-    invoke_without_command=True,
+mcp = group(
+    "Serve memory to an MCP client over standard input and output, or print the client's configuration.",
+    "retentive mcp config --client claude-code",
+    "retentive mcp --project home --read-only",
 )
 
 Project = Annotated[str | None, typer.Option(help="Limit the client to this project.")]
@@ -83,7 +85,7 @@ class Client(StrEnum):
     OPENCLAW = "openclaw"
 
 
-@mcp.command()
+@command(mcp, "retentive mcp config --client claude-code", "retentive mcp config --client cursor --http")
 def config(
     ctx: typer.Context,
     client: Annotated[Client, typer.Option(help="MCP client.")],

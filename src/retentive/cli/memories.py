@@ -9,10 +9,26 @@ from typing import Annotated, Any
 
 import typer
 
-from retentive.cli.options import SCOPE, AsOf, IncludeRetired, Kinds, Project, Yes, common, confirm, emit, warn
+from retentive.cli.help import command, group
+from retentive.cli.ids import resolve_id, resolve_ids
+from retentive.cli.names import unknown_names
+from retentive.cli.options import (
+    SCOPE,
+    AsOf,
+    IncludeRetired,
+    Kinds,
+    Project,
+    Yes,
+    common,
+    confirm,
+    emit,
+    shown_ids,
+    warn,
+    warn_unknown,
+)
 from retentive.engine import Engine
-from retentive.errors import Invalid
-from retentive.models import Memory, snippet
+from retentive.errors import Invalid, NotFound
+from retentive.models import Memory, Scope
 from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
 
 BATCH = 256
@@ -24,7 +40,7 @@ PART_LENGTH = 2000
 
 FIELDS = "Fields of the memory"
 
-Id = Annotated[str, typer.Argument(help="Id of the memory.")]
+Id = Annotated[str, typer.Argument(help="Id of the memory, or its first characters.")]
 Session = Annotated[str | None, typer.Option(help="Only memories of this session.", rich_help_panel=SCOPE)]
 Kind = Annotated[str | None, typer.Option(help="episodic, semantic or identity.", rich_help_panel=FIELDS)]
 Speaker = Annotated[str | None, typer.Option(help="Who said it.", rich_help_panel=FIELDS)]
@@ -89,9 +105,9 @@ def remember(
         memory = _remember_text(engine, _text(text), {**fields, "on_duplicate": on_duplicate})
         alike = engine.similar(memory.id) if similar else []
         _warn_without_vector(engine)
-    lines = [f"similar: {one.id}  {one.cosine or 0:.2f}  {snippet(one.text, 80)}" for one in alike]
+        ids = shown_ids(engine, [memory.id, *(one.id for one in alike)])
     value = {**memory.to_dict(), **({"similar": [one.to_dict() for one in alike]} if similar else {})}
-    emit(ctx, value, "\n".join([memory.id, *lines]))
+    emit(ctx, value, lambda show: show.remembered(memory.id, alike, ids) if alike else typer.echo(ids[memory.id]))
     return None
 
 
@@ -160,7 +176,7 @@ def _warn_without_vector(engine: Engine) -> None:
 def get(ctx: typer.Context, id: Id) -> None:
     """Show a memory with all its fields."""
     with common(ctx).engine() as engine:
-        memory = engine.get(id)
+        memory = engine.get(resolve_id(engine, id))
     _emit_memory(ctx, memory)
 
 
@@ -179,7 +195,9 @@ def list_memories(
     with common(ctx).engine() as engine:
         found = engine.scope(**scope)
         page = engine.list(found, cursor=cursor, limit=limit, as_of=as_of, include_retired=include_retired)
-    emit(ctx, page.to_dict(), lambda show: show.page(page))
+        warn_unknown(engine, page.memories, project=project, sessions=session)
+        ids = shown_ids(engine, (memory.id for memory in page.memories))
+    emit(ctx, page.to_dict(), lambda show: show.page(page, ids))
 
 
 def update(
@@ -213,13 +231,13 @@ def update(
     if not changes:
         raise Invalid("nothing to change: give at least one of --text, --importance, …; see: retentive update --help")
     with common(ctx).engine() as engine:
-        memory = engine.update(id, if_version=if_version, **changes)
+        memory = engine.update(resolve_id(engine, id), if_version=if_version, **changes)
     _emit_memory(ctx, memory)
 
 
 def forget(
     ctx: typer.Context,
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of memories.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of memories, or their first characters.")] = None,
     project: Annotated[str | None, typer.Option(help="All memories of this project.", rich_help_panel=SCOPE)] = None,
     session: Annotated[str | None, typer.Option(help="All memories of this session.", rich_help_panel=SCOPE)] = None,
     everything: Annotated[
@@ -229,8 +247,6 @@ def forget(
     yes: Yes = False,
 ) -> None:
     """Delete memories for good: by id, or all of a session, project or profile after confirmation."""
-    from retentive.cli.show import progress
-
     scoped = project is not None or session is not None or everything
     if bool(ids) == scoped:
         raise Invalid("specify what to forget: ids, or one of --session, --project, --all")
@@ -238,15 +254,37 @@ def forget(
         raise Invalid("--if-version is for one id; leave it out to forget a session, a project or all")
     with common(ctx).engine() as engine:
         if ids:
-            count = len(engine.forget(*ids, if_version=if_version))
+            count = _forget_ids(engine, resolve_ids(engine, ids), if_version)
         else:
-            scope = engine.scope(project=project, session=session, only_session=True)
-            parts = (("session", session), ("project", project), ("profile", scope.profile))
-            where = next(f"{name} '{value}'" for name, value in parts if value is not None)
-            confirm(f"Delete all memories of {where} for good?", yes=yes)
-            with progress("forgetting", total=None) as advance:
-                count = engine.forget_scope(scope, confirm=True, progress=advance)
+            count = _forget_scope(engine, engine.scope(project=project, session=session, only_session=True), yes=yes)
     emit(ctx, {"forgotten": count}, f"{count} forgotten")
+
+
+def _forget_ids(engine: Engine, ids: list[str], if_version: str | None) -> int:
+    """Delete memories by id; an error if none of them exists, and a warning for each if only some do not."""
+    forgotten = engine.forget(*ids, if_version=if_version)
+    missing = [id for id in ids if id not in forgotten]
+    if not forgotten:
+        raise NotFound(f"there is no memory {', '.join(missing)}")
+    for id in missing:
+        warn(f"there is no memory {id}")
+    return len(forgotten)
+
+
+def _forget_scope(engine: Engine, scope: Scope, *, yes: bool) -> int:
+    """Delete the memories of a session, project or profile after confirmation; an error if it has none."""
+    from retentive.cli.show import progress
+
+    names = {"session": scope.sessions and scope.sessions[0], "project": scope.project, "profile": scope.profile}
+    where = next(f"{name} '{value}'" for name, value in names.items() if value is not None)
+    if unknown := unknown_names(engine, project=scope.project, sessions=scope.sessions):
+        raise NotFound(unknown)
+    confirm(f"Delete all memories of {where} for good?", yes=yes)
+    with progress("forgetting", total=None) as advance:
+        count = engine.forget_scope(scope, confirm=True, progress=advance)
+    if not count:
+        raise NotFound(f"{where} has no memories")
+    return count
 
 
 def _emit_memory(ctx: typer.Context, memory: Memory) -> None:
@@ -265,7 +303,7 @@ def _json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-sessions = typer.Typer(help="List sessions, or move one to another project.", invoke_without_command=True)
+sessions = group("List sessions, or move one to another project.", "retentive sessions --project home")
 
 
 @sessions.callback()
@@ -277,10 +315,12 @@ def list_sessions(
         return
     with common(ctx).engine() as engine:
         found = engine.sessions(project=project)
+        if not found and (unknown := unknown_names(engine, project=project)):
+            warn(unknown)
     emit(ctx, {"sessions": [one.to_dict() for one in found]}, lambda show: show.sessions(found))
 
 
-@sessions.command()
+@command(sessions, "retentive sessions move phone --project home")
 def move(
     ctx: typer.Context,
     session: Annotated[str, typer.Argument(help="Session to move.")],
@@ -296,6 +336,8 @@ def move(
     if (project is None) is not no_project:
         raise Invalid("give either --project NAME or --no-project")
     with common(ctx).engine() as engine:
+        if unknown := unknown_names(engine, sessions=session):
+            raise NotFound(unknown)
         total = next((one.memories for one in engine.sessions() if one.name == session), 0)
         with progress("moving", total=total) as advance:
             moved = engine.move_session(session, project=project, progress=advance)

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
@@ -28,6 +28,7 @@ from retentive.errors import (
     VersionConflict,
 )
 from retentive.inference.embedders import open_embedder
+from retentive.models import Memory
 from retentive.settings import load_settings, name_store, parameter_value, public_address
 from retentive.stores import open_store
 
@@ -46,7 +47,7 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
 
 _WITH_VALUE = ("--store", "--profile", "--embedder", "--config")
-_FLAGS = ("--json",)
+_FLAGS = ("--json", "--full")
 
 SCOPE = "Scope"
 """The help panel of options that limit a command to some memories."""
@@ -84,6 +85,7 @@ class Common:
     embedder: str | None = None
     config: str | None = None
     json: bool = False
+    full: bool = False
 
     def engine(self, *, missing: Literal["error", "create", "empty"] = "error") -> Engine:
         """Open an engine with these options.
@@ -118,6 +120,21 @@ def with_store(message: str) -> str:
     return name_store(message, f"--store {shlex.quote(store)}")
 
 
+def fits_terminal() -> bool:
+    """Whether texts are cut to the terminal's width and ids are shortened: in a terminal, without `--full`."""
+    return sys.stdout.isatty() and not _CURRENT.get().full
+
+
+def no_colour() -> bool:
+    """Whether the user wants no colour at all."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def styled(text: str, **style: Any) -> str:
+    """Return a text with a style, or unchanged if there is to be no colour. `typer.echo` removes it in a pipe."""
+    return text if no_colour() else typer.style(text, **style)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"retentive {retentive.__version__}")
@@ -139,14 +156,21 @@ def common_options(
     ] = None,
     config: Annotated[str | None, typer.Option(help="Config file (TOML).", envvar="RETENTIVE_CONFIG")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print whole texts and ids in a terminal, as where output is piped.")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Store the common options in the context. Typer calls it before the command."""
+    """Memory for AI agents: keyword and semantic search, fused, explained and tunable."""
     del version  # its callback prints it
-    ctx.obj = Common(store, profile, embedder, config, json)
+    ctx.obj = Common(store, profile, embedder, config, json, full)
     _CURRENT.set(ctx.obj)
+    if ctx.invoked_subcommand is None:
+        from retentive.cli.home import home
+
+        home(ctx)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -159,13 +183,26 @@ class CommandGroup(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _common_first(args))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from retentive.cli.help import help_text
+
+        formatter.write(help_text(self, ctx))
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            _end_output()
         except RetentiveError as error:
             _fail(error, as_json=bool(ctx.params.get("json")))
         except KeyboardInterrupt as stopped:
             _stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
+
+
+def _end_output() -> NoReturn:
+    """End successfully when a reader such as `head` has what it wants."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
 
 
 def _common_first(args: list[str]) -> list[str]:
@@ -194,7 +231,7 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
-        typer.secho(f"error: {message}", fg="red", err=True)
+        typer.echo(styled(f"error: {message}", fg="red"), err=True)
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
@@ -228,7 +265,30 @@ def emit(ctx: typer.Context, value: Any, text: str | Callable[[ModuleType], obje
 
 def warn(message: str) -> None:
     """Print a warning to standard error."""
-    typer.secho(with_store(message), fg="yellow", err=True)
+    typer.echo(styled(with_store(message), fg="yellow"), err=True)
+
+
+def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
+    """Return how each id is shown: whole, or as a short prefix in a terminal."""
+    if not fits_terminal():
+        return {id: id for id in ids}
+    from retentive.cli.ids import short_ids
+
+    return short_ids(engine, ids)
+
+
+def warn_unknown(
+    engine: Engine, found: Sequence[Memory], *, project: str | None = None, sessions: Sequence[str] | str | None = None
+) -> None:
+    """Warn of names that do not exist, if nothing that was found has them: an empty answer alone does not tell why."""
+    wanted = [sessions] if isinstance(sessions, str) else sessions or ()
+    absent = [name for name in wanted if all(memory.session != name for memory in found)]
+    missing = project if all(memory.project != project for memory in found) else None
+    if missing is not None or absent:
+        from retentive.cli.names import unknown_names
+
+        if lines := unknown_names(engine, project=missing, sessions=absent):
+            warn(lines)
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from retentive.cli.ids import resolve_id, resolve_ids
 from retentive.cli.options import (
     RANKING,
     SCOPE,
@@ -20,6 +21,8 @@ from retentive.cli.options import (
     emit,
     parse_pairs,
     parse_parameters,
+    shown_ids,
+    warn_unknown,
 )
 from retentive.engine import Engine
 from retentive.models import Memory, Query
@@ -87,18 +90,20 @@ def recall(
     with common(ctx).engine() as engine:
         built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
         answer = engine.recall(built)
-        locate = file_locator(engine, (hit.memory for hit in answer))
+        found = [hit.memory for hit in answer]
+        warn_unknown(engine, found, project=project, sessions=session)
+        locate, ids = file_locator(engine, found), shown_ids(engine, (memory.id for memory in found))
         value: dict[str, Any] = answer.to_dict()
         dropped = value.pop("dropped")
         if explain:
             value |= {"tuning": built.tuning.model_dump(), "dropped": dropped}
-        emit(ctx, value, lambda show: show.recall(answer, explain=explain, locate=locate))
+        emit(ctx, value, lambda show: show.recall(answer, explain=explain, ids=ids, locate=locate))
 
 
 def explain(
     ctx: typer.Context,
     query: Annotated[str, typer.Argument(help="Query of the recall to explain.")],
-    id: Annotated[str, typer.Argument(help="Id of the memory.")],
+    id: Annotated[str, typer.Argument(help="Id of the memory, or its first characters.")],
     project: Project = None,
     session: Sessions = None,
     only_session: OnlySession = False,
@@ -118,10 +123,12 @@ def explain(
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     scope |= {"as_of": as_of, "include_retired": include_retired}
     with common(ctx).engine() as engine:
-        explanation = engine.explain(_query(engine, query, scope, exclude, limit, preset, set_parameters), id)
-        beside = [hit.memory for hit in (explanation.above, explanation.below) if hit]
-        locate = file_locator(engine, (explanation.memory, *beside))
-    emit(ctx, explanation.to_dict(), lambda show: show.explanation(explanation, locate=locate))
+        asked = _query(engine, query, scope, exclude, limit, preset, set_parameters)
+        explanation = engine.explain(asked, resolve_id(engine, id))
+        shown = [explanation.memory, *(hit.memory for hit in (explanation.above, explanation.below) if hit)]
+        warn_unknown(engine, shown, project=project, sessions=session)
+        locate, ids = file_locator(engine, shown), shown_ids(engine, (memory.id for memory in shown))
+    emit(ctx, explanation.to_dict(), lambda show: show.explanation(explanation, ids=ids, locate=locate))
 
 
 def _query(
@@ -137,7 +144,9 @@ def _query(
     given = parse_parameters(parameters)
     tuning = engine.tuning.current(preset).with_parameters(**given) if preset else given
     limited: dict[str, Any] = {name: None if value == [] else value for name, value in scope.items()}
-    return engine.query(text, exclude=exclude or (), limit=limit, tuning=tuning, **limited)
+    return engine.query(
+        text, exclude=resolve_ids(engine, exclude) if exclude else (), limit=limit, tuning=tuning, **limited
+    )
 
 
 def file_locator(engine: Engine, memories: Iterable[Memory]) -> Callable[[Memory], str | None]:
@@ -192,8 +201,9 @@ def samples(
         answer = engine.recall(query or QUERIES[0], limit=3)
         memories = engine.stats().memories
         store = common(ctx).public_store
+        ids = shown_ids(engine, (hit.id for hit in answer))
         emit(
             ctx,
             {"added": added, "recall": answer.to_dict()},
-            lambda show: show.welcome(answer, added=added, memories=memories, store=store, queries=QUERIES),
+            lambda show: show.welcome(answer, added=added, memories=memories, store=store, queries=QUERIES, ids=ids),
         )

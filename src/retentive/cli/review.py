@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from retentive.cli.help import command, group
 from retentive.cli.options import common, emit
 from retentive.models import snippet
 
-review = typer.Typer(help="Confirm or dismiss what may have replaced what.", invoke_without_command=True)
+review = group("Confirm or dismiss what may have replaced what.", "retentive review", "retentive review --propose")
 
 Id = Annotated[str, typer.Argument(help="Id of the suggestion.")]
 
@@ -53,7 +54,7 @@ def list_reviews(
     emit(ctx, value, "\n".join(lines) or f"no {status} suggestions")
 
 
-@review.command()
+@command(review, "retentive review confirm 3f2a")
 def confirm(
     ctx: typer.Context, id: Id, actor: Annotated[str | None, typer.Option(help="Who decided it.")] = None
 ) -> None:
@@ -63,7 +64,7 @@ def confirm(
     emit(ctx, done.to_dict(), f"{done.old} is replaced by {done.new}")
 
 
-@review.command()
+@command(review, "retentive review dismiss 3f2a")
 def dismiss(ctx: typer.Context, id: Id) -> None:
     """Keep both memories."""
     with common(ctx).engine() as engine:
@@ -71,7 +72,7 @@ def dismiss(ctx: typer.Context, id: Id) -> None:
     emit(ctx, done.to_dict(), "both memories are kept")
 
 
-@review.command()
+@command(review, "retentive review undo 3f2a")
 def undo(ctx: typer.Context, id: Id) -> None:
     """Undo that a suggestion was confirmed or dismissed."""
     with common(ctx).engine() as engine:

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from retentive.cli.options import Common, common, emit, with_store
+from retentive.cli.help import command, group
+from retentive.cli.options import Common, common, emit, styled, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.settings import ServerSettings, Settings
@@ -119,14 +120,14 @@ def _print_examples(address: str, *, token: bool, store: str | None) -> None:
     _print("  " + shlex.join([program, *named, "mcp", "config", "--client", "claude-code"]))
 
 
-def _print(text: str, **style: Any) -> None:
-    typer.secho(text, err=True, **style)
+def _print(text: str, *, nl: bool = True, **style: Any) -> None:
+    typer.echo(styled(text, **style), err=True, nl=nl)
 
 
-token = typer.Typer(help="Manage API tokens.", no_args_is_help=True)
+token = group("Manage API tokens.", "retentive token create --access write --note laptop", default=False)
 
 
-@token.command()
+@command(token, "retentive token create --access write --note laptop")
 def create(
     ctx: typer.Context,
     access: Annotated[str, typer.Option(help="read, write (includes read) or admin (includes both).")] = "read",
@@ -145,7 +146,7 @@ def create(
     emit(ctx, {"token": secret, **created.to_dict()}, print_it)
 
 
-@token.command(name="list")
+@command(token, "retentive token list", name="list")
 def list_tokens(ctx: typer.Context) -> None:
     """List the tokens, without their secrets."""
     with common(ctx).engine() as engine:
@@ -153,7 +154,7 @@ def list_tokens(ctx: typer.Context) -> None:
     emit(ctx, [one.to_dict() for one in found], lambda show: show.tokens(found))
 
 
-@token.command()
+@command(token, "retentive token revoke 3f2a")
 def revoke(ctx: typer.Context, id: Annotated[str, typer.Argument(help="Id of the token, from the list.")]) -> None:
     """Revoke a token, so that it no longer gives access."""
     with common(ctx).engine() as engine:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retentive.cli.options import with_store
+from retentive.cli.options import fits_terminal, no_colour, with_store
 from retentive.models import Hit, Memory, Reason, Recall, snippet
 from retentive.pipeline.explain import Explanation
+from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
 from retentive.stores.values import Page, Project, Session, Stats
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
+    from retentive.pipeline.similar import Similar
     from retentive.ranking import Tuning
     from retentive.transfer.importing.log import ImportRun
 
@@ -29,7 +33,59 @@ BAR = 24
 Locate = Callable[[Memory], str | None]
 """Returns the file and line of a memory."""
 
-console = Console(highlight=False, soft_wrap=True)
+Ids = Mapping[str, str]
+"""How each id is shown."""
+
+TIMES = ("last", "started", "created")
+"""Columns that are never wrapped; names are, because they are typed again."""
+
+WIDE = 100
+"""In a narrower terminal, lines below a hit are indented less."""
+
+NARROW = 72
+"""In a narrower terminal, lists have days instead of times."""
+
+
+class Output(Console):
+    """A console that prints no colour if the user wants none, and ends successfully if its reader does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, color_system=None if no_colour() else "auto", **options)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = Output(soft_wrap=True)
+
+
+def cut(text: str, *, used: int = 0) -> str:
+    """A text on one line: cut to the rest of the terminal's width beside `used` columns, or whole in a pipe."""
+    line = Text(snippet(text, len(text) + 1))
+    if fits_terminal():
+        line.truncate(max(console.width - used, 20), overflow="ellipsis")
+    return line.plain
+
+
+def wrapped(parts: Sequence[str], separator: str, *, indent: int) -> str:
+    """Parts joined to lines that fit the terminal and are indented; one line in a pipe."""
+    lines = [""]
+    for part in parts:
+        longer = f"{lines[-1]}{separator}{part}" if lines[-1] else part
+        if lines[-1] and fits_terminal() and indent + cell_len(longer) > console.width:
+            lines.append(part)
+        else:
+            lines[-1] = longer
+    return "\n".join(" " * indent + line for line in lines)
+
+
+def _print_table(table: Table) -> None:
+    """Print a table: it fits the terminal, and is as wide as its texts in a pipe."""
+    (Output() if fits_terminal() else Output(width=100_000)).print(table)
+
+
+def _indent() -> int:
+    return 5 if fits_terminal() and console.width < WIDE else 12
 
 
 def safe(text: str) -> str:
@@ -52,14 +108,14 @@ def progress(label: str, *, total: int | None) -> Iterator[Callable[[int], None]
             return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(""), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=Output(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.advance(task, done)
 
 
 def working(label: str) -> AbstractContextManager[object]:
     """Show an activity indicator on standard error, for work of unknown duration."""
-    return Console(stderr=True).status(label)
+    return Output(stderr=True).status(label)
 
 
 def print_line(line: str, *, style: str = "") -> None:
@@ -74,14 +130,14 @@ def figures(columns: Sequence[str], rows: Sequence[Sequence[tuple[str, str]]]) -
         table.add_column(column, justify="right" if at else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(safe(cell), style=style) for cell, style in row))
-    Console(highlight=False, width=max(console.width, 160)).print(table, crop=False)
+    Output(width=max(console.width, 160)).print(table, crop=False)
 
 
 def _no_file(_: Memory) -> str | None:
     return None
 
 
-def recall(answer: Recall, *, explain: bool, locate: Locate = _no_file) -> None:
+def recall(answer: Recall, *, explain: bool, ids: Ids, locate: Locate = _no_file) -> None:
     """Print the hits with their scores, and with the ranking steps if `explain` is set."""
     if answer.degraded:
         console.print(Text(with_store(f"{answer.degraded}: {answer.degraded_reason}"), style="yellow"))
@@ -89,93 +145,109 @@ def recall(answer: Recall, *, explain: bool, locate: Locate = _no_file) -> None:
         console.print(Text(answer.empty_note, style="dim"))
     best = max((abs(reason.change) for hit in answer.hits for reason in hit.why), default=1.0) or 1.0
     for hit in answer.hits:
-        _hit(hit, locate)
+        _hit(hit, ids, locate)
         if explain:
             for reason in hit.why:
-                console.print(_reason(reason, best))
+                _reason(reason, best)
             console.print()
+    if answer.hits and answer.relevance < DEFAULT_MIN_RELEVANCE and console.is_terminal:
+        note = f"probably nothing relevant is stored (relevance {answer.relevance:.2f})"
+        console.print(Text(note, style="yellow"))
     if explain:
         _retrievers(answer)
 
 
-def explanation(seen: Explanation, *, locate: Locate = _no_file) -> None:
+def explanation(seen: Explanation, *, ids: Ids, locate: Locate = _no_file) -> None:
     """Print a memory, its outcome with the reasons, and the hits just above and below it."""
     if seen.degraded:
         console.print(Text(with_store(f"{seen.degraded}: {seen.degraded_reason}"), style="yellow"))
-    console.print(Text(snippet(seen.memory.indexed_text, max(console.width - 2, 40)), style="bold"))
-    console.print(Text(safe(_where(seen.memory, locate)), style="dim"))
-    console.print(Text("\n" + safe(seen.sentence) + "\n"))
+    console.print(Text(cut(seen.memory.indexed_text), style="bold"))
+    console.print(Text(safe(wrapped(_where(seen.memory, ids, locate), " · ", indent=0)), style="dim"))
+    console.print(Text(f"\n{wrapped(safe(seen.sentence).split(), ' ', indent=0)}\n"))
     if seen.hit:
         best = max((abs(reason.change) for reason in seen.hit.why), default=1.0) or 1.0
         for reason in seen.hit.why:
-            console.print(_reason(reason, best))
+            _reason(reason, best)
     for label, hit in (("just above", seen.above), ("just below", seen.below)):
         if hit:
             console.print(Text(f"\n{label}", style="dim"))
-            _hit(hit, locate)
+            _hit(hit, ids, locate)
 
 
-def _hit(hit: Hit, locate: Locate) -> None:
+def _hit(hit: Hit, ids: Ids, locate: Locate) -> None:
     memory = hit.memory
-    width = max(console.width - 20, 40)
     head = Text(f"{hit.rank:>3}  ", style="bold").append(f"{hit.score:.3f}  ", style="green")
     head.append("      " if hit.relevance is None else f"{hit.relevance:.2f}  ", style="cyan")
-    console.print(head.append(snippet(memory.indexed_text, width), style="default"))
-    console.print(Text(" " * 12 + safe(_where(memory, locate)), style="dim"))
+    console.print(head.append(cut(memory.indexed_text, used=cell_len(head.plain)), style="default"))
+    console.print(Text(safe(wrapped(_where(memory, ids, locate), " · ", indent=_indent())), style="dim"))
 
 
-def _where(memory: Memory, locate: Locate) -> str:
+def _where(memory: Memory, ids: Ids, locate: Locate) -> list[str]:
     session = f"{memory.session} #{memory.position}" if memory.session else None
     kind = memory.kind if memory.kind != "episodic" else None
-    parts = (locate(memory), memory.project, session, kind, memory.when.strftime("%Y-%m-%d %H:%M"), memory.id)
-    return " · ".join(part for part in parts if part)
+    parts = (locate(memory), memory.project, session, kind, _time(memory.when), ids.get(memory.id, memory.id))
+    return [part for part in parts if part]
 
 
-def _reason(reason: Reason, best: float) -> Text:
-    """Format a step as a line such as `keyword #1  ████████  +0.600  0.60 × 1.000, from 4.213`."""
+def _reason(reason: Reason, best: float) -> None:
+    """Print a step as a line such as `keyword #1  ████████  +0.600  0.60 × 1.000, from 4.213`.
+
+    The arithmetic is below the bar in a terminal that is too narrow for it.
+    """
     rank = f"#{reason.rank}" if reason.rank else ("–" if reason.step in RETRIEVER_COLOURS else "")
     cells = round(BAR * abs(reason.change) / best)
     colour = RETRIEVER_COLOURS.get(reason.step, "blue" if reason.change >= 0 else "red")
-    line = Text(" " * 12 + f"{reason.step:<9}{rank:>4}  ")
-    line.append(("█" * cells).ljust(BAR), style=colour)
-    return line.append(f" {reason.change:+.4f}  ").append(safe(reason.note), style="dim")
+    indent, note = _indent(), safe(reason.note)
+    line = Text(" " * indent + f"{reason.step:<9}{rank:>4}  ")
+    line.append(("█" * cells).ljust(BAR), style=colour).append(f" {reason.change:+.4f}")
+    if not fits_terminal() or line.cell_len + 2 + cell_len(note) <= console.width:
+        console.print(line.append("  ").append(note, style="dim"))
+        return
+    console.print(line)
+    console.print(Text(wrapped(note.split(), " ", indent=indent + 2), style="dim"))
 
 
 def _retrievers(answer: Recall) -> None:
+    notes = [retriever.note for retriever in answer.retrievers]
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("retriever", "weight", "found", "ms", ""):
-        table.add_column(column, justify="right" if column in ("weight", "found", "ms") else "left")
+    for column in ("retriever", "weight", "found", "ms", "" if any(notes) else None):
+        if column is not None:
+            table.add_column(column, justify="right" if column in ("weight", "found", "ms") else "left")
     for retriever in answer.retrievers:
         colour = RETRIEVER_COLOURS.get(retriever.name, "default")
         ms = f"{retriever.elapsed_ms:.1f}" if retriever.ran else "–"
         found = str(retriever.found) if retriever.ran else "–"
-        table.add_row(
-            Text(retriever.name, style=colour), f"{retriever.weight:g}", found, ms, Text(safe(retriever.note))
-        )
-    console.print(table)
-    stages = "  ".join(f"{name} {ms:.1f}" for name, ms in answer.stages.items())
-    console.print(Text(f"{answer.elapsed_ms:.1f} ms total: {stages}", style="dim"))
+        note = [Text(safe(retriever.note))] if any(notes) else []
+        table.add_row(Text(retriever.name, style=colour), f"{retriever.weight:g}", found, ms, *note)
+    _print_table(table)
+    stages = [f"{name} {ms:.1f}" for name, ms in answer.stages.items()]
+    console.print(Text(wrapped([f"{answer.elapsed_ms:.1f} ms total:", *stages], "  ", indent=0), style="dim"))
 
 
 def memory(memory: Memory) -> None:
     """Print a memory with all its fields."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in {**memory.to_dict(), "version": memory.version}.items():
-        if value not in (None, {}, False) and name != "text":
-            table.add_row(name, Text(safe(str(value))))
-    console.print(table)
+    rows = {**memory.to_dict(), "version": memory.version}.items()
+    _fields([(name, str(value)) for name, value in rows if value not in (None, {}, False) and name != "text"])
     console.print(Text("\n" + safe(memory.text)))
 
 
-def page(page: Page) -> None:
+def _fields(rows: Sequence[tuple[str, str]]) -> None:
+    """Print names and texts in two columns; a long text goes on below itself."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(name, Text(safe(text)))
+    _print_table(table)
+
+
+def page(page: Page, ids: Ids) -> None:
     """Print one line for each memory."""
     for memory in page.memories:
-        when = memory.when.strftime("%Y-%m-%d %H:%M")
-        line = Text(memory.id, style="dim").append(f"  {when}  ", style="cyan")
-        line.append(snippet(memory.indexed_text, max(console.width - 58, 30)), style="default")
-        console.print(line.append("  (retired)" if memory.valid_to else "", style="dim"))
+        line = Text(ids.get(memory.id, memory.id), style="dim").append(f"  {_time(memory.when)}  ", style="cyan")
+        end = "  (retired)" if memory.valid_to else ""
+        line.append(cut(memory.indexed_text, used=line.cell_len + len(end)), style="default")
+        console.print(line.append(end, style="dim"))
     for damage in page.damaged:
         console.print(Text(damage.id, style="dim").append(f"  damaged: {damage.reason}", style="red"))
     if not (page.memories or page.damaged):
@@ -184,16 +256,24 @@ def page(page: Page) -> None:
         console.print(Text(f"more: --cursor {page.next_cursor}", style="dim"))
 
 
-def history(memories: Sequence[Memory], id: str) -> None:
+def remembered(id: str, alike: Sequence[Similar], ids: Ids) -> None:
+    """Print the id of a new memory, and the memories that are like it."""
+    console.print(Text(ids[id]))
+    for one in alike:
+        line = Text(f"similar: {ids[one.id]}  {one.cosine or 0:.2f}  ", style="dim")
+        console.print(line.append(cut(one.text, used=line.cell_len), style="default"))
+
+
+def history(memories: Sequence[Memory], id: str, ids: Ids) -> None:
     """Print one line for each version of a fact, oldest first; the given one is marked."""
     for memory in memories:
         end = memory.valid_to or memory.expires
         period = f"{memory.start:%Y-%m-%d} – {f'{end:%Y-%m-%d}' if end else 'now':<10}"
-        line = (
-            Text("→ " if memory.id == id else "  ").append(period, style="cyan").append(f"  {memory.id}  ", style="dim")
-        )
-        line.append(snippet(memory.indexed_text, max(console.width - 68, 30)), style="default")
-        console.print(line.append(f"  ({safe(memory.reason)})" if memory.reason else "", style="dim"))
+        line = Text("→ " if memory.id == id else "  ").append(period, style="cyan")
+        line.append(f"  {ids.get(memory.id, memory.id)}  ", style="dim")
+        why = f"  ({safe(memory.reason)})" if memory.reason else ""
+        line.append(cut(memory.indexed_text, used=line.cell_len + cell_len(why)), style="default")
+        console.print(line.append(why, style="dim"))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:
@@ -202,17 +282,23 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str)
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in columns:
-        table.add_column(column, justify="right" if column in ("memories", "sessions") else "left")
+        number = column in ("memories", "sessions")
+        table.add_column(
+            column, justify="right" if number else "left", no_wrap=number or column in TIMES, overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(safe(cell)) for cell in row))
-    console.print(table)
+    _print_table(table)
+
+
+def _time(time: datetime) -> str:
+    """A time; in a narrow terminal, its day."""
+    return f"{time:%Y-%m-%d}" if fits_terminal() and console.width < NARROW else f"{time:%Y-%m-%d %H:%M}"
 
 
 def sessions(found: Sequence[Session]) -> None:
     """Print one line for each session."""
-    rows = [
-        (s.name, s.project or "–", str(s.memories), s.last.strftime("%Y-%m-%d %H:%M") if s.last else "–") for s in found
-    ]
+    rows = [(s.name, s.project or "–", str(s.memories), _time(s.last) if s.last else "–") for s in found]
     _table(("session", "project", "memories", "last"), rows, empty="no sessions yet")
 
 
@@ -224,10 +310,7 @@ def projects(found: Sequence[Project]) -> None:
 
 def imports(found: Sequence[ImportRun]) -> None:
     """Print one line for each import."""
-    rows = [
-        (run.id, run.format, f"{run.added:,}", run.started.strftime("%Y-%m-%d %H:%M"), _ended(run), run.path)
-        for run in found
-    ]
+    rows = [(run.id, run.format, f"{run.added:,}", _time(run.started), _ended(run), run.path) for run in found]
     _table(("import", "format", "memories", "started", "", "path"), rows, empty="no imports that can be undone")
 
 
@@ -237,7 +320,7 @@ def _ended(run: ImportRun) -> str:
 
 def tokens(found: Sequence[Token]) -> None:
     """Print one line for each token."""
-    rows = [(t.id, t.profile, t.access, t.created.strftime("%Y-%m-%d %H:%M"), t.note) for t in found]
+    rows = [(t.id, t.profile, t.access, _time(t.created), t.note) for t in found]
     _table(
         ("id", "profile", "access", "created", "note"),
         rows,
@@ -258,12 +341,7 @@ def status(store: str, stats: Stats, problem: str | None) -> None:
         ),
         ("model", str(stats.model) if stats.model else "none"),
     ]
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
-    for name, value in rows:
-        table.add_row(name, Text(safe(value)))
-    console.print(table)
+    _fields(rows)
     if problem:
         console.print(Text(f"recall is keyword-only: {problem}", style="yellow"))
 
@@ -288,15 +366,26 @@ def config(value: Mapping[str, Any], tuning: type[Tuning]) -> None:
     for name, parameter in tuning.model_fields.items():
         saved = " (saved)" if name in value["saved"] else ""
         table.add_row(name, Text(f"{value['tuning'][name]}{saved}"), Text(parameter.description or "", style="dim"))
-    console.print(table)
+    _print_table(table)
 
 
-def welcome(answer: Recall, *, added: int, memories: int, store: str | None, queries: Sequence[str]) -> None:
+def config_changes(changes: Mapping[str, tuple[Any, Any]], overridden: Sequence[str]) -> None:
+    """Print the parameters that have changed, and those that the config file or the environment still sets."""
+    for name, (before, after) in changes.items():
+        console.print(Text(f"{name}: ", style="dim").append(f"{before} → {after}", style="default"))
+    if not changes:
+        console.print(Text("nothing changed", style="dim"))
+    for name in overridden:
+        text = f"{name} is saved, but the config file or the environment still sets it"
+        console.print(Text(text, style="yellow"))
+
+
+def welcome(answer: Recall, *, added: int, memories: int, store: str | None, queries: Sequence[str], ids: Ids) -> None:
     """Print an explained recall on the samples, and commands to try next."""
     loaded = f"{added} sample memories loaded" if added else "the sample memories were already stored"
     console.print(Text(f"{loaded}; the store has {memories} memories.\n", style="dim"))
     console.print(Text(answer.query, style="bold"))
-    recall(answer, explain=True)
+    recall(answer, explain=True, ids=ids)
     # As it was typed, if it is not on the path: the next lines can be copied.
     program = "retentive" if which("retentive") else sys.argv[0]
     option = f" --store {store}" if store else ""
@@ -305,3 +394,13 @@ def welcome(answer: Recall, *, added: int, memories: int, store: str | None, que
         console.print(Text(f"  {program}{option} recall '{query}' --explain"))
     console.print(Text(f"  {program}{option} remember 'The plumber comes on Monday at nine' --project home"))
     console.print(Text(f"  {program}{option} status"))
+
+
+def home(lines: Mapping[str, str], steps: Sequence[tuple[str, str]]) -> None:
+    """Print the state of the store, and commands to try next."""
+    _fields(list(lines.items()))
+    console.print(Text("\nTry", style="bold"))
+    width = max(len(line) for line, note in steps if note) + 2
+    for line, note in steps:
+        fits = len(line) + len(note) + 6 <= console.width
+        console.print(Text(f"  {line:<{width if note else 0}}").append(note if fits else "", style="dim"))

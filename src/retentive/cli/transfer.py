@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from retentive.cli.help import command, group
 from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
@@ -125,7 +126,7 @@ def export(
         raise typer.Exit(1)
 
 
-imports = typer.Typer(help="List the imports that can be undone, or undo one.", invoke_without_command=True)
+imports = group("List the imports that can be undone, or undo one.", "retentive imports")
 
 
 @imports.callback()
@@ -138,7 +139,7 @@ def list_imports(ctx: typer.Context) -> None:
     emit(ctx, {"imports": [run.to_dict() for run in runs]}, lambda show: show.imports(runs))
 
 
-@imports.command(name="undo")
+@command(imports, "retentive imports undo 3f2a", name="undo")
 def undo_import(
     ctx: typer.Context, run: Annotated[str, typer.Argument(help="Id of the import, from retentive imports.")]
 ) -> None:

@@ -82,6 +82,12 @@ class Evaluation:
         """The row with that name, if it was run."""
         return next((row for row in self.rows if row.name == name), None)
 
+    def _repr_html_(self) -> str:
+        """The rows as a table with a bar for nDCG@10, for notebooks."""
+        from retentive.evaluation.report import evaluation_html
+
+        return evaluation_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """This evaluation as plain values, without the queries."""
         value = {

@@ -15,6 +15,7 @@ from retentive.evaluation.evaluate import BASELINE, By, Evaluation, runnable_sys
 from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet
 from retentive.evaluation.metrics import Values, load_library, measure
 from retentive.evaluation.run import Progress, System, all_memories, no_progress, recall_query, run, systems
+from retentive.evaluation.statistics import p_value
 from retentive.models import Memory
 from retentive.ranking import Tuning
 from retentive.stores.values import Judgement
@@ -155,6 +156,10 @@ class Comparison:
     b: TuningMetrics
     degraded: str | None
     degraded_reason: str | None
+
+    def p_values(self) -> dict[str, float]:
+        """The p-value of a paired randomisation test of the difference between the two, for each metric."""
+        return {name: p_value(self.b.values[name], self.a.values[name]) for name in COMPARED}
 
 
 def compare(engine: Engine, queries: Sequence[EvaluationQuery], a: Tuning, b: Tuning) -> Comparison:

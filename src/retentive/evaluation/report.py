@@ -21,6 +21,8 @@ from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.metrics import METRICS, format_metric
 from retentive.evaluation.run import RETRIEVERS
 from retentive.evaluation.statistics import ConfidenceInterval, intervals
+from retentive.evaluation.tune import TuningResult
+from retentive.notebook import RELEVANCE_COLOUR, bar_html, figures_html
 
 COMPARED = "nDCG@10"
 """The metric by which a query counts as won or lost."""
@@ -164,6 +166,46 @@ def _table(heads: Sequence[str], lines: Sequence[tuple[str, Sequence[str]]]) -> 
         for name, cells in lines
     )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+# Notebooks
+
+
+def evaluation_html(done: Evaluation) -> str:
+    """The rows of an evaluation as a table for notebooks, with a bar for `COMPARED`."""
+    best = max((row.metrics[COMPARED] for row in done.rows), default=0.0) or 1.0
+    heads = ("", *METRICS, "p50 ms", f"p ({COMPARED})")
+    rows = []
+    for row in done.rows:
+        cells = [row.name, *(format_metric(name, row.metrics[name]) for name in METRICS)]
+        cells += [f"{row.metrics['p50_ms']:.1f}", "–" if row.p_value is None else f"{row.p_value[COMPARED]:.4f}"]
+        shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        bar = bar_html(row.metrics[COMPARED] / best, RELEVANCE_COLOUR, width=120)
+        rows.append(f'<tr>{shown}<td style="text-align:left">{bar}</td></tr>')
+    head = "".join(f"<th>{escape(name)}</th>" for name in (*heads, COMPARED))
+    about = f"{done.set}: {len(done.queries)} queries over {done.corpus.memories:,} memories"
+    against = f"; p: paired randomisation test against {done.baseline}" if done.baseline else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"{table}<p>{escape(about + against)}</p>"
+
+
+def tuning_html(done: TuningResult) -> str:
+    """What tuning gained on held-out queries as a table for notebooks, and the parameters that it changes."""
+    lines = [
+        [
+            name,
+            format_metric(name, one.before),
+            format_metric(name, one.after),
+            f"{one.gain:+.3f} ({one.gain_interval.low:+.3f} to {one.gain_interval.high:+.3f})",
+            f"{one.p_value:.4f}",
+        ]
+        for name, one in done.held_out.items()
+    ]
+    changes = "; ".join(f"{name}: {before} → {after}" for name, (before, after) in done.parameters.items())
+    better = f"better on held-out queries in {done.metric}: {changes}"
+    verdict = better if done.verdict == "better" else f"no significant gain in {done.metric} on held-out queries"
+    heads = ("", "before", "after", "gain (95 %)", "p")
+    return figures_html(heads, lines, note=f"{done.set}: {done.queries} queries; {verdict}")
 
 
 # Plots

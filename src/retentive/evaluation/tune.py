@@ -75,6 +75,12 @@ class TuningResult:
         significant = self.held_out[self.metric].gain_interval.low > 0
         return "better" if significant and self.parameters else "no_gain"
 
+    def _repr_html_(self) -> str:
+        """The held-out metrics before and after as a table, and the changes of parameters, for notebooks."""
+        from retentive.evaluation.report import tuning_html
+
+        return tuning_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """This result as plain values."""
         return {

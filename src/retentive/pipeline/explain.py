@@ -63,6 +63,12 @@ class Explanation(Serializable):
     degraded: str | None = None
     degraded_reason: str | None = None
 
+    def _repr_html_(self) -> str:
+        """The explanation with a bar for each ranking step, for notebooks."""
+        from retentive.notebook import explanation_html
+
+        return explanation_html(self)
+
 
 DEPTH = 100_000
 """How far down a retriever is searched for a memory's rank."""

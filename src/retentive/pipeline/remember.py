@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
@@ -12,7 +15,6 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 import numpy as np
-import uuid_utils
 
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder, context_reader
@@ -437,8 +439,35 @@ def check_metadata(metadata: Any) -> None:
 
 def _id(given: Any, name: str = "id") -> str:
     if given is None:
-        return str(uuid_utils.uuid7())
+        return new_id()
     try:
         return str(UUID(given))
     except (ValueError, AttributeError, TypeError):
         raise Invalid(f"{name}: {given!r:.80} is not a UUID; leave it out to have one made") from None
+
+
+class _Clock:
+    """Milliseconds with a counter of 12 bits, which never give the same pair twice in a process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = (0, 0)
+
+    def tick(self) -> tuple[int, int]:
+        now = time.time_ns() // 1_000_000
+        with self._lock:
+            last, count = self._last
+            self._last = (now, 0) if now > last else (last + (count + 1) // 4096, (count + 1) % 4096)
+            return self._last
+
+
+_CLOCK = _Clock()
+
+
+def new_id() -> str:
+    """Return a UUID of version 7: ids of a process sort by the order in which they were made.
+
+    The counter stands right behind the time, so that ids of one millisecond differ in their first 18 characters.
+    """
+    milliseconds, count = _CLOCK.tick()
+    return str(UUID(int=milliseconds << 80 | 7 << 76 | count << 64 | 2 << 62 | secrets.randbits(62)))

@@ -9,10 +9,11 @@ from datetime import date, datetime
 from pathlib import Path
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Memory, Scope, check_unicode
+from retentive.models import Memory, Scalar, Scope, check_unicode
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.judgements import to_judgements
-from retentive.pipeline.query_options import to_as_of
+from retentive.pipeline.listing import list_matching
+from retentive.pipeline.query_options import to_as_of, to_filter
 from retentive.pipeline.remember import check_name, to_time
 from retentive.pipeline.scopes import scope_difference
 from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
@@ -161,14 +162,23 @@ class StoreVerbs:
         limit: int = 50,
         as_of: date | str | None = None,
         include_retired: bool = False,
+        since: date | str | None = None,
+        until: date | str | None = None,
+        metadata: Mapping[str, Scalar] | None = None,
     ) -> Page:
         """Return one page of memories, newest first. `cursor` is the one returned with the previous page.
 
         Those that are current now, or at the time `as_of`; `include_retired` adds those that are retired or expired.
+        `since`, `until` and `metadata` filter as in a recall; a page may then have few memories or none, and a cursor.
         """
         if not 1 <= limit <= 1000:
             raise Invalid(f"limit: a number from 1 to 1000, not {limit}")
         at = to_as_of(as_of)
         current_at = None if include_retired else at or self.now()
         found = scope or Scope(self.settings.profile)
+        wanted = to_filter(since, until, metadata)
+        if wanted:
+            return list_matching(
+                self.store, found, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=at
+            )
         return self.store.list(found, cursor=cursor, limit=limit, current_at=current_at, started_by=at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retentive.errors import Invalid
+from retentive.errors import Invalid, did_you_mean
 from retentive.ranking.tuning import Tuning
 
 # Without full-score fusion, a memory counts only in the retrievers that returned it, so the pools must be deep.
@@ -38,5 +38,6 @@ PRESETS: dict[str, Tuning] = {
 def preset(name: str) -> Tuning:
     """Return the preset of that name."""
     if name not in PRESETS:
-        raise Invalid(f"there is no preset '{name}'; the presets are {', '.join(PRESETS)}")
+        near = did_you_mean(name, PRESETS) or f"; the presets are {', '.join(PRESETS)}"
+        raise Invalid(f"there is no preset '{name}'{near}")
     return PRESETS[name]

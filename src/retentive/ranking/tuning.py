@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from retentive.errors import Invalid
+from retentive.errors import Invalid, did_you_mean
 from retentive.models import hash_text
 
 Fusion = Literal["rrf", "relative", "weighted", "full"]
@@ -189,5 +189,7 @@ _CAMEL = {to_camel(name): name for name in Tuning.model_fields}
 def _sentence(problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"there is no parameter '{name}'; the parameters are {', '.join((*Tuning.model_fields, *WHOLE))}"
+        known = (*Tuning.model_fields, *WHOLE)
+        near = did_you_mean(name, known) or f"; the parameters are {', '.join(known)}"
+        return f"there is no parameter '{name}'{near}"
     return f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"

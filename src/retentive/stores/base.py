@@ -59,6 +59,10 @@ class Memories(Protocol):
         """Return the memories with these ids that exist, in the order of the ids. Damaged ones are left out."""
         ...
 
+    def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> list[str]:
+        """Return ids that start with a prefix, in ascending order: all of them, or `limit` of them."""
+        ...
+
     def update(
         self,
         record: Record,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
@@ -45,6 +46,15 @@ def parse_cursor(text: str | None) -> ListCursor:
     except ValueError:
         pass
     raise Invalid(f"cursor: {text!r:.80} was not returned with a page; leave it out to start with the newest memory")
+
+
+_END = "\U0010ffff"
+_PREFIX = re.compile(r"[0-9a-f-]{0,36}")
+
+
+def prefix_range(prefix: str) -> tuple[str, str] | None:
+    """The first and the last text that start with a prefix; None if no id does."""
+    return (prefix, prefix + _END) if _PREFIX.fullmatch(prefix) else None
 
 
 def page_length(sizes: Iterable[int], limit: int) -> int:

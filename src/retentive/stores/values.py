@@ -157,7 +157,7 @@ class Page(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Stats(Serializable):
-    """Statistics of a store."""
+    """Statistics of a store. `last_stored` is when the newest memory was stored."""
 
     memories: int
     by_kind: Mapping[str, int]
@@ -168,6 +168,7 @@ class Stats(Serializable):
     unembedded: int
     model: Model | None
     bytes: int
+    last_stored: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def test_a_conversation_of_chatgpt_is_a_session_with_speakers_times_and_order(tm
 
     assert first.draft == {
         "text": "Gas or induction for the kitchen?",
-        "session": "chatgpt:c1",
+        "session": "chatgpt:The kitchen",
         "position": 1,
         "speaker": "user",
         "occurred": datetime.fromtimestamp(BEGAN + 2, UTC),
@@ -181,9 +181,29 @@ def test_an_archive_of_chatgpt_is_read_with_all_its_parts_and_other_files_are_re
 
     found = entries(ChatGpt(), path)
 
-    assert [one.draft["session"] for one in items(found)] == ["chatgpt:c1"] * 3 + ["chatgpt:c2"] * 3
+    assert [one.draft["session"] for one in items(found)] == ["chatgpt:The kitchen"] * 3 + [
+        "chatgpt:The kitchen (c2)"
+    ] * 3
     assert warnings(found) == ["this file of the archive is not read"]
     assert truncated(entries(ChatGpt(), write_zip(tmp_path / "none.zip", {"a.txt": "x"}))) != []
+
+
+def test_conversations_with_the_same_title_have_sessions_of_their_own_whatever_their_order(tmp_path):
+    def conversation(id: str, title: str | None, created: float):
+        return {**a_chatgpt_conversation(id), "title": title, "create_time": created}
+
+    old, new = conversation("c-of-the-older-one", "New  chat\n", 1), conversation("c-of-the-newer-one", "New chat", 2)
+    other, untitled = conversation("c3", "Bread", 3), conversation("c4", None, 4)
+
+    for order in ([old, new, other, untitled], [untitled, other, new, old]):
+        found = items(chatgpt(tmp_path, *order))
+        sessions = {one.key.partition("/")[0]: one.draft["session"].removeprefix("chatgpt:") for one in found}
+        assert sessions == {
+            "c-of-the-older-one": "New chat",
+            "c-of-the-newer-one": "New chat (c-of-the)",
+            "c3": "Bread",
+            "c4": "c4",
+        }
 
 
 def test_a_zip_bomb_is_not_unpacked_and_the_files_before_it_are_read(tmp_path, monkeypatch):

@@ -74,10 +74,12 @@ def test_a_conversation_is_imported_with_sessions_speakers_times_and_order_and_f
     done = engine.import_from(path)
 
     assert (done.format, done.added, done.existing, done.skipped, done.truncated) == ("chatgpt", 3, 0, {}, ())
-    assert [session.name for session in engine.sessions()] == ["chatgpt:c1"]
+    assert [session.name for session in engine.sessions()] == ["chatgpt:The kitchen"]
     memories = engine.list().memories
     assert [memory.position for memory in memories] == [3, 2, 1]  # newest first, by their own times
-    assert engine.recall("how much power is left on the board?", limit=1).hits[0].memory.session == "chatgpt:c1"
+    assert (
+        engine.recall("how much power is left on the board?", limit=1).hits[0].memory.session == "chatgpt:The kitchen"
+    )
     assert engine.stats().unembedded == 0
 
 

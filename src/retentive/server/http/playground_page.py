@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from retentive.server.http.auth import needs_token
 from retentive.settings import Settings
+from retentive.transfer.samples import QUERIES, read_samples
 
 FOLDER = Path(str(files("retentive.server.http") / "playground"))
 
@@ -57,6 +59,11 @@ def add_playground(app: FastAPI) -> None:
         # A page that anybody can load does not tell where the store is.
         option = "" if needs_token(settings.server) else settings.store_option
         return _file_response("index.html", request, {"STORE_OPTION": option})
+
+    @app.api_route("/playground/samples.json", **options)
+    def samples() -> Response:
+        """Return the sample memories and queries to try on them; the page stores them if the user asks for it."""
+        return JSONResponse({"memories": read_samples(), "queries": QUERIES}, headers=HEADERS)
 
     @app.api_route("/playground/{name:path}", **options)
     def playground_file(request: Request, name: str) -> Response:

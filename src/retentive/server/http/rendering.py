@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from pydantic.alias_generators import to_camel
 
 from retentive.models import Hit, Memory, Reason, Recall, Serializable
+from retentive.text.analysis import informative_terms
 
 _MEMORY_FIELDS = tuple(to_camel(name) for name in Memory._fields)
 _FIELDS: dict[type[Any], tuple[tuple[str, str], ...]] = {}
@@ -46,12 +47,14 @@ def to_json(value: Any) -> Any:
 
 
 def recall_to_json(recall: Recall, *, explain: bool, dropped: bool = False) -> dict[str, Any]:
-    """Return a recall as JSON; `explain` includes the reasons of each hit, `dropped` the dropped hits."""
+    """Return a recall as JSON; `explain` includes the reasons and the query's terms, `dropped` the dropped hits."""
     hit_to_json = to_json if explain else _hit_without_reasons
     written: dict[str, Any] = {"query": recall.query, "hits": [hit_to_json(hit) for hit in recall.hits]}
     for field, name in _field_names(Recall):
         if field not in ("query", "hits", "dropped"):
             written[name] = to_json(getattr(recall, field))
+    if explain:
+        written["terms"] = [term.text for term in informative_terms(recall.query)]
     if dropped:
         written["dropped"] = [hit_to_json(hit) for hit in recall.dropped]
     return written

@@ -182,13 +182,17 @@ class Hit(_Response):
 class Recall(_Response):
     """The result of a recall."""
 
-    model_config = _may_lack("dropped")
+    model_config = _may_lack("dropped", "terms")
 
     hits: list[Hit]
     relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     stages: dict[str, float] = Field(description="Duration of each stage, in milliseconds.")
     dropped: list[Hit] = Field(description="The candidates that are not hits, if they were requested.")
+    terms: list[str] = Field(
+        description="The terms of the query that tell what it is about, if reasons were requested. A word is given by "
+        "its stem, which the matching words of a memory start with."
+    )
 
 
 class Move(_Response):
@@ -255,7 +259,7 @@ class Timeline(_Response):
 class Stats(_Response):
     """Statistics of the store, or of one profile. For a profile, the fields about the whole store are missing."""
 
-    model_config = _may_lack("profiles", "byKind", "vectors", "unembedded", "model", "bytes")
+    model_config = _may_lack("profiles", "byKind", "vectors", "unembedded", "model", "bytes", "lastStored")
 
     memories: int
     projects: int
@@ -267,6 +271,14 @@ class Stats(_Response):
     unembedded: int
     model: models.Model | None
     bytes: int
+    last_stored: datetime | None = Field(description="When the newest memory was stored.")
+
+
+class Llm(_Response):
+    """The LLM of chat."""
+
+    model: str | None = Field(description="The model for requests that name none.")
+    extract_facts: bool = Field(description="Whether facts are extracted from each turn.")
 
 
 class Status(_Response):
@@ -281,6 +293,7 @@ class Status(_Response):
     model: models.Model | None
     degraded: bool = Field(description="Whether the semantic retriever is unavailable.")
     degraded_reason: str | None
+    llm: Llm | None = Field(description="The LLM of chat; null if none is configured.")
     unembedded: int | None = Field(description="Number of memories without a vector.")
     latency: Latency
     recalls: int | None = Field(description="Number of recalls since the start.")
@@ -312,6 +325,9 @@ class Measured(_Response):
     metrics: list[str] = Field(description="The names of the metrics.")
     a: dict[str, float] | None = Field(description="The mean of each metric; null if there are no queries.")
     b: dict[str, float] | None
+    p: dict[str, float] | None = Field(
+        description="The p-value of a paired randomisation test of the difference, by metric; null without queries."
+    )
     queries: list[MeasuredQuery]
     degraded: str | None = Field(description="What was missing, such as keyword-only; null if nothing was.")
     degraded_reason: str | None

@@ -174,6 +174,11 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
             found = (self._entries[id].memory for id in ids if id in self._entries)
             return [memory for memory in found if is_within(memory, within)]
 
+    def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> list[str]:
+        with self._lock:
+            found = (entry.memory for id, entry in self._entries.items() if id.startswith(prefix))
+            return sorted(memory.id for memory in found if is_within(memory, within))[:limit]
+
     def update(
         self,
         record: Record,

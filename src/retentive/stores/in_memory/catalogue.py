@@ -89,4 +89,5 @@ class InMemoryCatalogue(Contents):
                 unembedded=sum(rows is None for rows in parts),
                 model=self._model,
                 bytes=0,
+                last_stored=max((entry.memory.created for entry in self._entries.values()), default=None),
             )

@@ -192,6 +192,9 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             progress(len(batch))
         return count
 
+    def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> list[str]:
+        return self._connections.read(lambda connection: table.ids_with_prefix(connection, prefix, within, limit))
+
     def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         found = self._connections.read(lambda connection: validity.superseded(connection, ids))
         return [memory for memory in found if is_within(memory, within)]

@@ -47,7 +47,9 @@ class CatalogueTables:
     def stats(self) -> Stats:
         def work(connection: Connection) -> Stats:
             kinds = dict(connection.execute("SELECT kind, count(*) FROM memories GROUP BY kind").fetchall())
-            [(profiles, projects, sessions, vectors, embedded, size)] = connection.execute(_SQL("totals")).fetchall()
+            [(profiles, projects, sessions, vectors, embedded, size, last)] = connection.execute(
+                _SQL("totals")
+            ).fetchall()
             memories = sum(kinds.values())
             return Stats(
                 memories=memories,
@@ -59,6 +61,7 @@ class CatalogueTables:
                 unembedded=memories - embedded,
                 model=active_model(connection),
                 bytes=size,
+                last_stored=from_micros(last),
             )
 
         return self._connections.read(work)

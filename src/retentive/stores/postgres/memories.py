@@ -18,7 +18,7 @@ from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import COLUMNS, CURRENT, date_vectors, is_dated
-from retentive.stores.rules import ListCursor, check_versions, is_within, page_length
+from retentive.stores.rules import ListCursor, check_versions, is_within, page_length, prefix_range
 from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, fact_values, to_memories, to_micros
 from retentive.stores.values import PreviousTurn, Record, Vector
 
@@ -70,6 +70,18 @@ def keys_within(connection: Connection, ids: Sequence[str], within: Scope | None
         for key, id, profile, project, session, kind in rows
         if is_within(Memory(id, "", EPOCH, profile, project, session, kind=KINDS[kind - 1]), within)
     }
+
+
+def ids_with_prefix(connection: Connection, prefix: str, within: Scope | None, limit: int) -> list[str]:
+    """Return ids in a scope that start with a prefix, in ascending order. Only the index of ids and scopes are read."""
+    bounds = prefix_range(prefix)
+    found: list[str] = []
+    while bounds and len(found) < limit:
+        page = [id for (id,) in connection.execute(_SQL("ids_between"), (*bounds, limit)).fetchall()]
+        inside = page if within is None else keys_within(connection, page, within)
+        found += [id for id in page if id in inside]
+        bounds = (f"{page[-1]} ", bounds[1]) if len(page) == limit else None
+    return found[:limit]
 
 
 def list_page(

@@ -110,7 +110,13 @@ class QdrantCatalogue(StoreParts):
             unembedded=parts.get(0, 0),
             model=self._collections.read().active.model,
             bytes=0,  # the server does not report it
+            last_stored=self._last_stored(),
         )
+
+    def _last_stored(self) -> datetime | None:
+        """When the memory with the greatest id was stored: ids grow with time, and points are in descending order."""
+        newest = next(self._connection.scroll(self._connection.memories, limit=1, fields=["created"]), None)
+        return None if newest is None else datetime.fromisoformat(payload_of(newest)["created"])
 
     def _counts(self, field: str, where: q.Filter | None, names: Iterable[str]) -> dict[str, int]:
         """Count memories by name. The server reports a name that is a UUID in the usual spelling of UUIDs."""

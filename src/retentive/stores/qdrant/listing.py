@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from qdrant_client import models as q
 
-from retentive.models import Memory
+from retentive.models import Memory, Scope
 from retentive.stores.qdrant.connection import Connection, payload_of
 from retentive.stores.qdrant.points import following_point, memory_of, point_of
-from retentive.stores.rules import PAGE_BYTES, ListCursor, cursor_of
+from retentive.stores.rules import PAGE_BYTES, ListCursor, cursor_of, is_within
+from retentive.stores.sql_codec import EPOCH
+
+_FIRST_ID, _LAST_ID = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+_NEVER = EPOCH.isoformat()
+_SCOPE_FIELDS = ["id", "profile", "project", "session", "kind"]
 
 FEW = 32
 """How many memories one request of a list or scan reads: each may have a million characters and hundreds of vectors."""
@@ -42,6 +47,23 @@ def newest(connection: Connection, where: q.Filter, start: ListCursor, limit: in
         for memory in _of_one_time(connection, where, end, limit):
             limit -= 1
             yield memory
+
+
+def ids_with_prefix(connection: Connection, prefix: str, within: Scope | None, limit: int) -> list[str]:
+    """Return ids in a scope that start with a prefix, in ascending order; if there are many, the last `limit`."""
+    first, last = (prefix + end[len(prefix) :] for end in (_FIRST_ID, _LAST_ID))
+    start, end = point_of(last), point_of(first)  # points are in descending order of the ids of memories
+    if start is None or end is None:
+        return []
+    found: list[str] = []
+    for record in connection.scroll(connection.memories, start=start, fields=_SCOPE_FIELDS):
+        if str(record.id) > end or len(found) == limit:
+            break
+        payload = payload_of(record)
+        memory = memory_of({**payload, "text": "", "created": _NEVER})
+        if is_within(memory, within):
+            found.append(memory.id)
+    return sorted(found)
 
 
 def _of_one_time(

@@ -18,7 +18,7 @@ from qdrant_client import models as q
 from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable
 from retentive.models import Memory, Model, Scope
 from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
-from retentive.stores.qdrant.listing import FEW, newest, until_full
+from retentive.stores.qdrant.listing import FEW, ids_with_prefix, newest, until_full
 from retentive.stores.qdrant.model_collections import ModelCollection
 from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
 from retentive.stores.qdrant.points import (
@@ -389,6 +389,9 @@ class QdrantMemories(StoreParts):
         found = self._connection.retrieve(self._connection.memories, points.values())
         memories = [memory_of(payload_of(found[points[id]])) for id in ids if points.get(id) in found]
         return [memory for memory in memories if is_within(memory, within)]
+
+    def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> builtins.list[str]:
+        return ids_with_prefix(self._connection, prefix, within, limit)
 
     def list(
         self,

@@ -17,6 +17,7 @@ from retentive.stores.sqlite import keyword_index, memory_table, validity, vecto
 from retentive.stores.sqlite.memory_table import NameRegistry, resolve
 from retentive.stores.values import Day, Profile, Project, Session, Stats
 
+_LAST_STORED = "SELECT created FROM memories ORDER BY key DESC LIMIT 1"
 _SESSIONS = """
     SELECT s.name, p.name, r.name, count(m.key),
            min(coalesce(m.occurred, m.created)), max(coalesce(m.occurred, m.created))
@@ -171,4 +172,5 @@ def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Sta
         unembedded=memories - embedded,
         model=model,
         bytes=size,
+        last_stored=from_micros(connection.execute(_LAST_STORED).get),
     )

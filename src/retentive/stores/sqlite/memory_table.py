@@ -13,7 +13,7 @@ import apsw
 from retentive.errors import Conflict
 from retentive.models import KINDS, Memory, Scope
 from retentive.stores.damage import UNREADABLE, Damage
-from retentive.stores.rules import is_within
+from retentive.stores.rules import is_within, prefix_range
 from retentive.stores.sql_codec import EPOCH, FACT_COLUMNS, KIND_NUMBERS, ScopeIds, fact_values, to_memories, to_micros
 
 INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 27)})"  # noqa: S608 - a number of our own
@@ -32,6 +32,7 @@ _ROWS = """
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON {column} = wanted.value {joins}
 """
 _SCOPES_OF_IDS = _ROWS.format(columns="m.key, m.id, p.name, r.name, s.name, m.kind", column="m.id", joins=_JOINS)
+_IDS_BETWEEN = "SELECT id FROM memories WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 _BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
 
 # With what a search needs besides: the terms, and the slots of the vectors.
@@ -285,6 +286,18 @@ def keys_within(connection: apsw.Connection, ids: Sequence[str], within: Any) ->
         if is_within(Memory(id, "", EPOCH, profile, project, session, kind=KINDS[kind - 1]), within)
     }
     return {id: found[id] for id in wanted if id in found}
+
+
+def ids_with_prefix(connection: apsw.Connection, prefix: str, within: Scope | None, limit: int) -> list[str]:
+    """Ids in a scope that start with a prefix, in ascending order. Only the index of ids is read, and their scopes."""
+    bounds = prefix_range(prefix)
+    found: list[str] = []
+    while bounds and len(found) < limit:
+        rows = connection.execute(_IDS_BETWEEN, (*bounds, limit))
+        page = [id for (id,) in rows]
+        found += page if within is None else keys_within(connection, page, within)
+        bounds = (f"{page[-1]} ", bounds[1]) if len(page) == limit else None
+    return found[:limit]
 
 
 def indexed_rows(connection: apsw.Connection, keys: Iterable[int], damaged: list[Damage]) -> dict[int, IndexedRow]:

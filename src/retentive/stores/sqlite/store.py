@@ -142,6 +142,10 @@ class SqliteStore:
             found = memory_table.by_keys(connection, keys.values())
         return [found[keys[id]] for id in ids if id in keys and keys[id] in found]
 
+    def ids_with_prefix(self, prefix: str, *, within: Scope | None = None, limit: int = 10) -> list[str]:
+        with self._connections.read() as connection:
+            return memory_table.ids_with_prefix(connection, prefix, within, limit)
+
     def update(
         self,
         record: Record,

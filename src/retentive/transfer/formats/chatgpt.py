@@ -6,13 +6,15 @@ docs/chatgpt-data-export-format.md: an array of conversations with `conversation
 `author.role`, `author.name`, `create_time`, `recipient`, `content.content_type` with `parts` or `text`,
 `metadata.model_slug` and `metadata.is_visually_hidden_from_conversation`. Times are seconds since 1970.
 
-Each conversation is a session. Its memories are the messages on the branch that ends at `current_node`, in their order.
+Each conversation is a session, named by its title. Its memories are the messages on the branch that ends at
+`current_node`, in their order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from retentive.transfer.formats.json_documents import document_shape, read_docum
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
 _FILES = r"(^|/)conversations(-\d+)?\.json$"
+_TITLE = 200
+"""Of a longer title, this many characters are the name of the session."""
+
 _TOOL_RESULTS = ("execution_output", "tether_quote", "tether_browsing_display", "system_error", "computer_output")
 _THINKING = ("thoughts", "reasoning_recap")
 _INSTRUCTIONS = ("user_editable_context", "model_editable_context")
@@ -37,11 +42,42 @@ class ChatGpt:
         return "mapping" in shape.inner or {"mapping", "current_node"} <= shape.outer
 
     def read(self, path: Path) -> Iterator[ImportEntry]:
-        return read_documents(path, _conversation, names=_FILES, lists=("conversations",))
+        convert = partial(_conversation, _session_names(path))
+        yield from read_documents(path, convert, names=_FILES, lists=("conversations",))
 
 
-def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
-    id = to_name(conversation.get("conversation_id")) or to_name(conversation.get("id"))
+def _session_names(path: Path) -> dict[str, str]:
+    """Return the session of each conversation by its id: the title, and a part of the id where an older one has it.
+
+    The file is read once for it, because a later export may have the conversations in another order.
+    """
+    found: list[tuple[float, str, str]] = []
+
+    def collect(_: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
+        id, created = _id(conversation), conversation.get("create_time")
+        title = " ".join((to_text(conversation.get("title")) or "").split())[:_TITLE]
+        if id is not None:
+            found.append((float(created) if isinstance(created, int | float) else 0.0, id, title))
+        return iter(())
+
+    for _ in read_documents(path, collect, names=_FILES, lists=("conversations",)):
+        pass  # problems are reported when the conversations are read
+    names: dict[str, str] = {}
+    used: set[str] = set()
+    for _, id, title in sorted(found):
+        choices = (title or id, f"{title} ({id[:8]})", f"{title} ({id})")
+        if id not in names:
+            names[id] = next((name for name in choices if name not in used), id)
+            used.add(names[id])
+    return names
+
+
+def _id(conversation: Mapping[str, Any]) -> str | None:
+    return to_name(conversation.get("conversation_id")) or to_name(conversation.get("id"))
+
+
+def _conversation(names: Mapping[str, str], where: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
+    id = _id(conversation)
     nodes = to_object(conversation.get("mapping"))
     if id is None or not nodes:
         yield Skipped(where, "a conversation without an id" if id is None else "a conversation without messages")
@@ -51,7 +87,7 @@ def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Impor
         leaf = _latest_leaf(nodes)
         yield ReadWarning(where, "current_node does not exist; the branch with the latest message was read")
     branch = _branch(nodes, leaf)
-    shared = {"session": f"chatgpt:{id}", "title": to_text(conversation.get("title"))}
+    shared = {"session": f"chatgpt:{names.get(id, id)}", "title": to_text(conversation.get("title"))}
     when = parse_time(conversation.get("create_time"))
     for at, node in enumerate(branch):
         message = to_object(to_object(nodes[node]).get("message"))

@@ -32,11 +32,16 @@ class SampleTarget(Protocol):
         ...
 
 
+def read_samples() -> list[dict[str, Any]]:
+    """Return the sample memories, as they are sent to be stored."""
+    text = resources.files("retentive.transfer.samples").joinpath("conversations.jsonl").read_text(encoding="utf-8")
+    return [{**json.loads(line), "source": SOURCE} for line in text.splitlines()]
+
+
 def load_samples(engine: SampleTarget) -> Sequence[Memory]:
     """Store the sample memories and return them; nothing if one of their sessions exists."""
-    text = resources.files("retentive.transfer.samples").joinpath("conversations.jsonl").read_text(encoding="utf-8")
-    lines = [json.loads(line) for line in text.splitlines()]
+    samples = read_samples()
     existing = {session.name for session in engine.sessions()}
-    if any(line.get("session") in existing for line in lines):
+    if any(sample.get("session") in existing for sample in samples):
         return []
-    return engine.remember_many({**line, "source": SOURCE} for line in lines)
+    return engine.remember_many(samples)

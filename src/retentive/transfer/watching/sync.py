@@ -11,11 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, Unpack
 
-import uuid_utils
-
 from retentive.errors import Unavailable
 from retentive.models import Memory, Serializable
-from retentive.pipeline.remember import MemoryChanges
+from retentive.pipeline.remember import MemoryChanges, new_id
 from retentive.transfer.formats.base import Fits, Skipped
 from retentive.transfer.formats.markdown import file_drafts
 from retentive.transfer.formats.text_files import (
@@ -250,7 +248,7 @@ class FolderSync:
             state=FileState((), digest, stamp),
             moved_from=None if state else orphans.find_moved(file.path, digest),
             get=lambda one: next(iter(self._engine.get_many([one])), None),
-            new_id=lambda: str(uuid_utils.uuid7()),
+            new_id=new_id,
         )
         plan.new, plan.warning = state is None, decoded.warning
         return plan

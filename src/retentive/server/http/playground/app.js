@@ -9,12 +9,15 @@ import { showTokenState, tokenButton } from "./shared/token.js";
 
 const VIEWS = {
   recall: () => import("./recall/view.js"),
+  chat: () => import("./chat/view.js"),
+  compare: () => import("./compare/view.js"),
   memories: () => import("./memories/view.js"),
   status: () => import("./status/view.js"),
 };
 
 const main = document.getElementById("main");
 const announcer = document.getElementById("announcer");
+const tabs = document.querySelectorAll(".tabs a");
 const picker = createScopePicker(api);
 
 /** What every view gets. */
@@ -40,7 +43,7 @@ let unmount = () => {};
 
 async function showView() {
   const name = route.view in VIEWS ? route.view : "recall";
-  for (const tab of document.querySelectorAll(".tabs a")) {
+  for (const tab of tabs) {
     if (tab.dataset.view === name) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
@@ -65,7 +68,7 @@ async function showView() {
   }
 }
 
-for (const tab of document.querySelectorAll(".tabs a")) {
+for (const tab of tabs) {
   tab.addEventListener("click", (event) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();

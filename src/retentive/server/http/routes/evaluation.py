@@ -67,7 +67,7 @@ class TuneIn(CamelModel):
     responses=problem_responses(501),
 )
 def measure_tunings(view: ReadView, body: MeasureIn) -> JSONResponse:
-    """Returns nDCG@10, any@5 and MRR of two tunings for each judged query and in the mean.
+    """Returns nDCG@10, any@5 and MRR of two tunings for each judged query and in the mean, with a paired test.
 
     A query counts if at least one memory was judged good for it. It does not record the use of memories.
     """
@@ -76,7 +76,14 @@ def measure_tunings(view: ReadView, body: MeasureIn) -> JSONResponse:
     judged = own_queries(engine, profile=view.profile, project=body.project)
     queries = judged[-body.limit :]
     if not queries:
-        nothing: dict[str, Any] = {"a": None, "b": None, "queries": [], "degraded": None, "degradedReason": None}
+        nothing: dict[str, Any] = {
+            "a": None,
+            "b": None,
+            "p": None,
+            "queries": [],
+            "degraded": None,
+            "degradedReason": None,
+        }
         return JSONResponse({"n": 0, "sentence": NOTHING_JUDGED, "metrics": list(COMPARED), **nothing})
     a, b = (engine.tuning.current(tuning_override(choice)) for choice in (body.a, body.b))
     done = compare(engine, queries, a, b)
@@ -88,6 +95,7 @@ def measure_tunings(view: ReadView, body: MeasureIn) -> JSONResponse:
             "metrics": list(COMPARED),
             "a": done.a.means(),
             "b": done.b.means(),
+            "p": done.p_values(),
             "queries": [
                 {
                     "query": query.text,

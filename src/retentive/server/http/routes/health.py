@@ -22,6 +22,7 @@ from retentive.server.http.rendering import json_response
 from retentive.server.http.request_parsing import StrictRoute
 from retentive.server.http.response_models import Status
 from retentive.server.http.telemetry import Telemetry
+from retentive.settings import LlmSettings
 
 _READY_THREADS = CapacityLimiter(2)
 
@@ -88,6 +89,7 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
             "model": _model(engine),
             "degraded": problem is not None,
             "degradedReason": problem,
+            "llm": _llm(request.app.state.settings.llm),
             "latency": recent.latency(),
             **{to_camel(name): value for name, value in totals.items()},
         }
@@ -108,6 +110,10 @@ def _model(engine: Engine) -> Model | None:
         return embedder.model if embedder else None
     except RetentiveError:
         return None  # `degradedReason` has the error
+
+
+def _llm(settings: LlmSettings) -> dict[str, Any] | None:
+    return None if settings.url is None else {"model": settings.model, "extractFacts": settings.extract_facts}
 
 
 def _unembedded(engine: Engine) -> int | None:

@@ -7,7 +7,18 @@ from uuid import UUID
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
 
 from retentive.errors import NotFound
 from retentive.models import Kind
@@ -29,12 +40,14 @@ from retentive.server.http.request_parsing import (
     IdempotencyHeader,
     IfMatchHeader,
     Kinds,
+    MetadataValue,
     Name,
     NameFilter,
     SessionFilter,
     StrictRoute,
     Text,
     Time,
+    TimeBound,
 )
 from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page, Stored
 from retentive.stores.rules import check_version
@@ -43,6 +56,7 @@ router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictR
 
 Position = Annotated[int, Field(ge=0, lt=2**53), INTEGER]
 Importance = Annotated[float, Field(ge=0, le=1, description="Importance, from 0 to 1.")]
+_METADATA = TypeAdapter(dict[str, MetadataValue])
 Metadata = Annotated[dict[str, JsonValue], Field(description="Any other data about the memory.")]
 
 
@@ -259,8 +273,23 @@ def list_memories(
     include_retired: Annotated[
         bool, Query(alias="includeRetired", description="Include what is retired or expired.")
     ] = False,
+    since: Annotated[TimeBound | None, Query(description="List only memories from this time or date on.")] = None,
+    until: Annotated[
+        TimeBound | None, Query(description="List only memories before this time. A date includes that day.")
+    ] = None,
+    metadata: Annotated[
+        str | None,
+        Query(
+            max_length=10_000,
+            description="A JSON object: list only memories whose metadata has these keys with equal values.",
+            examples=['{"channel": "mail"}'],
+        ),
+    ] = None,
 ) -> JSONResponse:
-    """Returns one page of the memories of a scope, newest first: those that are current."""
+    """Returns one page of the memories of a scope, newest first: those that are current.
+
+    With `metadata`, a page may have few memories or none, and yet a `nextCursor`.
+    """
     return json_response(
         view.list(
             project=project,
@@ -271,8 +300,19 @@ def list_memories(
             limit=limit,
             as_of=as_of,
             include_retired=include_retired,
+            since=since,
+            until=until,
+            metadata=_to_metadata(metadata),
         )
     )
+
+
+def _to_metadata(text: str | None) -> dict[str, Any] | None:
+    try:
+        return None if text is None else _METADATA.validate_json(text)
+    except ValidationError:
+        message = "a JSON object whose values are texts, numbers, true, false or null"
+        raise invalid_field("metadata", message) from None
 
 
 @router.post(

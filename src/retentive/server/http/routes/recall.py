@@ -109,6 +109,7 @@ class RecallIn(_QueryIn):
     tuning: TuningChoice | None = Field(None, description="Tuning of this recall: parameters, or the name of a preset.")
     explain: bool = Field(True, description="Include the reasons of each hit.")
     dropped: bool = Field(False, description="Include the candidates that are not hits, with their reasons.")
+    record_use: bool = Field(True, description="Count the recall as a use of its hits.")
 
 
 class ExplainIn(_QueryIn):
@@ -138,7 +139,7 @@ def recall_memories(view: ReadView, body: RecallIn) -> JSONResponse:
 
     Without an embedder, only the keyword retriever runs, and `degraded` is "keyword-only".
     """
-    found = view.recall(body.to_query(view, body.tuning))
+    found = view.recall(body.to_query(view, body.tuning), record_use=body.record_use)
     return JSONResponse(recall_to_json(found, explain=body.explain, dropped=body.dropped and body.explain))
 
 

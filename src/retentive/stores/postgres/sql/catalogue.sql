@@ -62,7 +62,8 @@ SELECT
   (SELECT count(*) FROM vectors, state WHERE model = active_model),
   (SELECT count(DISTINCT memory) FROM vectors, state WHERE model = active_model),
   (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c
-   WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r')
+   WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'),
+  (SELECT created FROM memories ORDER BY key DESC LIMIT 1)
 
 -- name: lock_session
 SELECT s.id, p.id, coalesce(s.project, 0) FROM sessions AS s JOIN profiles AS p ON p.id = s.profile

@@ -46,6 +46,9 @@ SELECT {columns} FROM memories AS m WHERE m.id = ANY (%s)
 -- name: scan
 SELECT key, octet_length(text) + coalesce(octet_length(metadata), 0), id FROM memories WHERE id > %s ORDER BY id LIMIT %s
 
+-- name: ids_between
+SELECT id FROM memories WHERE id >= %s AND id < %s ORDER BY id LIMIT %s
+
 -- name: scopes
 SELECT m.key, m.id, (SELECT name FROM profiles WHERE id = m.profile), (SELECT name FROM projects WHERE id = m.project),
   (SELECT name FROM sessions WHERE id = m.session), m.kind

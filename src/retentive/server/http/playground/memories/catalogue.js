@@ -5,12 +5,14 @@ import { dateRange, number, plural } from "../shared/format.js";
 
 /** All projects are expanded up to this many sessions. */
 const MAX_EXPANDED = 12;
+const REVIEW = { project: null, session: null, review: "open" };
 
 /**
  * @param {object} app
- * @param {(target: {project: ?string, session: ?string}) => void} open
+ * @param {(target: {project: ?string, session: ?string, review: ?string}) => void} open
+ * @param {(names: {projects: object[], sessions: object[]}) => void} onLoad
  */
-export function createCatalogue(app, open) {
+export function createCatalogue(app, open, onLoad) {
   const tree = el("ul", { class: "catalogue-tree" });
   const id = unique("catalogue");
   const select = el("select", { id, onchange: () => open(JSON.parse(select.value)) });
@@ -18,6 +20,7 @@ export function createCatalogue(app, open) {
     el("div", { class: "catalogue-select" }, el("label", { class: "label", for: id }, "Project or session"), select),
     tree);
   let names = { projects: [], sessions: [] };
+  let openReviews = 0;
 
   async function load() {
     if (!names.projects.length && !names.sessions.length) replace(tree, skeleton());
@@ -25,22 +28,26 @@ export function createCatalogue(app, open) {
       const [{ projects }, { sessions }] = await Promise.all([app.api.get("v1/projects"), app.api.get("v1/sessions")]);
       names = { projects, sessions: sessions.filter((session) => session.memories > 0) };
       draw();
+      onLoad(names);
     } catch (error) {
       replace(tree, el("li", { class: "note error" }, error.message));
     }
   }
 
   function draw() {
-    const scope = app.scope.value;
+    const isReview = Boolean(app.route.params.get("review"));
+    const scope = isReview ? {} : app.scope.value;
     const sessionsOf = (project) => names.sessions.filter((session) => session.project === project);
     const loose = sessionsOf(null);
     replace(tree,
-      el("li", {}, entry("All memories", { project: null, session: null }, { isCurrent: !scope.project && !scope.session })),
+      el("li", {}, entry("All memories", { project: null, session: null }, { isCurrent: !isReview && !scope.project && !scope.session }),
+        entry("Review", REVIEW, { isCurrent: isReview, count: openReviews, unit: "suggestions" })),
       names.projects.filter((project) => project.memories > 0).map((project) => branch(project, sessionsOf(project.name), scope)),
       loose.length > 0 && el("li", {}, el("p", { class: "catalogue-loose" }, "No project"),
         el("ul", {}, loose.map((session) => sessionEntry(session, scope)))));
     replace(select,
       option("All memories", { project: null, session: null }, scope),
+      el("option", { value: JSON.stringify(REVIEW), selected: isReview }, `Review (${number(openReviews)})`),
       names.projects.map((project) => el("optgroup", { label: project.name },
         option(`All of ${project.name} (${number(project.memories)})`, { project: project.name, session: null }, scope),
         sessionsOf(project.name).map((session) => sessionOption(session, scope)))),
@@ -64,17 +71,24 @@ export function createCatalogue(app, open) {
         dates: dateRange(session.first, session.last) }));
   }
 
-  function entry(name, target, { count = null, isCurrent, className = "all", dates = "" }) {
+  function entry(name, target, { count = null, isCurrent, className = "all", dates = "", unit = "memories" }) {
     return el("button", {
       type: "button", class: `catalogue-entry ${className}`, "aria-current": isCurrent ? "true" : null, title: name,
       onclick: () => open(target),
     },
     el("span", { class: "catalogue-name" }, name),
-    count !== null && el("span", { class: "catalogue-count mono" }, number(count), el("span", { class: "visually-hidden" }, " memories")),
+    count !== null && el("span", { class: "catalogue-count mono" }, number(count), el("span", { class: "visually-hidden" }, ` ${unit}`)),
     dates && el("span", { class: "catalogue-dates" }, dates));
   }
 
-  return { element, load, draw, names: () => names };
+  return {
+    element, load, draw,
+    names: () => names,
+    setReviews(count) {
+      openReviews = count;
+      draw();
+    },
+  };
 }
 
 function sessionOption(session, scope) {

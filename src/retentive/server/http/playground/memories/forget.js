@@ -49,7 +49,7 @@ async function restore(app, memories, judgements, onRestored) {
 }
 
 /** Return a memory as a request takes it, without the fields that the service computes. */
-function asRequest({ profile, contentHash, accessed, accessCount, ...memory }) {
+function asRequest({ profile, contentHash, accessed, accessCount, found, ...memory }) {
   return Object.fromEntries(Object.entries(memory).filter(([, value]) => value !== null));
 }
 

@@ -1,5 +1,6 @@
 /** The list of memories: loaded on scrolling, moved through by keyboard, with memories selected and opened. */
 
+import { markWords } from "../recall/matched_words.js";
 import { el, replace, svg } from "../shared/dom.js";
 import { clock, dateTime, day, longDay, memoryTime, plural } from "../shared/format.js";
 
@@ -80,9 +81,8 @@ export function createList(app, handlers) {
   }
 
   function append(memory) {
-    // A conversation is ordered by when things were said; a list by when they were stored, which can be years later.
-    const when = pager.isConversation ? memoryTime(memory) : memory.created;
-    if (day(when) !== lastDay) items.append(dayRow(when, pager.isConversation ? "" : "Created "));
+    const when = memoryTime(memory);
+    if (!pager.isSearch && day(when) !== lastDay) items.append(dayRow(when));
     lastDay = day(when);
     const item = draw(memory);
     rows.set(memory.id, { memory, item });
@@ -115,10 +115,12 @@ export function createList(app, handlers) {
     const row = rows.get(memory.id);
     if (!row) return;
     const hadFocus = row.item.contains(document.activeElement);
-    const item = draw(memory);
+    const changed = { ...memory, found: row.memory.found };
+    const item = draw(changed);
     row.item.replaceWith(item);
-    rows.set(memory.id, { memory, item });
+    rows.set(memory.id, { memory: changed, item });
     setTabStop();
+    if (selected.has(memory.id)) notifySelection();
     if (hadFocus) opener(item).focus();
   }
 
@@ -200,6 +202,7 @@ export function createList(app, handlers) {
 
   function summary() {
     const total = pager.total();
+    if (pager.isSearch) return `${plural(total, "memory", "memories")} found`;
     if (total !== null) return plural(total, "turn in session order", "turns in session order");
     return pager.isDone() ? plural(rows.size, "memory", "memories") : `The newest ${rows.size} memories`;
   }
@@ -213,6 +216,12 @@ export function createList(app, handlers) {
     element, show, update, remove, markOpen,
     has: (id) => rows.has(id),
     focus: (id) => (rows.has(id) ? opener(rows.get(id).item) : items.querySelector(".memory-opener"))?.focus(),
+    /** Select all memories that are loaded. */
+    selectAll() {
+      for (const id of rows.keys()) selected.add(id);
+      for (const box of items.querySelectorAll(".memory-select input")) box.checked = true;
+      notifySelection();
+    },
     clearSelection() {
       selected.clear();
       for (const box of items.querySelectorAll(".memory-select input")) box.checked = false;
@@ -226,8 +235,9 @@ export function createList(app, handlers) {
 function listRow(memory, options) {
   return row(memory, "memory", options,
     openerButton(memory, options, [
-      el("span", { class: "memory-text" }, memory.text),
+      el("span", { class: "memory-text" }, memory.found ? markWords(memory.text, memory.found.terms) : memory.text),
       el("span", { class: "memory-facts" },
+        typeof memory.found?.relevance === "number" && el("span", { class: "mono", title: "Relevance to the search" }, `${Math.round(100 * memory.found.relevance)} %`),
         time(memoryTime(memory), day),
         memory.speaker && el("span", {}, memory.speaker),
         (memory.session ?? memory.project) && el("span", { class: "memory-session" }, memory.session ?? memory.project),
@@ -249,8 +259,8 @@ function turnRow(memory, options) {
 }
 
 /** The heading of a day. */
-function dayRow(when, prefix) {
-  return el("li", { class: "day" }, el("h2", {}, `${prefix}${longDay(when)}`));
+function dayRow(when) {
+  return el("li", { class: "day" }, el("h2", {}, longDay(when)));
 }
 
 function row(memory, className, { isSelected, select }, ...content) {

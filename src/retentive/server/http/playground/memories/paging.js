@@ -1,12 +1,16 @@
-/** Load the memories of a scope in pages: newest first, or a session in its own order. */
+/** Load the memories of a scope in pages: newest first, a session in its own order, or the results of a search. */
 
 const PAGE_SIZE = 50;
 const SESSION_PAGE_SIZE = 1000;
 const TURNS_PER_PAGE = 200;
+const MAX_FOUND = 200;
+/** A search lists what matches by itself, also if it is repeated, and ends where nothing is relevant. */
+const SEARCH_TUNING = { neighbourWeight: 0, sessionWeight: 0, dedup: false, commonWords: 1, decay: false, minRelevance: 0.2 };
 
 /**
  * @typedef {object} Pager
  * @property {boolean} isConversation  whether the memories are the turns of a session, in order
+ * @property {boolean} [isSearch]  whether they are the results of a search, the best first
  * @property {() => Promise<object[]>} next  loads the next memories
  * @property {() => boolean} isDone  whether there are no more
  * @property {() => ?number} total  how many there are, if known
@@ -15,38 +19,53 @@ const TURNS_PER_PAGE = 200;
 /**
  * @param {object} api
  * @param {object} scope  fields of the request
- * @param {?string} until  the last day to include, such as 2026-05-08
+ * @param {{since?: string, until?: string, metadata?: object}} filters
  * @returns {Pager}
  */
-export function newestFirst(api, scope, until = null) {
-  let cursor = until ? cursorAfter(until) : null;
+export function newestFirst(api, scope, filters) {
+  let cursor = null;
   let done = false;
   return {
     isConversation: false,
     isDone: () => done,
     total: () => null,
     async next() {
-      const page = await api.get("v1/memories", { ...scope, cursor, limit: PAGE_SIZE });
-      cursor = page.nextCursor;
+      let page;
+      do { // a page with a filter can be empty and not the last one
+        page = await api.get("v1/memories", { ...scope, ...asQuery(filters), cursor, limit: PAGE_SIZE });
+        cursor = page.nextCursor;
+      } while (!page.memories.length && cursor !== null);
       done = cursor === null;
       return page.memories;
     },
   };
 }
 
-/** Return a cursor behind which are the memories created up to the end of a day: a UUIDv7 starts with its time. */
-function cursorAfter(day) {
-  const end = new Date(`${day}T00:00:00`);
-  end.setDate(end.getDate() + 1);
-  const hex = Math.max(0, end.getTime()).toString(16).padStart(12, "0");
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
+/**
+ * The memories that a recall finds; it is not counted as a use of them.
+ * @returns {Pager}
+ */
+export function search(api, scope, filters, query) {
+  let found = null;
+  return {
+    isConversation: false,
+    isSearch: true,
+    isDone: () => found !== null,
+    total: () => found?.length ?? null,
+    async next() {
+      const request = { query, ...scope, ...filters, limit: MAX_FOUND, tuning: SEARCH_TUNING, recordUse: false };
+      const { hits, terms = [] } = await api.post("v1/recall", request);
+      found = hits.map(({ memory, relevance }) => ({ ...memory, found: { relevance, terms } }));
+      return found;
+    },
+  };
 }
 
 /**
  * A session from its start. The service pages newest first, so the first call loads the whole session.
  * @returns {Pager}
  */
-export function sessionOrder(api, scope) {
+export function sessionOrder(api, scope, filters) {
   let turns = null;
   let shown = 0;
   return {
@@ -54,12 +73,16 @@ export function sessionOrder(api, scope) {
     isDone: () => turns !== null && shown >= turns.length,
     total: () => turns?.length ?? null,
     async next() {
-      turns ??= await loadSession(api, scope);
+      turns ??= await loadSession(api, { ...scope, ...asQuery(filters) });
       const page = turns.slice(shown, shown + TURNS_PER_PAGE);
       shown += page.length;
       return page;
     },
   };
+}
+
+function asQuery({ metadata, ...period }) {
+  return { ...period, ...(metadata && { metadata: JSON.stringify(metadata) }) };
 }
 
 async function loadSession(api, scope) {

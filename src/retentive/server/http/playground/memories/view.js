@@ -3,20 +3,28 @@
 import { el, replace } from "../shared/dom.js";
 import { noMemories } from "../shared/empty_states.js";
 import { plural } from "../shared/format.js";
+import { loadSamples } from "../shared/samples.js";
+import { editMemories } from "./bulk_edit.js";
 import { createCatalogue } from "./catalogue.js";
 import { createEditor } from "./editor.js";
 import { acceptFileDrops } from "./file_drop.js";
+import { NO_FILTERS, createFilters } from "./filters.js";
 import { forgetMemories } from "./forget.js";
 import { importFiles, importPanel } from "./import_panel.js";
 import { createList } from "./list.js";
-import { newestFirst, sessionOrder } from "./paging.js";
+import { newestFirst, search, sessionOrder } from "./paging.js";
 import { openRememberForm } from "./remember_form.js";
+import { createReview } from "./review.js";
+import { createSessionTimeline } from "./session_timeline.js";
 
 export const title = "Memories";
 
 export function mount(root, app) {
-  const catalogue = createCatalogue(app, (target) => browse(target));
+  const timeline = createSessionTimeline(app, { open: (target) => browse(target), period: (days) => app.route.update(days, { push: true }) });
+  const catalogue = createCatalogue(app, (target) => browse(target), (names) => timeline.show(names));
+  const filters = createFilters(app);
   const list = createList(app, { open: (id) => open(id, { push: true }), forget, onSelect: showSelection, emptyState });
+  const review = createReview(app, { open: (id) => open(id, { push: true }), onDecision: reload, onCount: catalogue.setReviews });
   const heading = el("h1", { class: "memories-title" });
   const orders = el("div", { class: "orders", role: "group", "aria-label": "Order" });
   const filePicker = el("input", { type: "file", accept: ".jsonl,.ndjson,.json,application/json", multiple: true,
@@ -24,58 +32,75 @@ export function mount(root, app) {
   const actions = el("div", { class: "memories-actions" },
     el("button", { type: "button", class: "button primary", onclick: remember }, "Remember…"),
     el("button", { type: "button", class: "button", onclick: () => filePicker.click() }, "Import…"), filePicker);
-  const untilField = el("input", { type: "date", onchange: () => app.route.update({ until: untilField.value }) });
-  const untilLabel = el("label", { class: "until" }, "Created until", untilField);
   const selectionBar = el("div", { class: "selection-bar", hidden: true, role: "group", "aria-label": "Selected memories" });
   const side = el("div", { class: "memories-side", hidden: true });
+  const middle = el("div", {});
   const view = el("div", { class: "memories" },
     catalogue.element,
     el("div", { class: "memories-middle" },
       importPanel,
-      el("div", { class: "memories-top" }, heading, untilLabel, orders, actions),
-      selectionBar, list.element),
+      el("div", { class: "memories-top" }, heading, orders, actions),
+      middle),
     side);
   let editor = null;
   let loadingId = null; // the memory that is being loaded into the editor
   let shownList = "";
 
-  const inSessionOrder = () => Boolean(app.scope.value.session) && app.route.params.get("order") !== "newest";
+  const inSessionOrder = () => Boolean(app.scope.value.session) && app.route.params.get("order") !== "newest" && !filters.value().query;
 
-  function until() {
-    const value = app.route.params.get("until") ?? "";
-    return /^\d{4}-\d\d-\d\d$/.test(value) ? value : null;
-  }
+  const reviewStatus = () => app.route.params.get("review");
 
-  /** Show the list and the memory that the address names. */
+  /** Show the list or the review queue, and the memory that the address names. */
   async function followRoute() {
     const id = app.route.params.get("id");
-    const listKey = JSON.stringify([app.scope.value, inSessionOrder(), until()]);
+    const listKey = JSON.stringify([app.scope.value, inSessionOrder(), filters.value(), reviewStatus()]);
     if (listKey !== shownList) {
       shownList = listKey;
       showHeading();
       catalogue.draw();
-      const pager = (inSessionOrder() ? sessionOrder : newestFirst)(app.api, app.scope.asRequest(), until());
-      list.show(pager, id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
+      showMiddle(id);
     }
     if (id !== (editor?.id ?? loadingId)) await showEditor(id);
   }
 
-  function showHeading() {
-    const { project, session } = app.scope.value;
-    replace(heading, session ?? project ?? "All memories");
-    const orderButton = (name, value) => el("button", { type: "button", class: "button",
-      "aria-pressed": String(inSessionOrder() === !value), onclick: () => app.route.update({ order: value }) }, name);
-    untilLabel.hidden = inSessionOrder();
-    untilField.value = until() ?? "";
-    replace(orders, session && [orderButton("Session order", null), orderButton("Newest first", "newest")]);
+  function showMiddle(id) {
+    const isReview = Boolean(reviewStatus());
+    const parts = isReview ? [review.element] : [review.bar, filters.element, timeline.element, selectionBar, list.element];
+    if (middle.firstChild !== parts[0]) replace(middle, parts); // else a field in use would lose the focus
+    if (isReview) {
+      review.show(reviewStatus());
+      return;
+    }
+    filters.element.hidden = false;
+    filters.show();
+    timeline.draw();
+    list.show(createPager(), id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
   }
 
-  async function browse({ project, session }) {
+  function createPager() {
+    const { query, filters: wanted } = filters.value();
+    const scope = app.scope.asRequest();
+    if (query) return search(app.api, scope, wanted, query);
+    return (inSessionOrder() ? sessionOrder : newestFirst)(app.api, scope, wanted);
+  }
+
+  function showHeading() {
+    const { project, session } = app.scope.value;
+    const isReview = Boolean(reviewStatus());
+    replace(heading, isReview ? "Review" : session ?? project ?? "All memories");
+    const orderButton = (name, value) => el("button", { type: "button", class: "button",
+      "aria-pressed": String(inSessionOrder() === !value), onclick: () => app.route.update({ order: value }) }, name);
+    actions.hidden = isReview;
+    replace(orders, isReview ? el("button", { type: "button", class: "button", onclick: () => app.route.update({ review: null }, { push: true }) },
+      "Back to the list") : session && [orderButton("Session order", null), orderButton("Newest first", "newest")]);
+  }
+
+  async function browse({ project, session, review: status = null }) {
     if (!(await mayClose())) {
       catalogue.draw();
       return;
     }
-    app.route.update({ project, session, id: null, order: null, until: null }, { push: true });
+    app.route.update({ project, session, id: null, order: null, ...(session ? NO_FILTERS : {}), review: status }, { push: true });
   }
 
   const mayClose = async () => !editor || editor.mayClose();
@@ -135,7 +160,7 @@ export function mount(root, app) {
   }
 
   function openSession({ id, project, session }) {
-    app.route.update({ id, project, session, kinds: null, order: null, until: null }, { push: true });
+    app.route.update({ id, project, session, kinds: null, order: null, ...NO_FILTERS, review: null }, { push: true });
   }
 
   function forget(memories) {
@@ -161,13 +186,23 @@ export function mount(root, app) {
   function showSelection(memories) {
     selectionBar.hidden = !memories.length;
     replace(selectionBar, el("span", { class: "mono" }, `${memories.length} selected`),
+      el("button", { type: "button", class: "button", onclick: () => edit(memories) }, "Edit…"),
       el("button", { type: "button", class: "button danger", onclick: () => forget(memories) },
         `Forget ${plural(memories.length, "memory", "memories")}…`),
+      el("button", { type: "button", class: "button quiet", onclick: () => list.selectAll() }, "Select all shown"),
       el("button", { type: "button", class: "button quiet", onclick: () => list.clearSelection() }, "Clear selection"));
   }
 
+  function edit(memories) {
+    editMemories(app, memories, catalogue.names(), { onChange: onEdit, onMove() {
+      app.refreshScope();
+      reload();
+    } });
+  }
+
   function reload() {
-    shownList = "";
+    if (!reviewStatus()) shownList = "";
+    review.loadBar();
     catalogue.load();
     followRoute();
   }
@@ -180,6 +215,15 @@ export function mount(root, app) {
     app.toast("Memory stored", { label: "Open", action: () => open(stored.id) });
   }
 
+  async function samples() {
+    try {
+      app.announce(`${plural(await loadSamples(app), "sample memory", "sample memories")} loaded`);
+      reload();
+    } catch (error) {
+      app.toast(`The samples were not loaded: ${error.message}`, { kind: "error" });
+    }
+  }
+
   function importPicked() {
     importFiles(app, filePicker.files, reload);
     filePicker.value = "";
@@ -187,10 +231,13 @@ export function mount(root, app) {
 
   function emptyState() {
     const { project, session, kinds } = app.scope.value;
-    if (!project && !session && !kinds && !until()) return noMemories({ remember, chooseFile: () => filePicker.click() });
-    const showAll = () => app.route.update({ project: null, session: null, kinds: null, until: null, order: null }, { push: true });
+    if (!project && !session && !kinds && !filters.isSet()) {
+      filters.element.hidden = true;
+      return noMemories({ remember, chooseFile: () => filePicker.click(), samples });
+    }
+    const showAll = () => app.route.update({ project: null, session: null, kinds: null, order: null, ...NO_FILTERS }, { push: true });
     return el("div", { class: "state" }, el("h2", {}, "No memories"),
-      el("p", {}, "No memory matches this project, session, kind or date."),
+      el("p", {}, "No memory matches this search, project, session, kind, time or metadata."),
       el("button", { type: "button", class: "button", onclick: showAll }, "Show all memories"));
   }
 
@@ -222,6 +269,7 @@ export function mount(root, app) {
   document.addEventListener("keydown", closeOnEscape);
   root.append(view);
   catalogue.load();
+  review.loadBar();
   followRoute();
 
   return () => {
@@ -229,6 +277,7 @@ export function mount(root, app) {
     removeListener();
     removeGuard();
     list.stop();
+    timeline.stop();
     removeEventListener("beforeunload", guardUnload);
     document.removeEventListener("keydown", closeOnEscape);
   };

@@ -11,7 +11,7 @@ const EPSILON = 0.0005;
 
 /**
  * The rating buttons of hits.
- * @param {object} app
+ * @param {App} app
  * @param {() => {query: string, project: ?string}} current  the query that is rated
  * @param {() => void} onRate
  */
@@ -63,7 +63,7 @@ export function createRatings(app, current, onRate) {
       type: "button", class: "button icon thumb", "data-relevant": String(relevant), "aria-pressed": "false", "aria-label": label,
       title: label, onclick: () => rate(hit.id, relevant),
     }, thumbIcon({ down: !relevant }));
-    const element = el("div", { class: "rating", role: "group", "aria-label": `Rate hit ${hit.rank}`, dataset: { memory: hit.id } },
+    const element = el("div", { class: "rating", role: "group", "aria-label": "Rate this hit", dataset: { memory: hit.id } },
       button(true, "Relevant"), button(false, "Not relevant"));
     show(element);
     return element;
@@ -80,10 +80,10 @@ function thumbIcon({ down }) {
 
 /**
  * The panel with the metrics of the saved tuning and of the unsaved changes.
- * @param {object} app
+ * @param {App} app
  * @param {object} handlers
- * @param {() => object} handlers.unsaved  the unsaved changes of the tuning
- * @param {(parameters: object) => void} handlers.apply  make parameters unsaved changes
+ * @param {() => Tuning} handlers.unsaved  the unsaved changes of the tuning
+ * @param {(parameters: Tuning) => void} handlers.apply  make parameters unsaved changes
  * @param {() => void} handlers.onSave  called when parameters were saved here
  * @param {(query: string) => void} handlers.run  recall a query
  */
@@ -116,11 +116,11 @@ export function createEvaluationPanel(app, { unsaved, apply, onSave, run }) {
   async function evaluateOnce() {
     const parameters = unsaved();
     const hasChanges = Object.keys(parameters).length > 0;
-    const { project } = app.scope.value;
     try {
-      const result = await app.api.post("v1/measure", { a: null, b: hasChanges ? parameters : null, ...(project && { project }) });
-      replace(body, result.n ? metricsTable(result, hasChanges, run)
-        : el("p", { class: "quiet" }, "Rate results to see quality metrics for your own queries."));
+      const result = await measure(app, parameters);
+      replace(body, result.n ? [metricsTable(result, hasChanges), queryList(result, hasChanges, run)]
+        : el("p", { class: "quiet" }, "Rate results to see quality metrics for your own queries: ",
+          "press the thumb up at a hit that answers the query."));
       search.setAvailable(result.n > 0);
     } catch (error) {
       replace(body, el("p", { class: "note error" }, error.message));
@@ -138,7 +138,21 @@ export function createEvaluationPanel(app, { unsaved, apply, onSave, run }) {
   };
 }
 
-function metricsTable({ metrics, a, b, queries, sentence, degraded, degradedReason }, hasChanges, run) {
+/**
+ * Measure the saved tuning and the unsaved changes on the judged queries of the project in scope.
+ * @param {App} app
+ * @param {Tuning} unsaved
+ * @param {{signal?: AbortSignal}} [options]
+ * @returns {Promise<Measured>}
+ */
+export function measure(app, unsaved, options) {
+  const { project } = app.scope.value;
+  const b = Object.keys(unsaved).length ? unsaved : null;
+  return app.api.post("v1/measure", { a: null, b, ...(project && { project }) }, options);
+}
+
+/** The metrics of the saved tuning and, if there are changes, of the unsaved one and the difference. */
+export function metricsTable({ metrics, a, b, sentence, degraded, degradedReason }, hasChanges) {
   const row = (name, values) => el("tr", {}, el("th", { scope: "row" }, name),
     metrics.map((metric) => el("td", { class: "number" }, values[metric].toFixed(3))));
   return [
@@ -150,9 +164,12 @@ function metricsTable({ metrics, a, b, queries, sentence, degraded, degradedReas
           metrics.map((metric) => el("td", { class: `number ${signClass(b[metric] - a[metric])}` }, signed(b[metric] - a[metric])))))),
     el("p", { class: "small quiet" }, `Mean over ${sentence}.`),
     degraded && el("p", { class: "note warn" }, `Degraded: ${degraded}. ${degradedReason ?? ""}`),
-    el("details", { class: "per-query", open: queries.length <= 5 }, el("summary", { class: "small" }, `${metrics[0]} by query`),
-      el("ul", {}, queries.map((each) => queryRow(each, metrics[0], hasChanges, run)))),
   ];
+}
+
+function queryList({ metrics, queries }, hasChanges, run) {
+  return el("details", { class: "per-query", open: queries.length <= 5 }, el("summary", { class: "small" }, `${metrics[0]} by query`),
+    el("ul", {}, queries.map((each) => queryRow(each, metrics[0], hasChanges, run))));
 }
 
 function signClass(difference) {

@@ -3,7 +3,7 @@
 import { el, replace, svg } from "../shared/dom.js";
 import { number, score } from "../shared/format.js";
 import { openDialog } from "../shared/overlays.js";
-import { provenance } from "./hits.js";
+import { provenance } from "./provenance.js";
 import { scoreTable } from "./score_bar.js";
 
 const UUID = /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i;
@@ -16,25 +16,45 @@ const MAX_LISTED = 200;
 const MAX_SHOWN = 40;
 
 /**
- * @param {object} app
- * @param {{request: object, tuning: ?object, hits: object[], dropped: object[]}} recall  the body of the recall request,
+ * @param {App} app
+ * @param {{request: RecallRequest, tuning: ?Tuning, hits: Hit[], dropped: Hit[]}} recall  the body of the recall request,
  *   the unsaved tuning, and the hits of the response
  */
 export function openExplainDialog(app, recall) {
   return openDialog("Explain a memory", () => {
-    const list = el("ul", { class: "memory-picker", "aria-label": "Memories" });
+    const list = el("ul", { class: "memory-picker", "aria-label": "Memories", onkeydown: (event) => moveInList(event, list, field) });
     const answer = el("div", { class: "explanation", "aria-live": "polite" });
     const explain = (id) => showExplanation(app, recall, id, answer);
     const find = createFinder(app, recall, list, explain);
     const field = el("input", {
       type: "search", id: "explain-search", autocomplete: "off", autofocus: true, placeholder: "Text or id",
       oninput: () => find(field.value.trim()),
+      onkeydown: (event) => {
+        const first = list.querySelector("button");
+        if (!first || (event.key !== "ArrowDown" && event.key !== "Enter")) return;
+        event.preventDefault();
+        first.focus();
+        if (event.key === "Enter") first.click();
+      },
     });
     find("");
     return el("div", { class: "explain" },
-      el("p", { class: "quiet" }, "Select a memory to see its rank for “", recall.request.query, "”, or why it is not in the result."),
+      el("p", { class: "quiet" }, "Select a memory to see its rank for “", recall.request.query, "”, or why it is not in the result. ",
+        "Arrow keys move through the list, Enter selects."),
       el("label", { class: "label", for: "explain-search" }, "Find a memory"), field, list, answer);
   }, { wide: true });
+}
+
+/** Arrow keys, Home and End move between the rows of the list, one of which is in the tab order. */
+function moveInList(event, list, field) {
+  const rows = [...list.querySelectorAll("button")];
+  const index = rows.indexOf(event.target);
+  const target = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: rows.length - 1 }[event.key];
+  if (index < 0 || target === undefined) return;
+  event.preventDefault();
+  (rows[target] ?? (target < 0 ? field : event.target)).focus();
+  rows.forEach((row) => row.setAttribute("tabindex", row === document.activeElement ? "0" : "-1"));
+  if (document.activeElement === field) rows[0].setAttribute("tabindex", "0");
 }
 
 /** Return a function that lists the memories for a text: dropped ones for an empty text, else those that match. */
@@ -75,8 +95,8 @@ async function searchMemories(app, text, newest) {
 
 function showMemories(list, rows, explain) {
   if (!rows.length) return replace(list, el("li", { class: "quiet small" }, "No memory matches. Enter another text or an id."));
-  return replace(list, rows.slice(0, MAX_SHOWN).map(({ memory, mark }) => el("li", {}, el("button", {
-    type: "button", class: "memory-row",
+  return replace(list, rows.slice(0, MAX_SHOWN).map(({ memory, mark }, index) => el("li", {}, el("button", {
+    type: "button", class: "memory-row", tabindex: index === 0 ? 0 : -1,
     onclick: (event) => {
       for (const row of list.querySelectorAll("[aria-current]")) row.removeAttribute("aria-current");
       event.currentTarget.setAttribute("aria-current", "true");

@@ -9,7 +9,7 @@ const LOG_STEPS = 400;
 
 /**
  * @param {string} name  in camelCase
- * @param {object} schema  the JSON schema of the parameter
+ * @param {Schema} schema
  * @param {(name: string, value: any) => void} onChange
  * @returns {{element: Node, show: (value: any, saved: any) => void}}
  */
@@ -34,7 +34,12 @@ export function parameterField(name, schema, onChange) {
     el("p", { class: "parameter-about", id: about }, schema.description,
       schema.readOnly && " Set by the configuration of the service; it cannot be changed here."));
 
+  let shown = null;
+
   function show(value, saved) {
+    const next = JSON.stringify([value, saved]);
+    if (next === shown) return; // a slider that is moved shows all fields again at each step
+    shown = next;
     control.show(value);
     const isDefault = sameValue(value, defaultValue);
     element.classList.toggle("not-default", !isDefault);
@@ -49,9 +54,11 @@ export function sameValue(a, b) {
   return JSON.stringify(a) === JSON.stringify(b);
 }
 
-function valueText(value) {
+/** The value of a parameter in words. */
+export function valueText(value) {
   if (typeof value === "boolean") return value ? "on" : "off";
-  return typeof value === "object" ? "none" : String(value);
+  if (value === null || typeof value !== "object") return String(value);
+  return Object.entries(value).map(([pattern, weight]) => `${pattern} = ${weight}`).join(", ") || "none";
 }
 
 // Each control returns `head` (beside the name), `body` (below it), its `inputs`, and `show(value)`.
@@ -90,14 +97,14 @@ function choiceControl({ id, about }, schema, onChange) {
   return { head: field, body: null, inputs: [field], show: (value) => void (field.value = value) };
 }
 
-function switchControl({ id, about }, schema, onChange) {
+function switchControl({ id, about }, _schema, onChange) {
   const field = el("input", { id, type: "checkbox", role: "switch", class: "switch", "aria-describedby": about,
     onchange: () => onChange(field.checked) });
   return { head: field, body: null, inputs: [field], show: (value) => void (field.checked = value) };
 }
 
 /** Patterns and weights, one pair per line: notes/* = 1.5 */
-function weightsControl({ id, about }, schema, onChange) {
+function weightsControl({ id, about }, _schema, onChange) {
   const field = el("textarea", {
     id, rows: 2, class: "mono", spellcheck: "false", placeholder: "notes/* = 1.5", "aria-describedby": about,
     oninput: () => {
@@ -115,7 +122,7 @@ function weightsControl({ id, about }, schema, onChange) {
   };
 }
 
-function textControl({ id, about }, schema, onChange) {
+function textControl({ id, about }, _schema, onChange) {
   const field = el("input", { id, "aria-describedby": about, onchange: () => onChange(field.value) });
   return { head: field, body: null, inputs: [field], show: (value) => void (field.value = value) };
 }

@@ -1,4 +1,4 @@
-/** The query field and the limit. Both are stored in the address, so that a link restores them. */
+/** The query field, the limit and whether to search retired memories. The address stores them, so that a link restores them. */
 
 import { el, replace } from "../shared/dom.js";
 
@@ -6,16 +6,22 @@ const HISTORY_KEY = "retentive-queries";
 const HISTORY_SIZE = 20;
 const LIMITS = [3, 5, 10, 20, 50];
 
-/** @param {{onSubmit: () => void}} handlers  `onSubmit` is called when the query or the limit is submitted */
+/**
+ * @param {App} app
+ * @param {{onSubmit: () => void}} handlers  `onSubmit` is called when the query or an option is submitted
+ */
 export function createQueryBox(app, { onSubmit }) {
   const field = el("input", { id: "query", type: "search", name: "q", autocomplete: "off", list: "queries", maxlength: 10_000,
     placeholder: "Search your memories", enterkeyhint: "search", "aria-keyshortcuts": "/" });
   const limit = el("select", { id: "limit", onchange: submit }, LIMITS.map((number) => el("option", { value: number }, number)));
+  const retired = el("input", { type: "checkbox", onchange: submit });
   const suggestions = el("datalist", { id: "queries" });
   const element = el("form", { class: "query-box", role: "search", onsubmit: (event) => (event.preventDefault(), submit()) },
     el("label", { for: "query", class: "label query-label" }, "Query", el("kbd", { title: "Press / to focus the query" }, "/")),
     field, suggestions,
-    el("div", { class: "query-line" }, el("label", { class: "limit small quiet" }, "Limit", limit),
+    el("div", { class: "query-line" },
+      el("label", { class: "limit small quiet" }, "Limit", limit),
+      el("label", { class: "limit small quiet", title: "Search superseded, retracted and expired memories, too" }, retired, "Retired too"),
       el("button", { class: "button primary" }, "Recall")));
 
   function readRoute() {
@@ -23,26 +29,29 @@ export function createQueryBox(app, { onSubmit }) {
     field.value = params.get("q") ?? "";
     const number = Number(params.get("limit") ?? 10);
     if (!LIMITS.includes(number) && number >= 1 && number <= 200) limit.append(el("option", { value: number }, number));
-    limit.value = number;
-    if (!limit.value) limit.value = 10;
+    limit.value = String(number);
+    if (!limit.value) limit.value = "10";
+    retired.checked = params.has("retired");
   }
 
   function routeState() {
     const { params } = app.route;
-    return `${params.get("q") ?? ""}\n${params.get("limit") ?? ""}`;
+    return JSON.stringify(["q", "limit", "retired"].map((name) => params.get(name)));
   }
 
   let lastState = "";
 
   function submit() {
     const before = routeState();
-    app.route.update({ q: field.value.trim(), limit: limit.value === "10" ? null : limit.value }, { push: true });
+    const options = { limit: limit.value === "10" ? null : limit.value, retired: retired.checked ? "1" : null };
+    app.route.update({ q: field.value.trim(), ...options }, { push: true });
     if (routeState() === before) onSubmit();
   }
 
-  /** Return the body of a recall request: query, limit and scope. */
+  /** Return the body of a recall request: query, limit, scope and, if it is set, `includeRetired`. */
   function request() {
-    return { query: (app.route.params.get("q") ?? "").trim(), limit: Number(limit.value), ...app.scope.asRequest() };
+    const query = (app.route.params.get("q") ?? "").trim();
+    return { query, limit: Number(limit.value), ...app.scope.asRequest(), ...(retired.checked && { includeRetired: true }) };
   }
 
   /** Enter a query and submit it. */

@@ -11,15 +11,15 @@ const DOT = 4;
 const MAX_DROPPED = 6;
 const MAX_HITS = 20;
 
-/** The colour of the hit at an index: each hit has its own, the same on its card and in the chart. */
+/** The colour of the hit at an index, on its card and in the chart: the accent, which fades with the rank. */
 export function hitColour(index, length) {
-  const hue = 290 - (index / Math.max(length - 1, 1)) * 250;
-  return `oklch(var(--hit-light) 0.14 ${hue.toFixed(0)})`;
+  const share = 100 - (index / Math.max(length - 1, 1)) * 85;
+  return `color-mix(in oklab, var(--accent) ${share.toFixed(0)}%, var(--faded))`;
 }
 
 /**
  * The chart, and a table with the same ranks.
- * @param {object} recall  a response with `hits` and `dropped`
+ * @param {Recall} recall  a response with `hits` and `dropped`
  * @param {{highlight: (id: ?string) => void, open: (id: string) => void}} handlers
  */
 export function rankChart(recall, { highlight, open }) {

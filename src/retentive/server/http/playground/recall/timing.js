@@ -3,9 +3,6 @@
 import { el, svg } from "../shared/dom.js";
 import { duration, number, plural } from "../shared/format.js";
 import { addTooltip } from "../shared/overlays.js";
-import { stepColour } from "./score_bar.js";
-
-const STAGE_COLOURS = { embed: "semantic", semantic: "semantic", keyword: "keyword", rerank: "rerank", score: "context" };
 
 export function recallSummary(recall) {
   const { hits, retrievers, stages, elapsedMs, degraded, degradedReason } = recall;
@@ -30,7 +27,6 @@ function stageBar(stages) {
   const segments = names.map((name) => {
     const segment = svg("rect", { x: `${(start / total) * 100}%`, width: `${(stages[name] / total) * 100}%`, y: 0, height: "100%",
       class: "stage-segment" });
-    segment.style.fill = STAGE_COLOURS[name] ? stepColour(STAGE_COLOURS[name]) : "var(--step-decay)";
     if (name === "embed") segment.style.opacity = "0.55";
     start += stages[name];
     return segment;

@@ -1,51 +1,58 @@
-/** The tuning parameters, built from the schema of the settings. Unsaved changes apply to this page only. */
+/** The tuning: a preset, a few basic controls, and all parameters of the schema. Unsaved changes apply to this page only. */
 
 import { errorText } from "../shared/api.js";
 import { el, replace } from "../shared/dom.js";
-import { plural, snakeCase } from "../shared/format.js";
-import { openDialog } from "../shared/overlays.js";
-import { token } from "../shared/token.js";
+import { plural } from "../shared/format.js";
+import { basicControls } from "./basic_parameters.js";
+import { copySelect } from "./copy_formats.js";
 import { parameterField, sameValue } from "./parameter_field.js";
+import { confirmSave } from "./save_dialog.js";
 
 const GROUPS = {
   Search: ["semanticWeight", "keywordWeight", "poolFactor", "poolFloor", "commonWords", "semanticFloor"],
-  Fusion: ["fusion", "rrfK", "rankBase", "semanticScaling", "keywordScaling", "spreadDepth", "spreadLeast", "standoutLeast"],
+  Fusion: ["fusion", "rrfK", "rankBase", "semanticScaling", "keywordScaling", "spreadDepth", "spreadLeast", "standoutLeast",
+    "shortKeywordShare", "shortWords"],
   Context: ["neighbourWeight", "sessionWeight", "contextWords"],
   "Time and decay": ["timeWeight", "decay", "halfLifeDays", "importanceSlowsDecay"],
   Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "sourceWeights"],
   Result: ["dedup", "diversity", "rerank", "rerankWeight", "rerankSeconds", "scoreFloor"],
   Chat: ["contextTokens", "recentTurns"],
 };
-const OPEN_GROUPS = ["Search"];
+/** Parameters that are a basic control themselves. */
+const BASIC = ["minRelevance"];
 
 /**
- * @param {object} app
- * @param {{onChange: () => void, onSave: () => void, request: () => object}} handlers  called when the unsaved changes
- *   change, and when the saved tuning does; `request` returns the current body of a recall request
+ * @param {App} app
+ * @param {{onChange: () => void, onSave: () => void, onOpen: () => void, request: () => object}} handlers  called when the
+ *   unsaved changes change, when the saved tuning does, and when the panel is opened; `request` returns the current body
+ *   of a recall request
  */
-export function createTuningPanel(app, { onChange, onSave, request }) {
+export function createTuningPanel(app, { onChange, onSave, onOpen, request }) {
+  /** @type {Record<string, Schema>} */
   let schema = {};
+  /** @type {Tuning} */
   let saved = {};
+  /** @type {Record<string, Tuning>} */
   let presets = {};
+  /** @type {Tuning} */
   let unsaved = {};
   let fields = {};
+  let basic = null;
   let groups = [];
+  const isWide = matchMedia("(min-width: 960px)");
   const body = el("div", { class: "parameter-groups" }, el("div", { class: "skeleton" }), el("div", { class: "skeleton" }));
-  const state = el("p", { class: "tuning-state small", "aria-live": "polite" });
+  const state = el("span", { class: "tuning-state small", "aria-live": "polite" });
+  const presetName = el("span", { class: "tuning-preset small" });
   const preset = el("select", { id: "preset", "aria-label": "Preset", onchange: () => applyPreset(preset.value) });
-  const saveButton = el("button", { type: "button", class: "button primary", onclick: save }, "Save");
+  const saveButton = el("button", { type: "button", class: "button primary", onclick: save }, "Save…");
   const resetButton = el("button", { type: "button", class: "button", title: "Discard unsaved changes",
     onclick: () => (apply({}), preset.focus()) }, "Reset");
   const undoButton = el("button", { type: "button", class: "button", title: "Undo the last saved change", onclick: undo }, "Undo");
-  const copySelect = el("select", {
-    "aria-label": "Copy as", onchange: () => {
-      copyText(app, COPY_FORMATS[copySelect.value]({ request: request(), unsaved }), copySelect.value);
-      copySelect.value = "";
-    },
-  }, el("option", { value: "" }, "Copy as…"), Object.keys(COPY_FORMATS).map((name) => el("option", {}, name)));
-  const element = el("details", { class: "panel tuning", open: matchMedia("(min-width: 960px)").matches },
-    el("summary", { class: "tuning-title" }, el("h2", {}, "Tuning"), state),
-    el("div", { class: "tuning-bar" }, preset, copySelect, saveButton, resetButton, undoButton), body);
+  const element = el("details", { class: "panel tuning", open: isWide.matches, ontoggle: () => element.open && !isWide.matches && onOpen() },
+    el("summary", { class: "tuning-title" }, el("h2", {}, "Tuning"), presetName, state),
+    el("div", { class: "tuning-inside" },
+      el("div", { class: "tuning-bar" }, preset, saveButton, resetButton, undoButton,
+        copySelect(app, () => ({ request: request(), unsaved }))), body));
 
   async function load() {
     const [schemaResponse, current, named, { changes }] = await Promise.all([
@@ -62,23 +69,32 @@ export function createTuningPanel(app, { onChange, onSave, request }) {
     schema = properties;
     const set = (name, value) => apply({ ...unsaved, [name]: value });
     fields = Object.fromEntries(Object.entries(schema).map(([name, part]) => [name, parameterField(name, part, set)]));
-    const grouped = new Set(Object.values(GROUPS).flat());
+    basic = basicControls(schema, (changes) => apply({ ...unsaved, ...changes }));
+    const grouped = new Set([...Object.values(GROUPS).flat(), ...BASIC]);
     const all = { ...GROUPS, Other: Object.keys(schema).filter((name) => !grouped.has(name)) };
     groups = Object.entries(all).map(([name, names]) => ({ name, parameters: names.filter((parameter) => parameter in fields) }))
       .filter(({ parameters }) => parameters.length).map((group) => ({ ...group, mark: el("span", { class: "group-mark small" }) }));
-    replace(body, groups.map(({ name, parameters, mark }) => el("details", { class: "parameter-group", open: OPEN_GROUPS.includes(name) },
-      el("summary", {}, el("h3", {}, name), mark), parameters.map((parameter) => fields[parameter].element))));
-    replace(preset, el("option", { value: "" }, "Presets…"), Object.keys(presets).map((name) => el("option", {}, name)));
+    const advanced = { parameters: groups.flatMap(({ parameters }) => parameters), mark: el("span", { class: "group-mark small" }) };
+    replace(body,
+      el("div", { class: "basic-parameters" }, basic.elements,
+        BASIC.filter((name) => name in fields).map((name) => fields[name].element)),
+      el("details", { class: "advanced" }, el("summary", {}, el("h3", {}, "Advanced"), advanced.mark),
+        groups.map(({ name, parameters, mark }) => el("details", { class: "parameter-group" },
+          el("summary", {}, el("h4", {}, name), mark), parameters.map((parameter) => fields[parameter].element)))));
+    groups.push(advanced);
   }
 
   /** Make these values the unsaved changes, as far as they differ from the saved tuning. */
   function apply(values, { silent = false } = {}) {
     unsaved = Object.fromEntries(Object.entries(values).filter(([name, value]) => name in saved && !sameValue(value, saved[name])));
-    for (const [name, field] of Object.entries(fields)) field.show(name in unsaved ? unsaved[name] : saved[name], saved[name]);
+    const current = { ...saved, ...unsaved };
+    for (const [name, field] of Object.entries(fields)) field.show(current[name], saved[name]);
+    basic?.show(current, saved);
     for (const { parameters, mark } of groups) {
       const changed = parameters.filter((name) => name in unsaved).length;
       mark.textContent = changed ? `${changed} changed` : "";
     }
+    showPreset(current);
     const total = Object.keys(unsaved).length;
     state.textContent = total ? plural(total, "unsaved change") : "Saved";
     element.classList.toggle("has-changes", total > 0);
@@ -86,17 +102,34 @@ export function createTuningPanel(app, { onChange, onSave, request }) {
     if (!silent) onChange();
   }
 
+  /** Show the name of the preset in force; if no preset has these values, the one that differs in the fewest. */
+  function showPreset(current) {
+    const differences = (name) => presetValues(name).filter(([parameter, value]) => !sameValue(value, current[parameter])).length;
+    const [nearest] = Object.keys(presets).map((name) => ({ name, count: differences(name) })).sort((a, b) => a.count - b.count);
+    if (!nearest) return;
+    const label = nearest.count ? `changed from ${nearest.name}` : nearest.name;
+    preset.value = nearest.count ? "" : nearest.name;
+    if (presetName.textContent === label) return;
+    presetName.textContent = label;
+    replace(preset, nearest.count > 0 && el("option", { value: "" }, label), Object.keys(presets).map((name) => el("option", {}, name)));
+    preset.value = nearest.count ? "" : nearest.name;
+  }
+
+  /** The parameters of a preset that can be changed here; no preset sets those of chat. */
+  function presetValues(name) {
+    return Object.entries(presets[name]).filter(
+      ([parameter]) => parameter in schema && !schema[parameter].readOnly && !GROUPS.Chat.includes(parameter));
+  }
+
   function applyPreset(name) {
-    preset.value = "";
     if (!name) return;
-    const writable = Object.entries(presets[name]).filter(
-      ([parameter]) => !schema[parameter]?.readOnly && !GROUPS.Chat.includes(parameter));
-    apply(Object.fromEntries(writable));
+    apply(Object.fromEntries(presetValues(name)));
     app.announce(`Preset ${name}: ${state.textContent}`);
   }
 
   /** Save the unsaved changes; a default value is sent as null, so that later defaults apply. */
   async function save() {
+    if (!(await confirmSave(app, unsaved, saved))) return;
     const isDefault = (name, value) => "default" in schema[name] && sameValue(value, schema[name].default);
     const changes = Object.fromEntries(Object.entries(unsaved).map(([name, value]) => [name, isDefault(name, value) ? null : value]));
     await send(() => app.api.patch("settings", changes), `Saved ${plural(Object.keys(changes).length, "parameter")}`, { action: undo });
@@ -115,61 +148,11 @@ export function createTuningPanel(app, { onChange, onSave, request }) {
       onSave();
       // The pressed button may now be disabled or gone; without this, keyboard focus would return to the top of the page.
       const { activeElement } = document;
-      if (activeElement === document.body || activeElement.disabled) (undoButton.disabled ? preset : undoButton).focus();
+      if (activeElement === document.body || activeElement.matches(":disabled")) (undoButton.disabled ? preset : undoButton).focus();
     } catch (error) {
       app.toast(errorText(error, "change settings"), { kind: "error" });
     }
   }
 
   return { element, load, apply, unsaved: () => unsaved };
-}
-
-/** The request and the unsaved changes as text for the clipboard. */
-const COPY_FORMATS = {
-  TOML: ({ unsaved }) => `[tuning]\n${Object.entries(unsaved).map(([name, value]) => `${snakeCase(name)} = ${toml(value)}\n`).join("")}`,
-
-  curl: ({ request, unsaved }) => {
-    const body = JSON.stringify({ ...request, tuning: unsaved }, null, 1).replaceAll(/\n\s*/g, " ");
-    const lines = [`curl ${new URL("v1/recall", document.baseURI.split("#")[0])}`, "-H 'Content-Type: application/json'"];
-    if (token.value) lines.push(`-H "Authorization: Bearer $RETENTIVE_TOKEN"`);
-    return `${[...lines, `-d '${body.replaceAll("'", "'\\''")}'`].join(" \\\n  ")}\n`;
-  },
-
-  Python: ({ request: { query, onlySession, ...rest }, unsaved }) => {
-    const tuning = Object.fromEntries(Object.entries(unsaved).map(([name, value]) => [snakeCase(name), value]));
-    const options = { ...rest, ...(onlySession && { only_session: true }), ...(Object.keys(tuning).length && { tuning }) };
-    const written = Object.entries(options).map(([name, value]) => `, ${name}=${python(value)}`).join("");
-    return [
-      "from retentive import Engine", "", "with Engine.open() as engine:",
-      `    for hit in engine.recall(${python(query)}${written}).hits:`, "        print(hit.rank, hit.memory.text)", "",
-    ].join("\n");
-  },
-};
-
-/** Copy a text to the clipboard; if the browser does not allow that, show it in a dialog. */
-async function copyText(app, text, format) {
-  try {
-    await navigator.clipboard.writeText(text);
-    app.toast(`Copied as ${format}`);
-  } catch {
-    openDialog(`Copy as ${format}`, () => {
-      const field = el("textarea", { readonly: true, rows: 10, class: "mono", "aria-label": format, value: text });
-      requestAnimationFrame(() => field.select());
-      return [el("p", { class: "quiet" }, "The browser does not allow this page to use the clipboard. Copy the text below."), field];
-    });
-  }
-}
-
-function toml(value) {
-  if (value === null || typeof value !== "object") return JSON.stringify(value);
-  return `{ ${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)} = ${toml(one)}`).join(", ")} }`;
-}
-
-function python(value) {
-  if (value === true) return "True";
-  if (value === false) return "False";
-  if (value === null) return "None";
-  if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
-  if (typeof value !== "object") return JSON.stringify(value);
-  return `{${Object.entries(value).map(([name, one]) => `${JSON.stringify(name)}: ${python(one)}`).join(", ")}}`;
 }

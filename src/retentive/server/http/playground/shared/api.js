@@ -16,9 +16,16 @@ export function errorText(error, action) {
   return error.status === 403 ? `This token may not ${action}: ${error.message}` : error.message;
 }
 
-async function send(method, path, { query, body, headers, signal } = {}) {
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{query?: object, body?: unknown, raw?: boolean} & RequestOptions} [request]
+ * @returns {Promise<any>}
+ */
+async function send(method, path, { query, body, headers, signal, raw = false } = {}) {
   const url = new URL(path, document.baseURI.split("#")[0]);
   for (const [name, value] of queryPairs(query)) url.searchParams.append(name, value);
+  /** @type {RequestInit & {headers: Record<string, string>}} */
   const options = { method, signal, headers: { ...identity(), ...headers } };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -28,18 +35,22 @@ async function send(method, path, { query, body, headers, signal } = {}) {
   const response = await connect(url, options);
   if (response.status === 401) {
     const error = await errorFrom(response);
-    if (await requestToken(error.message, sentAt)) return send(method, path, { query, body, headers, signal });
+    if (await requestToken(error.message, sentAt)) return send(method, path, { query, body, headers, signal, raw });
     throw error;
   }
   if (!response.ok) throw await errorFrom(response);
+  if (raw) return response;
   return response.status === 204 ? null : response.json();
 }
 
+/** @type {Api} */
 export const api = {
   get: (path, query, options) => send("GET", path, { query, ...options }),
   post: (path, body, options) => send("POST", path, { body, ...options }),
   patch: (path, body, options) => send("PATCH", path, { body, ...options }),
   delete: (path, body, options) => send("DELETE", path, { body, ...options }),
+  /** Resolve to the response itself, whose body may be a stream. */
+  open: (path, body, options) => send("POST", path, { body, raw: true, ...options }),
 };
 
 /** Headers are bytes: a profile name outside Latin-1 is sent as UTF-8, which is how the service reads it. */
@@ -67,6 +78,7 @@ async function connect(url, options) {
 
 async function errorFrom(response) {
   const problem = await response.json().catch(() => null);
-  const detail = problem?.detail ?? `The service responded with ${response.status} ${response.statusText}`.trim();
-  return new ApiError({ ...problem, status: response.status, code: problem?.code ?? String(response.status), detail });
+  // Routes for OpenAI's clients have errors in the format of OpenAI's API.
+  const detail = problem?.detail ?? problem?.error?.message ?? `The service responded with ${response.status} ${response.statusText}`.trim();
+  return new ApiError({ ...problem, status: response.status, code: problem?.code ?? problem?.error?.code ?? String(response.status), detail });
 }

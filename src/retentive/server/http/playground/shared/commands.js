@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 
 /** The option that names the store of this service; empty for the default store, or if a token is required. */
-const option = document.querySelector("meta[name=store-option]")?.content ?? "";
+const option = document.querySelector("meta[name=store-option]")?.getAttribute("content") ?? "";
 
 /** Return a command line of the program with the option that names the store. */
 export function commandLine(words) {

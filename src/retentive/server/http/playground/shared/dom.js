@@ -8,17 +8,35 @@ const SVG = "http://www.w3.org/2000/svg";
  * Attributes: `on…` with a function adds an event listener, `style` and `dataset` take objects; true sets an attribute
  * without a value; false, null and undefined omit it. Children: nodes, strings, numbers and nested arrays of them;
  * null, undefined and false are skipped.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** Create an SVG element; attributes and children as for `el`. */
+/**
+ * Create an SVG element; attributes and children as for `el`.
+ * @template {keyof SVGElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} attributes
+ * @param {...any} children
+ * @returns {SVGElementTagNameMap[Tag]}
+ */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Replace all children of an element. */
+/**
+ * Replace all children of an element.
+ * @template {Element} E
+ * @param {E} element
+ * @param {...any} children
+ * @returns {E}
+ */
 export function replace(element, ...children) {
   element.replaceChildren(...nodes(children));
   return element;

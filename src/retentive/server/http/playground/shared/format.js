@@ -7,6 +7,7 @@ const clockFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute
 const clockSecondsFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dateTimeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const relativeFormat = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["week", 604_800], ["day", 86_400], ["hour", 3600], ["minute", 60]];
 
 export const number = (value) => numberFormat.format(value);
@@ -39,6 +40,7 @@ export function duration(ms) {
 
 /** "3 d 4 h", "12 min", "40 s" */
 export function uptime(seconds) {
+  /** @type {[number, string][]} */
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
   const index = seconds < 1 ? units.length - 1 : units.findIndex(([size]) => seconds >= size);
   const [size, unit] = units[index];
@@ -49,9 +51,9 @@ export function uptime(seconds) {
 
 /** "3 weeks ago" */
 export function ago(time, now = Date.now()) {
-  const seconds = (new Date(time) - now) / 1000;
-  const [unit, size] = UNITS.find(([, unitSize]) => Math.abs(seconds) >= unitSize) ?? ["second", 1];
-  return unit === "second" ? "just now" : relativeFormat.format(Math.round(seconds / size), unit);
+  const seconds = (new Date(time).getTime() - now) / 1000;
+  const [unit, size] = UNITS.find(([, unitSize]) => Math.abs(seconds) >= unitSize) ?? [null, 1];
+  return unit === null ? "just now" : relativeFormat.format(Math.round(seconds / size), unit);
 }
 
 export const day = (time) => dayFormat.format(new Date(time));
@@ -86,7 +88,7 @@ export function fromLocalInput(value) {
 
 /** "semanticWeight" as "Semantic weight" */
 export function sentenceCase(camel) {
-  const words = camel.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/^rrf /, "RRF ");
+  const words = camel.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/^rrf /, "RRF ").replace(/^min /, "minimum ");
   return words[0].toUpperCase() + words.slice(1);
 }
 

@@ -38,11 +38,16 @@ const TOOLTIP_MARGIN = 8;
 const tooltip = el("div", { class: "tooltip", role: "tooltip", hidden: true });
 let tooltipTarget = null;
 
-/** Show the content that `build()` returns while the pointer is over an element or it has keyboard focus. */
+/**
+ * Show the content that `build()` returns while the pointer is over an element or it has keyboard focus, until it is
+ * pressed. Nothing is shown if it returns null.
+ */
 export function addTooltip(element, build) {
   const show = () => {
+    const content = build();
+    if (!content) return;
     if (!tooltip.isConnected) document.body.append(tooltip);
-    replace(tooltip, build());
+    replace(tooltip, content);
     tooltip.hidden = false;
     tooltipTarget = element;
     positionTooltip(element);
@@ -51,6 +56,7 @@ export function addTooltip(element, build) {
   element.addEventListener("pointerleave", hideTooltip);
   element.addEventListener("focus", () => element.matches(":focus-visible") && show());
   element.addEventListener("blur", hideTooltip);
+  element.addEventListener("click", hideTooltip);
   element.addEventListener("keydown", (event) => event.key === "Escape" && hideTooltip());
   return element;
 }
@@ -78,7 +84,11 @@ function onScroll() {
 
 addEventListener("scroll", onScroll, { passive: true, capture: true });
 
-/** Show a short message, with a button if there is an `action`. It stays while it is hovered or focused. */
+/**
+ * Show a short message, with a button if there is an `action`. It stays while it is hovered or focused.
+ * @param {string} text
+ * @param {{action?: () => void, label?: string, kind?: string, seconds?: number}} [options]
+ */
 export function toast(text, { action, label = "Undo", kind = "", seconds = action ? 12 : 6 } = {}) {
   let timer = 0;
   const close = () => {

@@ -59,7 +59,7 @@ export function createScopePicker(api) {
   const picks = Object.fromEntries(["profile", "project", "session"].map((name) => [name, createPick(name)]));
   const kinds = KINDS.map(createKindBox);
   const body = el("div", { class: "scope-body", id: unique("scope") }, ...Object.values(picks).map(({ label }) => label),
-    el("fieldset", { class: "kinds" }, el("legend", { class: "visually-hidden" }, "Kinds"), kinds));
+    el("fieldset", { class: "kinds" }, el("legend", { class: "visually-hidden" }, "Kinds"), kinds.map(({ label }) => label)));
   const summary = el("span", { class: "scope-summary" });
   const opener = el("button", {
     type: "button", class: "button quiet scope-opener", "aria-expanded": "false", "aria-controls": body.id,
@@ -70,7 +70,7 @@ export function createScopePicker(api) {
   function show() {
     const value = scope.value;
     for (const [name, { field }] of Object.entries(picks)) select(field, value[name]);
-    for (const { firstChild: box } of kinds) box.checked = value.kinds?.includes(box.value) ?? false;
+    for (const { box } of kinds) box.checked = value.kinds?.includes(box.value) ?? false;
     const parts = [value.profile, value.project, value.session, value.kinds?.join(", ")].filter(Boolean);
     replace(summary, parts.length ? parts.join(" › ") : "All memories");
   }
@@ -108,7 +108,7 @@ function createKindBox(kind) {
       scope.set({ kinds: KINDS.filter((one) => (one === kind ? box.checked : current.includes(one))) });
     },
   });
-  return el("label", { class: "kind" }, box, el("span", {}, kind));
+  return { box, label: el("label", { class: "kind" }, box, el("span", {}, kind)) };
 }
 
 function setOptions(field, entries, all) {

@@ -104,7 +104,7 @@ export function mount(root, app) {
 
   const width = () => Math.max(240, Math.floor(parts.timeline.clientWidth));
   const resizeObserver = new ResizeObserver(() => {
-    if (timeline?.buckets.length && Number(parts.timeline.firstChild?.getAttribute?.("width")) !== width()) {
+    if (timeline?.buckets.length && Number(parts.timeline.firstElementChild?.getAttribute("width")) !== width()) {
       replace(parts.timeline, timelineChart(timeline, width()));
     }
   });

@@ -1,0 +1,168 @@
+"""The command that copies a store to another one and verifies the copy."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from retentive.cli.options import EXIT_CODES, common, emit
+from retentive.errors import Conflict, Invalid
+from retentive.settings import load_settings, public_address
+from retentive.stores import open_store
+
+if TYPE_CHECKING:
+    from retentive.transfer.copying import CopyOptions, CopyResult, SearchSimilarity, Verification
+
+_LISTED = 20
+_EXACT = ("", "sqlite", "memory")
+_SAME_SCORES = (*_EXACT, "postgres", "postgresql")
+_MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("–", "dim")}
+
+
+def copy(
+    ctx: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="Path or address of the store to copy.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="Path or address of the copy; created if it does not exist.")
+    ],
+    into: Annotated[bool, typer.Option("--into", help="Add to a store that already has other memories.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Update an earlier copy of FROM; delete what FROM no longer has.")
+    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare the two stores without copying.")] = False,
+    without_vectors: Annotated[
+        bool, typer.Option("--without-vectors", help="Do not copy vectors; retentive reembed creates them.")
+    ] = False,
+    with_tokens: Annotated[
+        bool, typer.Option("--with-tokens", help="Copy API tokens, so that they also give access to TO.")
+    ] = False,
+    sample: Annotated[int, typer.Option(min=0, max=1000, help="Number of recalls to compare at the end.")] = 20,
+) -> None:
+    """Copy a store to another one, and verify that the two are equal.
+
+    Ids, times, sessions, use, vectors, judgements and settings are copied. FROM is only read. An interrupted copy
+    continues where it stopped when it is run again.
+    """
+    from retentive.transfer.copying import CopyOptions
+
+    if _canonical(source) == _canonical(target):
+        raise Invalid("FROM and TO are the same store; give another one to copy to")
+    options = CopyOptions(into, again, not without_vectors, with_tokens, sample)
+    seconds = load_settings(config=common(ctx).config).busy_seconds
+    copied, verified = _copy(source, target, options, copies=not verify, busy_seconds=seconds)
+    value = {
+        "from": display_address(source),
+        "to": display_address(target),
+        "copied": copied and copied.to_dict(),
+        "agrees": verified.agrees,
+        **verified.to_dict(),
+    }
+    emit(ctx, value, lambda _: _print_copy(value, copied, verified))
+    if copied and copied.conflicts:
+        raise typer.Exit(EXIT_CODES[Conflict])
+    if not verified.agrees or (copied and copied.damaged):
+        raise typer.Exit(1)
+
+
+def _copy(
+    source: str, target: str, options: CopyOptions, *, copies: bool, busy_seconds: float
+) -> tuple[CopyResult | None, Verification]:
+    """Copy a store unless `copies` is False, and compare the two."""
+    from retentive.cli.show import progress
+    from retentive.transfer.copying import copy_store, finish_copy, verify_stores
+
+    copied = None
+    with (
+        closing(open_store(source, busy_seconds=busy_seconds, create=False)) as ours,
+        closing(open_store(target, busy_seconds=busy_seconds, create=copies)) as theirs,
+    ):
+        if copies:
+            with progress("copying", total=ours.stats().memories) as advance:
+                copied = copy_store(ours, theirs, name=display_address(source), options=options, progress=advance)
+        with progress("verifying", total=ours.stats().memories + theirs.stats().memories) as advance:
+            similarity = _similarity(source, target)
+            verified = verify_stores(
+                ours, theirs, options=options, now=datetime.now(UTC), similarity=similarity, progress=advance
+            )
+        if copied is not None:
+            # A store with other memories is no copy, so a later run has nothing to continue.
+            complete = options.into or (verified.agrees and not copied.conflicts)
+            finish_copy(theirs, complete=complete, copy=not options.into, now=datetime.now(UTC))
+    return copied, verified
+
+
+def _file(address: str) -> Path | None:
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return Path(address)
+    return Path(rest.removeprefix("/")) if scheme == "sqlite" else None
+
+
+def _canonical(address: str) -> str:
+    """An address in canonical form: two of the same file are equal."""
+    file = _file(address)
+    return address if file is None else str(file.resolve())
+
+
+def display_address(address: str) -> str:
+    """An address without passwords and keys."""
+    return _canonical(address) if _file(address) is not None else public_address(address)
+
+
+def _similarity(source: str, target: str) -> SearchSimilarity:
+    kinds = {address.partition("://")[0] if "://" in address else "" for address in (source, target)}
+    if kinds <= set(_EXACT):
+        return "identical"
+    return "same-scores" if kinds <= set(_SAME_SCORES) else "different"
+
+
+def _print_copy(value: dict[str, Any], copied: CopyResult | None, verified: Verification) -> None:
+    from retentive.cli import show
+
+    if copied:
+        show.print_line(f"{value['from']} → {value['to']}")
+        for line in _copy_lines(copied):
+            show.print_line(line)
+        for damage in copied.damaged[:_LISTED]:
+            show.print_line(f"  left out: {damage.id}: {damage.reason}", style="red")
+        for id in copied.conflicts[:_LISTED]:
+            show.print_line(f"  conflict: {id} has other contents in TO", style="red")
+        if len(copied.conflicts) > _LISTED:
+            show.print_line(f"  … and {len(copied.conflicts) - _LISTED:,} more; --json lists all", style="red")
+    for check in verified.checks:
+        mark, style = _MARKS[check.agrees]
+        figures = " | ".join(dict.fromkeys(_shorten(figure) for figure in (check.source, check.target)))
+        show.print_line(f"{mark} {check.name:<10}  {figures}", style=style)
+        show.print_line(f"              {check.note}", style="dim")
+    if verified.agrees and not (copied and copied.conflicts):
+        show.print_line("the two stores agree")
+    else:
+        hint = " Run it again to copy what was added meanwhile." if copied else ""
+        show.print_line(f"the two stores do not agree.{hint}")
+
+
+def _shorten(figure: str) -> str:
+    """The first digits of a checksum; other figures unchanged."""
+    return f"{figure[:12]}…" if len(figure) == 32 and " " not in figure else figure
+
+
+def _copy_lines(copied: CopyResult) -> list[str]:
+    before = f" after {copied.resumed:,} of an earlier run" if copied.resumed else ""
+    lines = [
+        f"{copied.memories:,} memories{before}, {copied.judgements:,} judgements, {copied.settings:,} settings copied",
+    ]
+    if copied.changed or copied.forgotten:
+        lines.append(f"{copied.changed:,} changed, {copied.forgotten:,} forgotten")
+    if copied.existing:
+        lines.append(f"{copied.existing:,} memories existed in TO")
+    if copied.target_kept:
+        lines.append(f"{copied.target_kept:,} settings or judgements of TO were not replaced")
+    if copied.tokens:
+        lines.append(f"{copied.tokens:,} tokens copied")
+    if copied.tokens_skipped:
+        lines.append(f"{copied.tokens_skipped:,} tokens not copied; --with-tokens copies them")
+    return lines

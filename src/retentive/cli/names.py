@@ -1,0 +1,28 @@
+"""Names of projects and sessions that do not exist: the nearest existing name is suggested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from retentive.engine import Engine
+from retentive.errors import did_you_mean
+
+
+def unknown_names(engine: Engine, *, project: str | None = None, sessions: Sequence[str] | str | None = None) -> str:
+    """Return a sentence about each name that does not exist in the profile, or an empty text."""
+    wanted = [sessions] if isinstance(sessions, str) else list(sessions or ())
+    lines = []
+    if project is not None:
+        lines += _unknown("project", [project], (one.name for one in engine.projects()), "retentive projects")
+    if wanted:
+        lines += _unknown("session", wanted, (one.name for one in engine.sessions()), "retentive sessions")
+    return "\n".join(lines)
+
+
+def _unknown(noun: str, names: Iterable[str], known: Iterable[str], see: str) -> list[str]:
+    existing = list(known)
+    return [
+        f"there is no {noun} '{name}'{did_you_mean(name, existing) or f'; see: {see}'}"
+        for name in names
+        if name not in existing
+    ]

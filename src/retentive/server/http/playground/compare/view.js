@@ -1,0 +1,146 @@
+/** The Compare view: two tunings on one query, and on the judged queries. The address has all of it. */
+
+import { el, replace } from "../shared/dom.js";
+import { duration } from "../shared/format.js";
+import { sampleQueries } from "../shared/samples.js";
+import { createJudged } from "./judged.js";
+import { comparisonLists, movesSentence } from "./lists.js";
+import { asTuning, createTuningPicker, tuningName } from "./tuning_picker.js";
+
+export const title = "Compare";
+
+const DEBOUNCE_MS = 200;
+const DEFAULT_B = "classic-rrf";
+const LIMITS = [5, 10, 20, 50];
+
+export function mount(root, app) {
+  const query = el("input", { type: "search", placeholder: "A query, such as: where is the spare key?", autocomplete: "off" });
+  const limit = el("select", { onchange: () => app.route.update({ limit: limit.value }) }, LIMITS.map((count) => el("option", { value: count }, `${count} hits`)));
+  const pickers = Object.fromEntries(["a", "b"].map((side) => [side, createTuningPicker(side.toUpperCase(), (choice) => setChoice(side, choice))]));
+  const swap = el("button", { type: "button", class: "button icon compare-swap", "aria-label": "Swap A and B", title: "Swap A and B", onclick: swapSides }, "⇄");
+  const results = el("section", { class: "compare-results", "aria-label": "Hits of both tunings" });
+  const judged = createJudged(app, (text) => {
+    app.route.update({ q: text }, { push: true });
+    query.focus();
+    scrollTo({ top: 0 });
+  });
+  const form = el("form", { class: "compare-form", role: "search", onsubmit: submit },
+    el("label", { class: "compare-query" }, el("span", { class: "visually-hidden" }, "Query"), query),
+    el("label", {}, el("span", { class: "visually-hidden" }, "Number of hits"), limit), el("button", { class: "button primary" }, "Compare"));
+  const view = el("div", { class: "compare" }, el("h1", { class: "visually-hidden" }, "Compare two tunings"), form,
+    el("div", { class: "compare-tunings" }, pickers.a.element, swap, pickers.b.element), results, judged.element);
+  let pending = new AbortController();
+  let timer = 0;
+  let isLoaded = false;
+  let recalled = "";
+  let measured = "";
+
+  function submit(event) {
+    event.preventDefault();
+    recalled = "";
+    app.route.update({ q: query.value.trim() }, { push: true });
+    followRoute();
+  }
+
+  function choiceOf(side) {
+    const { params } = app.route;
+    const base = params.get(side) ?? (side === "b" ? DEFAULT_B : "");
+    return { base: base === "saved" ? "" : base, changes: parseChanges(params.get(`${side}Set`)) };
+  }
+
+  function setChoice(side, { base, changes }) {
+    const set = Object.keys(changes).length ? JSON.stringify(changes) : null;
+    app.route.update({ [side]: base || "saved", [`${side}Set`]: set });
+  }
+
+  function swapSides() {
+    const { a, b } = { a: pickers.a.value(), b: pickers.b.value() };
+    const [setA, setB] = [b, a].map(({ changes }) => (Object.keys(changes).length ? JSON.stringify(changes) : null));
+    app.route.update({ a: b.base || "saved", aSet: setA, b: a.base || "saved", bSet: setB });
+  }
+
+  function followRoute() {
+    if (!isLoaded) return;
+    const { params } = app.route;
+    if (document.activeElement !== query || !query.value) query.value = params.get("q") ?? "";
+    limit.value = LIMITS.includes(Number(params.get("limit"))) ? params.get("limit") : "10";
+    for (const side of ["a", "b"]) pickers[side].show(choiceOf(side));
+    clearTimeout(timer);
+    timer = setTimeout(compare, DEBOUNCE_MS);
+  }
+
+  async function compare() {
+    const choices = { a: pickers.a.value(), b: pickers.b.value() };
+    const tunings = { a: asTuning(choices.a), b: asTuning(choices.b) };
+    const text = (app.route.params.get("q") ?? "").trim();
+    const same = JSON.stringify(tunings.a) === JSON.stringify(tunings.b);
+    const measureKey = JSON.stringify([tunings, app.scope.value]);
+    if (measureKey !== measured) judged.measure(tunings.a, tunings.b, same);
+    measured = measureKey;
+    const recallKey = JSON.stringify([text, tunings, limit.value, app.scope.value]);
+    if (recallKey === recalled) return;
+    recalled = recallKey;
+    pending.abort();
+    pending = new AbortController();
+    if (text) await recall(text, tunings, choices, pending.signal);
+    else replace(results, intro());
+  }
+
+  async function recall(text, tunings, choices, signal) {
+    results.setAttribute("aria-busy", "true");
+    try {
+      const found = await app.api.post("v1/recall/compare", { query: text, ...tunings, limit: Number(limit.value), ...app.scope.asRequest() }, { signal });
+      if (signal.aborted) return;
+      const sentence = movesSentence(found.moved);
+      const names = { a: tuningName(choices.a), b: tuningName(choices.b) };
+      replace(results, el("p", { class: "compare-summary" }, el("strong", {}, `From A to B: ${sentence}.`),
+        el("span", { class: "quiet small" }, ` A took ${duration(found.a.elapsedMs)}, B ${duration(found.b.elapsedMs)}.`)),
+      [found.a, found.b].some(({ degraded }) => degraded) && el("p", { class: "note warn" }, found.a.degradedReason ?? found.b.degradedReason ?? found.a.degraded),
+      comparisonLists(found, names));
+      app.announce(`From A to B: ${sentence}`);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      recalled = "";
+      replace(results, el("p", { class: "note error" }, error.message));
+    }
+    results.setAttribute("aria-busy", "false");
+  }
+
+  function intro() {
+    const examples = el("div", { class: "compare-examples" });
+    sampleQueries(app).then((queries) => replace(examples, queries?.map((text) => el("button", { type: "button", class: "button",
+      onclick: () => app.route.update({ q: text }, { push: true }) }, text)))).catch(() => {});
+    return el("div", { class: "state" }, el("p", {}, "Enter a query to see its hits with both tunings: which memories move up or down, enter or leave the result."), examples);
+  }
+
+  async function load() {
+    try {
+      const [schema, saved, presets] = await Promise.all([app.api.get("settings/schema"), app.api.get("settings"), app.api.get("settings/presets")]);
+      for (const picker of Object.values(pickers)) picker.load({ schema: schema.properties, saved, presets });
+      isLoaded = true;
+      followRoute();
+    } catch (error) {
+      replace(results, el("p", { class: "note error" }, error.message));
+    }
+  }
+
+  const removeListener = app.route.onChange(() => app.route.view === "compare" && followRoute());
+  root.append(view);
+  load();
+  query.focus({ preventScroll: true });
+  return () => {
+    removeListener();
+    clearTimeout(timer);
+    pending.abort();
+  };
+}
+
+/** The changed parameters of an address; none if they are not valid JSON. */
+function parseChanges(text) {
+  try {
+    const value = JSON.parse(text ?? "{}");
+    return value && typeof value === "object" && !Array.isArray(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
