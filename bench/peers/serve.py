@@ -11,6 +11,7 @@ import importlib
 import ipaddress
 import json
 import os
+import socket
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
@@ -119,12 +120,24 @@ def _resident(process: int) -> int:
 
 
 def _refuse_other_machines(event: str, arguments: tuple[Any, ...]) -> None:
-    """Refuse a connection that leaves this machine."""
-    if event != "socket.connect" or not isinstance(arguments[1], tuple):
+    """Refuse a connection that leaves this machine, and the look-up of a name, which would leave it as well."""
+    if event == "socket.getaddrinfo":
+        host = arguments[0]
+    elif event == "socket.connect" and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+    else:
         return
-    host = str(arguments[1][0])
-    if host != "localhost" and not ipaddress.ip_address(host.partition("%")[0]).is_loopback:
+    if not _is_here(host.decode() if isinstance(host, bytes) else host):
         raise ConnectionRefusedError(f"a peer connects to this machine only, not to {host}")
+
+
+def _is_here(host: str | None) -> bool:
+    if not host or host in ("localhost", socket.gethostname()):
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def serve(module: str, requests: TextIO, answers: TextIO) -> None:

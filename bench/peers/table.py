@@ -25,7 +25,7 @@ TITLES = {
     "langchain": "LangChain",
     "llama_index": "LlamaIndex",
     "mem0": "mem0",
-    "memini": "memini",
+    "mempalace": "MemPalace",
     "txtai": "txtai",
 }
 

@@ -62,9 +62,10 @@ def test_an_error_of_a_peer_has_its_own_words_and_does_not_end_it(peer: PeerProc
     assert peer.search([ask("the key")]).ids[0][0] == "m1"
 
 
-def test_a_peer_cannot_connect_to_another_machine(peer: PeerProcess) -> None:
-    with pytest.raises(PeerError, match=r"a peer connects to this machine only, not to 192\.0\.2\.1"):
-        peer.search([ask("elsewhere")])
+def test_a_peer_cannot_connect_to_another_machine_nor_look_its_name_up(peer: PeerProcess) -> None:
+    for host in ("192.0.2.1", "elsewhere.example"):
+        with pytest.raises(PeerError, match=f"a peer connects to this machine only, not to {host}"):
+            peer.search([ask(f"elsewhere {host}")])
 
 
 def test_an_adapter_that_cannot_be_imported_is_reported(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class WordOverlap:
         if "explode" in query.text:
             raise RuntimeError("it exploded")
         if "elsewhere" in query.text:
-            socket.create_connection(("192.0.2.1", 80), timeout=1)
+            socket.create_connection((query.text.split()[1], 80), timeout=1)
         words = {*query.text.split()}
         mine = [memory for memory in self._memories if query.project in (None, memory.project)]
         return [memory.id for memory in sorted(mine, key=lambda memory: -len(words & {*memory.text.split()}))]
