@@ -307,3 +307,31 @@ def test_a_repair_of_an_intact_store_changes_nothing_that_can_be_seen(store: Sto
 
     assert (done.memories, done.changed, done.set_aside, done.vectors_removed) == (4, (), (), 0)
     assert (engine.list(), store.stats().vectors, engine.recall("kettle", record_use=False).hits) == before
+
+
+@pytest.mark.parametrize("column", ["terms", "id"])
+def test_a_value_that_was_lost_altogether_stops_neither_the_check_nor_the_list(
+    memories: tuple[Path, list[Memory]], model: Embedder, column: str
+):
+    path, _ = memories
+    with closing(sqlite3.connect(path)) as file:
+        [[table]] = file.execute("SELECT sql FROM sqlite_schema WHERE name = 'memories'").fetchall()
+        lines = [line for line in table.splitlines() if line.split()[:1] == [column]]
+        file.execute("PRAGMA writable_schema = ON")
+        file.execute(
+            "UPDATE sqlite_schema SET sql = ? WHERE name = 'memories'",
+            (table.replace(lines[0], lines[0].replace("NOT NULL", "")),),
+        )
+        file.commit()
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"UPDATE memories SET {column} = NULL WHERE text LIKE '%blue%'")
+        file.commit()
+
+    with Engine.open(path, embedder=model) as engine:
+        engine.store.check()
+        pages = [engine.list(limit=1)]
+        while pages[-1].next_cursor and len(pages) < 9:
+            pages.append(engine.list(limit=1, cursor=pages[-1].next_cursor))
+        assert {"The red kettle is broken.", "The green kettle is new."} <= {
+            memory.text for page in pages for memory in page.memories
+        }

@@ -99,7 +99,7 @@ def _totals(connection: apsw.Connection) -> list[str]:
     counted: Counter[tuple[int, str]] = Counter()
     totals: dict[int, tuple[int, int]] = {}
     for profile, text in connection.execute("SELECT profile, CAST(terms AS BLOB) FROM memories"):
-        terms = text.decode(errors="replace").split()
+        terms = (text or b"").decode(errors="replace").split()  # a damaged row may have none
         counted.update((profile, term) for term in set(terms))
         memories, length = totals.get(profile, (0, 0))
         totals[profile] = memories + 1, length + len(terms) + SCOPE_TOKENS

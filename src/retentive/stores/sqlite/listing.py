@@ -22,6 +22,10 @@ _LIST = f"""
 _SCAN = f"SELECT key, {_SIZE} FROM memories WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608 - a text of our own
 
 
+NO_ID = "00000000-0000-0000-0000-000000000000"
+"""Before every other id."""
+
+
 def list_page(
     connection: apsw.Connection,
     scope: ResolvedScope,
@@ -47,7 +51,8 @@ def list_page(
     following = None
     if count < len(rows):
         _, _, time, id = rows[count - 1]
-        following = str(ListCursor(time, id.decode(errors="replace")))
+        last = id.decode(errors="replace") if id else NO_ID  # a damaged row may have none
+        following = str(ListCursor(time, last))
     return [row[0] for row in rows[:count]], following
 
 

@@ -46,7 +46,7 @@ async function apply(app, requests, moves, { onChange, onMove }) {
   await Promise.all(Array.from({ length: PARALLEL }, worker));
   try {
     for (const { session, project } of failure ? [] : moves) {
-      await app.api.patch(`v1/sessions/${encodeURIComponent(session.name)}`, { project });
+      await app.api.patch(`v1/sessions/${encodeURIComponent(session.name)}`, { project, fromProject: session.project ?? undefined });
     }
   } catch (error) {
     failure = error;
