@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from retentive.engine import Engine
@@ -76,8 +78,25 @@ SCREENSHOTS: dict[str, tuple[Callable[[Page], None], int, int, str]] = {
 }
 
 
+def animation(page: Page, path: Path) -> None:
+    """Record ten seconds in which the balance of the two retrievers is moved to either side and back."""
+    recall(page)
+    slider = page.get_by_role("slider", name="Balance")
+    frames = []
+    for key, times in (("ArrowLeft", 8), ("ArrowRight", 16), ("ArrowLeft", 8)):
+        for _ in range(times):
+            for _ in range(4):
+                slider.press(key)
+            page.wait_for_load_state("networkidle")
+            page.locator(".results:not([aria-busy=true])").wait_for()
+            page.wait_for_timeout(300)  # until the hits have their full colour again
+            frames.append(Image.open(BytesIO(page.screenshot())).convert("RGB"))
+    first, *others = frames
+    first.save(path, save_all=True, append_images=others, duration=10_000 // len(frames), loop=0, quality=70, method=6)
+
+
 def main(folder: Path) -> None:
-    """Take all screenshots."""
+    """Take all screenshots, and record the animation."""
     folder.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -104,6 +123,9 @@ def main(folder: Path) -> None:
                 page.wait_for_load_state("networkidle")
                 page.screenshot(path=folder / f"{name}.png")
                 page.close()
+            page = browser.new_page(viewport={"width": 1200, "height": 760}, reduced_motion="reduce", locale="en-GB")
+            page.goto(f"http://127.0.0.1:{port}/")
+            animation(page, folder / "tuning.webp")
             browser.close()
 
 
