@@ -38,6 +38,8 @@ def test_every_document_is_a_page_whose_links_lead_to_headings_pages_and_images(
 
 
 def test_an_image_of_the_documents_has_its_media_type(http):
+    animation = http.get("/documents/images/tuning.webp")
+    assert (animation.status_code, animation.headers["Content-Type"]) == (200, "image/webp")
     image = http.get("/documents/images/recall-path.svg")
 
     assert (image.status_code, image.headers["content-type"]) == (200, "image/svg+xml")

@@ -57,7 +57,7 @@ def add_documents(app: FastAPI) -> None:
         if path.suffix == ".md":
             page = render(path.read_text(encoding="utf-8"), root="../" * (name.count("/") + 1))
             return Response(page, headers=HEADERS, media_type=MEDIA_TYPES[".html"])
-        if path.suffix not in (".png", ".svg"):
+        if path.suffix not in (".png", ".svg", ".webp"):
             raise HTTPException(404)
         return Response(path.read_bytes(), headers=HEADERS, media_type=MEDIA_TYPES[path.suffix])
 

@@ -31,6 +31,7 @@ MEDIA_TYPES = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
     ".png": "image/png",
+    ".webp": "image/webp",
 }
 
 PAGE_HEADERS = {
