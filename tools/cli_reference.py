@@ -79,7 +79,7 @@ def _section(name: str, command: Command) -> str:
         "```text\n" + " ".join([name, *(_usage(argument) for argument in arguments)]) + "\n```",
         _arguments(arguments),
         _options(options),
-        f"```sh\n{command.epilog}\n```" if command.epilog else "",
+        f"```text\n{command.epilog}\n```" if command.epilog else "",
     )
 
 

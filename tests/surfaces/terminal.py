@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -17,6 +18,12 @@ from contextlib import contextmanager
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 LIMIT = 90.0
+
+
+def _control() -> None:
+    """Let Ctrl-C become a signal in a new process. A shell may have started the tests with that signal ignored."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
@@ -34,7 +41,7 @@ class Terminal:
             stderr=inside,
             env=own,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # Ctrl-C becomes a signal
+            preexec_fn=_control,
         )
         os.close(inside)
         self.raw = ""

@@ -42,9 +42,10 @@ app.callback()(common_options)
 
 add = partial(command, app)
 
-add('retentive remember "The plumber comes on Monday" --project home', "cat notes.txt | retentive remember")(
-    memories.remember
-)
+add(
+    'retentive remember "The plumber comes on Monday" --project home',
+    "echo 'The cat eats wet food' | retentive remember",
+)(memories.remember)
 add('retentive recall "when is the plumber coming?" --project home', 'retentive recall "key" --limit 3 --explain')(
     recall.recall
 )

@@ -374,7 +374,7 @@ def test_memories_that_look_like_instructions_stay_inside_their_block(
 
 def test_the_context_alone_tells_what_is_in_it_and_why(url: str, engine: Engine) -> None:
     engine.remember("The user's name is Ada.", kind="identity")
-    engine.remember("Ada likes llamas.", session="s", speaker="user")
+    engine.remember("Ada likes llamas.", session="s", project="p", speaker="user")
     engine.remember("The llama farm opens at nine.", project="p")
     found = context_of(url, query="When does the llama farm open?", session="s", project="p")
     assert [(item["part"], item["text"]) for item in found["items"]] == [

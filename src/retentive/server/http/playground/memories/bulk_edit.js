@@ -21,11 +21,11 @@ export async function editMemories(app, memories, names, handlers) {
   const { project, ...changes } = wanted;
   const requests = Object.keys(changes).length ? memories.map(({ id }) => ({ id, changes })) : [];
   const before = memories.map((memory) => ({ id: memory.id, changes: Object.fromEntries(Object.keys(changes).map((name) => [name, memory[name]])) }));
-  const moves = project === undefined ? [] : sessionsOf(memories, names).map((session) => ({ session, project: project || null }));
+  const moves = project === undefined ? [] : sessionsOf(memories, names).map((session) => ({ session, from: session.project, to: project || null }));
   if (!(await apply(app, requests, moves, handlers))) return;
   const parts = [requests.length && plural(requests.length, "memory", "memories"), moves.length && plural(moves.length, "session")].filter(Boolean);
   app.toast(`Changed ${parts.join(" and ")}`, { seconds: UNDO_SECONDS, action: async () => {
-    const back = moves.map(({ session }) => ({ session, project: session.project }));
+    const back = moves.map(({ session, from, to }) => ({ session, from: to, to: from }));
     if (await apply(app, requests.length ? before : [], back, handlers)) app.announce("Undone");
   } });
 }
@@ -45,8 +45,8 @@ async function apply(app, requests, moves, { onChange, onMove }) {
   };
   await Promise.all(Array.from({ length: PARALLEL }, worker));
   try {
-    for (const { session, project } of failure ? [] : moves) {
-      await app.api.patch(`v1/sessions/${encodeURIComponent(session.name)}`, { project, fromProject: session.project ?? undefined });
+    for (const { session, from, to } of failure ? [] : moves) {
+      await app.api.patch(`v1/sessions/${encodeURIComponent(session.name)}`, { project: to, fromProject: from ?? undefined });
     }
   } catch (error) {
     failure = error;
