@@ -23,7 +23,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
-	@echo "Installing Retentive and its service in $(VENV): 620 MB, about a minute …"
+	@echo "Installing Retentive and its service in $(VENV): 450 MB, about a minute …"
 	@$(PIP) -e '.[$(EXTRAS)]'
 	@touch $@
 

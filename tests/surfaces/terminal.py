@@ -63,10 +63,19 @@ class Terminal:
             assert self._read() or text in self.text[seen:], self.text
         return self.text[seen:]
 
-    def end(self) -> int:
-        """Wait until the program has ended; return its exit code."""
+    def end(self, *, press: str = "") -> int:
+        """Press a key and wait until the program has ended; return its exit code.
+
+        The key is pressed again after a while: Python loses a signal that comes just before it waits for input.
+        """
         deadline = time.monotonic() + LIMIT
-        while self._read():
+        again = 0.0
+        while True:
+            if press and time.monotonic() >= again:
+                self.type(press)
+                again = time.monotonic() + LIMIT / 4
+            if not self._read():
+                break
             assert time.monotonic() < deadline, self.text
         return self.process.wait(LIMIT)
 

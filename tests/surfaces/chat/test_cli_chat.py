@@ -65,8 +65,7 @@ def test_a_chat_in_a_terminal_shows_what_was_recalled_streams_answers_and_stores
 def test_ctrl_d_and_ctrl_c_end_a_chat_without_an_error(model, key, key_press):
     with terminal("chat", **settings(model)) as shown:
         shown.until("you: ")
-        shown.type(key_press)
-        assert shown.end() == 0
+        assert shown.end(press=key_press) == 0
         assert "Traceback" not in shown.text
 
 
@@ -76,8 +75,7 @@ def test_ctrl_c_in_an_answer_ends_the_chat_and_stores_what_was_said_so_far(model
         model.script = [hangs(event("Once upon"))]
         shown.type("Tell me a story\n")
         shown.until("Once upon")
-        shown.type("\x03")
-        assert shown.end() == 0
+        assert shown.end(press="\x03") == 0
         assert "Traceback" not in shown.text
     assert stored(tmp_path) == [("user", "Tell me a story"), ("assistant", "Once upon")]
 
