@@ -12,8 +12,11 @@ import pytest
 from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Query, Scope
 from retentive.stores.base import Store
+from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.values import Record, Vector
+from tests.stores import postgres_server
 from tests.stores.build import ALL, HERE, MODEL, NOW, OTHER, make_query, memory, rows, scores_by_id, vector
+from tests.stores.postgres_store import connected, fetch, opened
 
 VOCABULARY = ["tea", "milk", "running", "runs", "café", "ERR_CONN_42", "東京", "🚀", "the", "deploy", "auth-service"]
 SCOPES = [
@@ -136,3 +139,15 @@ def test_after_each_of_many_random_changes_a_store_agrees_with_the_store_in_memo
     compare_after_random_changes(store, reference, seed=seed, steps=steps)
 
     assert reference.stats().memories > 20
+
+
+def test_postgres_agrees_while_its_keys_outgrow_two_bytes():
+    address = postgres_server.address()
+    with opened(address) as store:
+        with connected(address) as connection:
+            for table, column in (("memories", "key"), ("sessions", "id"), ("projects", "id"), ("profiles", "id")):
+                connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} RESTART WITH {2**15 - 30}")
+        compare_after_random_changes(store, InMemoryStore(), seed=2, steps=100)
+        [[last]] = fetch(store, "SELECT max(key) FROM memories")
+
+    assert last > 2**15

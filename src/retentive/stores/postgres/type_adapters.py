@@ -17,7 +17,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 from psycopg.types.string import StrBinaryDumper, StrDumper, TextBinaryLoader, TextLoader
 
 from retentive.errors import Invalid
@@ -93,7 +93,9 @@ def register_adapters(connection: psycopg.Connection[Any]) -> str:
     adapters = connection.adapters
     adapters.register_dumper(str, _TextDumper)
     adapters.register_dumper(str, _TextBinaryDumper)
-    # Integers of one size: otherwise a statement is prepared once for each mixture of sizes.
+    # Integers of one size: otherwise a statement is prepared once for each mixture of sizes. Lists are sent as text, so
+    # both formats must agree: psycopg keeps one dumper for all lists whose integers have the same type in binary.
+    adapters.register_dumper(int, Int8Dumper)
     adapters.register_dumper(int, Int8BinaryDumper)
     for name in ("text", "varchar"):
         adapters.register_loader(name, _TextLoader)
