@@ -60,7 +60,7 @@ class Program(CommandGroup):
         super().__init__(**attributes)
         self.commands = LazyCommands()
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer passes it
         return list(self.commands)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from retentive.cli.options import shown_ids
-from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
 from retentive.models import Scope, snippet
-from retentive.stores.base import Store
+
+if TYPE_CHECKING:
+    from retentive.engine import Engine
+    from retentive.stores.base import Store
 
 SHORTEST = 8
 """The least number of characters of an id that is shown."""

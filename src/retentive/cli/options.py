@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 import retentive
-from retentive.engine import Engine
+from retentive.configuration import name_store, parameter_value, public_address
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -27,10 +27,10 @@ from retentive.errors import (
     Unavailable,
     VersionConflict,
 )
-from retentive.inference.embedders import open_embedder
-from retentive.models import Memory
-from retentive.settings import load_settings, name_store, parameter_value, public_address
-from retentive.stores import open_store
+
+if TYPE_CHECKING:  # imported when they are used
+    from retentive.engine import Engine
+    from retentive.models import Memory
 
 EXIT_CODES: dict[type[RetentiveError], int] = {
     Invalid: 2,
@@ -93,12 +93,18 @@ class Common:
         `missing` is what happens if there is no store: only commands that write create it. "empty" is an empty store in
         memory, for commands that show what would happen.
         """
+        from retentive.engine import Engine
+
         options: dict[str, Any] = {"embedder": self.embedder, "profile": self.profile, "config": self.config}
         try:
             return Engine.open(self.store, **options, create=missing == "create")
         except NotFound:
             if missing != "empty":
                 raise
+        from retentive.inference.embedders import open_embedder
+        from retentive.settings import load_settings
+        from retentive.stores import open_store
+
         settings = load_settings({"store": self.store, **options}, config=options.pop("config"))
         return Engine(open_store("memory://"), lambda: open_embedder(settings.embedder), settings=settings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,8 +24,10 @@ from retentive.cli.options import (
     shown_ids,
     warn_unknown,
 )
-from retentive.engine import Engine
-from retentive.models import Memory, Query
+
+if TYPE_CHECKING:
+    from retentive.engine import Engine
+    from retentive.models import Memory, Query
 
 _NOTE_FORMATS = ("markdown", "openclaw")
 """Import formats whose memories come from text files in the imported folder."""
