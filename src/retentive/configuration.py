@@ -17,6 +17,8 @@ from retentive.errors import Invalid
 
 PREFIX = "RETENTIVE_"
 
+DEFAULT_EMBEDDER = "memory-small"
+
 SETTINGS = ("store", "profile", "busy_seconds", "embedder", "server", "llm", "tuning")
 """The names of all settings, see `settings.Settings`."""
 
@@ -46,6 +48,16 @@ def configured(
     for layer in (_from_file(file) if file else {}, _from_environment(environment), _nested(arguments or {})):
         merged = _merge(merged, _expanded(layer))
     return merged
+
+
+def search_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of configured values, those that decide how a store is searched: the embedder without its key, and the tuning."""
+    given = values.get("embedder") or {}
+    embedder = {name: value for name, value in given.items() if name != "api_key"}
+    name = str(embedder.get("name", DEFAULT_EMBEDDER))
+    if name.startswith("local:"):
+        name = f"local:{Path(name.removeprefix('local:')).absolute()}"
+    return {"embedder": {**embedder, "name": name}, "tuning": dict(values.get("tuning") or {})}
 
 
 def name_store(message: str, option: str) -> str:
@@ -146,6 +158,17 @@ def parameter_value(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
+
+
+def parse_pairs(pairs: list[str] | None, example: str, *, noun: str = "key") -> dict[str, Any]:
+    """Parse `key=value`; a value that is a JSON number, true, false or null is that, any other is text."""
+    values = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise Invalid(f"'{pair}': write a {noun} as {noun}=value, such as {example}")
+        values[name.strip()] = parameter_value(value.strip())
+    return values
 
 
 def _nested(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from retentive.configuration import configured, default_store, find_config, public_address
+from retentive.configuration import configured, default_store, find_config, public_address, search_settings
 from retentive.errors import Invalid
 from retentive.ranking.tuning import Tuning, expand, parse_tuning
 
@@ -126,6 +126,12 @@ class Settings(BaseModel):
             return ""
         store = self.public_store if "://" in self.store else str(Path(self.store).expanduser().absolute())
         return f"--store {shlex.quote(store)}"
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """What decides how the store is searched, as plain values; a process with the same ones finds the same."""
+        embedder = self.embedder.model_dump(exclude_unset=True, exclude={"api_key"})
+        return search_settings({"embedder": embedder, "tuning": self.tuning})
 
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""

@@ -18,7 +18,12 @@ def main() -> None:
 
         if is_hook(words):
             run_hook(words[1:])
-    if "recall" in sys.argv or "explain" in sys.argv:
+    if "recall" in words:
+        from retentive.cli.service import recalled_by_service
+
+        if recalled_by_service(words):
+            _exit(0)
+    if "recall" in words or "explain" in words:
         _preload_model()
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -16,7 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 import retentive
-from retentive.configuration import name_store, parameter_value, public_address
+from retentive.cli.service import json_text
+from retentive.configuration import name_store, parse_pairs, public_address
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -118,6 +119,11 @@ _CURRENT: ContextVar[Common] = ContextVar("common options", default=Common())  #
 """The common options of this call, for messages."""
 
 
+def set_common(given: Common) -> None:
+    """Set the common options of this call, for messages."""
+    _CURRENT.set(given)
+
+
 def with_store(message: str) -> str:
     """Name the store in every command that a message suggests, unless the same command would use it anyway."""
     store = _CURRENT.get().public_store
@@ -172,7 +178,7 @@ def common_options(
     """Memory for AI agents: keyword and semantic search, fused, explained and tunable."""
     del version  # its callback prints it
     ctx.obj = Common(store, profile, embedder, config, json, full)
-    _CURRENT.set(ctx.obj)
+    set_common(ctx.obj)
     if ctx.invoked_subcommand is None:
         from retentive.cli.home import home
 
@@ -260,7 +266,7 @@ def emit(ctx: typer.Context, value: Any, text: str | Callable[[ModuleType], obje
     That module is imported only then, because it imports rich.
     """
     if common(ctx).json:
-        typer.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+        typer.echo(json_text(value))
     elif isinstance(text, str):
         typer.echo(text)
     else:
@@ -309,14 +315,3 @@ def confirm(question: str, *, yes: bool) -> None:
 def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
     """Parse tuning parameters from `parameter=value`."""
     return parse_pairs(pairs, "keyword_weight=2", noun="parameter")
-
-
-def parse_pairs(pairs: list[str] | None, example: str, *, noun: str = "key") -> dict[str, Any]:
-    """Parse `key=value`; a value that is a JSON number, true, false or null is that, any other is text."""
-    values = {}
-    for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise Invalid(f"'{pair}': write a {noun} as {noun}=value, such as {example}")
-        values[name.strip()] = parameter_value(value.strip())
-    return values

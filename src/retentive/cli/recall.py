@@ -19,11 +19,11 @@ from retentive.cli.options import (
     SetParameters,
     common,
     emit,
-    parse_pairs,
     parse_parameters,
     shown_ids,
     warn_unknown,
 )
+from retentive.configuration import parse_pairs
 
 if TYPE_CHECKING:
     from retentive.engine import Engine
