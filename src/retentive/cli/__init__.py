@@ -24,7 +24,7 @@ def main() -> None:
         if recalled_by_service(words):
             _exit(0)
     if "recall" in words or "explain" in words:
-        _preload_model()
+        _start_quickly()
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from retentive.cli.app import app
@@ -47,8 +47,16 @@ def _exit(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _preload_model() -> None:
-    """Load the default model on another core during the imports, which takes a third off a cold recall."""
+def _start_quickly() -> None:
+    """Prepare a process that searches once and ends.
+
+    The default model is loaded on another core during the imports, which takes a third off a cold recall. There is
+    little garbage to collect, and no product of matrices for which threads of numpy would be worth their start.
+    """
+    import gc
+
+    gc.disable()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("RETENTIVE_EMBEDDER", "memory-small") == "memory-small" and "--embedder" not in sys.argv:
         from retentive.inference.onnx_runtime import MODELS, preload
 
