@@ -135,14 +135,15 @@ class Settings(BaseModel):
 
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""
-        return parse_tuning({**saved, **self.configured_tuning})
+        chosen = {**saved, **self.configured_tuning}
+        return parse_tuning(chosen) if chosen else Tuning()
 
     @property
     def configured_tuning(self) -> dict[str, Any]:
         """The parameters set here, by their Python names, also those that are settings of chat."""
         names = {"context_tokens": "context_tokens", "recent": "recent_turns"}
         of_chat = {new: getattr(self.llm, name) for name, new in names.items() if name in self.llm.model_fields_set}
-        return {**of_chat, **expand(self.tuning)}
+        return {**of_chat, **(expand(self.tuning) if self.tuning else {})}
 
 
 def load_settings(
@@ -159,7 +160,8 @@ def load_settings(
         file = find_config(os.environ if environment is None else environment, config)
         where = f" (from {file}, the environment or arguments)" if file else ""
         raise Invalid(f"the settings are not valid{where}: {_problems(error)}") from None
-    parse_tuning(settings.tuning)
+    if settings.tuning:
+        parse_tuning(settings.tuning)
     return settings
 
 

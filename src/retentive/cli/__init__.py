@@ -18,23 +18,28 @@ def main() -> None:
 
         if is_hook(words):
             run_hook(words[1:])
+    code = 0
+    try:
+        _run(words)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    _exit(code)
+
+
+def _run(words: list[str]) -> None:
+    """Run a command: a recall by the service of the store if it can answer, everything else by the command line."""
     if "recall" in words:
         from retentive.cli.service import recalled_by_service
 
         if recalled_by_service(words):
-            _exit(0)
+            return
     if "recall" in words or "explain" in words:
         _start_quickly()
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from retentive.cli.app import app
 
-    code = 0
-    try:
-        app(prog_name="retentive")
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    _exit(code)
+    app(prog_name="retentive")
 
 
 def _exit(code: int) -> NoReturn:

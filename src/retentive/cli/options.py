@@ -6,9 +6,11 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -16,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 import retentive
+from retentive.cli.commands import COMMANDS
 from retentive.cli.service import json_text
 from retentive.configuration import name_store, parse_pairs, public_address
 from retentive.errors import (
@@ -189,8 +192,53 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a command; the message says what it did until then, and how to continue."""
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands whose own options can also be given after the command."""
+class LazyCommands(MutableMapping[str, Any]):
+    """The commands of the program by name. The names are known; a command is imported when it is read."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _load(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        raise TypeError("a command is added to COMMANDS")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a command is removed from COMMANDS")
+
+
+@cache
+def _load(name: str) -> Any:
+    """Import a command and return it as Typer builds it."""
+    from retentive.cli.help import command
+
+    module, _, attribute = COMMANDS[name].where.partition(".")
+    found = getattr(import_module(f"retentive.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        command(alone, *COMMANDS[name].examples, name=name)(found)
+        return typer.main.get_command(alone)
+    group = typer.main.get_command(found)
+    group.name = name
+    return group
+
+
+class Program(TyperGroup):
+    """The program. Its own options can also be given after a command, and a command is imported when it is used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer passes it
+        return list(self.commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _common_first(args))
@@ -208,7 +256,7 @@ class CommandGroup(TyperGroup):
         except RetentiveError as error:
             _fail(error, as_json=bool(ctx.params.get("json")))
         except KeyboardInterrupt as stopped:
-            _stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
+            stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
 
 
 def _end_output() -> NoReturn:
@@ -247,7 +295,8 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
-def _stop(message: str, *, as_json: bool) -> NoReturn:
+def stop(message: str = "", *, as_json: bool) -> NoReturn:
+    """End after Ctrl-C; the message says what was done until then."""
     if as_json:
         typer.echo(json.dumps({"error": {"code": "interrupted", "message": message or "stopped"}}), err=True)
     else:
@@ -284,9 +333,10 @@ def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
     """Return how each id is shown: whole, or as a short prefix in a terminal."""
     if not fits_terminal():
         return {id: id for id in ids}
-    from retentive.cli.ids import short_ids
+    from retentive.models import Scope
+    from retentive.pipeline.short_ids import short_ids
 
-    return short_ids(engine, ids)
+    return short_ids(engine.store, ids, within=Scope(engine.settings.profile))
 
 
 def warn_unknown(

@@ -84,8 +84,12 @@ def recall(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the rank in each retriever and the effect of each ranking step.")
     ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Search in this process, also if a service of the store runs.")
+    ] = False,
 ) -> None:
     """Search memories with the keyword and the semantic retriever."""
+    del local  # `service` is asked before this function is imported
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     scope |= {"as_of": as_of, "include_retired": include_retired}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 
 from retentive.configuration import configured, default_store, parse_pairs, search_settings
 from retentive.errors import RetentiveError
@@ -50,14 +51,21 @@ def recalled_by_service(words: Sequence[str]) -> bool:
         return False
     try:
         client = _client(options)
-        answer = None if client is None else _recall(client, options)
-        if answer is None or _needs_store(answer, options):
+        answer = None if client is None else _ask(client, options)
+        if answer is None or answer["degraded"]:
             return False
-        _print(answer, options)
-    except (RetentiveError, ServiceError, KeyError, TypeError, ValueError):
+        recall = _to_recall(answer)
+        ids = answer.get("shortIds") or {hit.id: hit.id for hit in recall}
+    except (RetentiveError, ServiceError, KeyError, TypeError, ValueError, AttributeError):
         return False
-    except BrokenPipeError:
-        pass  # a reader such as `head` has what it wants
+    except KeyboardInterrupt:
+        from retentive.cli.options import stop
+
+        stop(as_json=bool(options.get("json")))
+    if _needs_store(recall, options):
+        return False
+    with suppress(BrokenPipeError):  # a reader such as `head` has what it wants
+        _print(recall, options, ids)
     return True
 
 
@@ -103,8 +111,8 @@ def _client(options: dict[str, Any]) -> ServiceClient | None:
     return ServiceClient(url, deadline=time.monotonic() + SECONDS, profile=profile)
 
 
-def _recall(client: ServiceClient, options: dict[str, Any]) -> Recall | None:
-    """Return the answer of the service; None if it is not the whole answer."""
+def _ask(client: ServiceClient, options: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer of the service; None if it cannot be asked for this."""
     tuning = parse_pairs(options.get("set"), "keyword_weight=2", noun="parameter")
     if not 0 < options["limit"] <= MAX_LIMIT or None in tuning.values():
         return None
@@ -117,8 +125,9 @@ def _recall(client: ServiceClient, options: dict[str, Any]) -> Recall | None:
     body |= {"kinds": options["kind"]} if "kind" in options else {}
     body |= {"metadata": parse_pairs(options["metadata"], "topic=kitchen")} if "metadata" in options else {}
     body |= {"tuning": tuning} if tuning else {}
-    answer = client.post("/v1/recall", body)
-    return None if answer["degraded"] else _to_recall(answer)
+    for_people = sys.stdout.isatty() and not options.get("json") and not options.get("full")
+    answer: dict[str, Any] = client.post("/v1/recall", {**body, "short_ids": for_people})
+    return answer
 
 
 def _to_recall(answer: dict[str, Any]) -> Recall:
@@ -175,7 +184,7 @@ def _needs_store(answer: Recall, options: dict[str, Any]) -> bool:
     return not options.get("json") and any("file" in memory.metadata for memory in found)
 
 
-def _print(answer: Recall, options: dict[str, Any]) -> None:
+def _print(answer: Recall, options: dict[str, Any], ids: dict[str, str]) -> None:
     if options.get("json"):
         value = answer.to_dict()
         del value["dropped"]
@@ -185,7 +194,7 @@ def _print(answer: Recall, options: dict[str, Any]) -> None:
     from retentive.cli.options import Common, set_common
 
     set_common(Common(store=options.get("store"), full=bool(options.get("full"))))
-    show.recall(answer, explain=bool(options.get("explain")), ids={hit.id: hit.id for hit in answer})
+    show.recall(answer, explain=bool(options.get("explain")), ids=ids)
 
 
 def json_text(value: Any) -> str:

@@ -88,7 +88,7 @@ def _cjk_run() -> re.Pattern[str]:
 
 
 @cache
-def _word() -> re.Pattern[str]:
+def _word_pattern() -> re.Pattern[str]:
     marks = r"\u0300-\u036f\u0900-\u097f\u0b80-\u0bff\u064b-\u0652"
     return re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[{marks}]+[^\W\d_]*)*")
 
@@ -256,7 +256,7 @@ def _language_terms(text: str, words: list[str]) -> list[str]:
         stems = _other_stems.setdefault(language, _Stems(language))
     found = []
     # Stemmers know letters with their diacritics, so words are folded after they are stemmed.
-    for word in _word().findall(unicodedata.normalize("NFC", text).lower()):
+    for word in _word_pattern().findall(unicodedata.normalize("NFC", text).lower()):
         stem = _folded(stems[word[:MAX_TERM]])
         if stem != _stems[_folded(word)[:MAX_TERM]]:
             found.append(stem)
