@@ -171,7 +171,7 @@ def _description(parameter: Any) -> str:
     return " ".join([parameter.help or "", *notes]).strip()
 
 
-def _summary(command: Any) -> str:
+def summary(command: Any) -> str:
     """The first sentence of a command's help."""
     text = " ".join((command.help or "").split("\n\n")[0].split())
     return text.split(". ")[0].removesuffix(".") + "."
@@ -181,7 +181,7 @@ def _commands(commands: Mapping[str, Any], width: int, *, sections: bool) -> lis
     """The sections of commands; those of the program are in several, and their summaries are known."""
     titles = SECTIONS if sections else {"Commands": tuple(commands)}
     rows = {
-        title: [(name, COMMANDS[name].summary if sections else _summary(commands[name])) for name in names]
+        title: [(name, COMMANDS[name].summary if sections else summary(commands[name])) for name in names]
         for title, names in titles.items()
     }
     return [line for title in titles if commands for line in _section(title, rows[title], width)]
