@@ -38,6 +38,7 @@ _CJK = (
 _SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _ASCII_CHUNK = re.compile(rf"[a-z0-9]+(?:['{_JOINERS}][a-z0-9]+)*(?:\+\+|#)?")
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
+_WRITTEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
 _ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
@@ -269,6 +270,16 @@ def is_other_language(text: str) -> bool:
     if letters and len(_other_script().findall(text)) > letters / 2:
         return True
     return detect(text, _folded(text).split(), english=STOP_WORDS) is not None
+
+
+def written_words(text: str) -> dict[str, str]:
+    """Return the terms of single words, each with the first word that it is of, as written; a CJK term is itself."""
+    found: dict[str, str] = {}
+    for word in _WRITTEN.findall(text):
+        is_cjk = not word.isascii() and _cjk_run().search(word)
+        for term in index_terms(word):
+            found.setdefault(term, term if is_cjk else word)
+    return found
 
 
 def folded_words(text: str) -> list[str]:
