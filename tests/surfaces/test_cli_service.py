@@ -182,6 +182,15 @@ def test_without_a_service_that_searches_as_the_engine_would_the_engine_runs(
     assert capsys.readouterr().out == ""
 
 
+def test_a_service_of_another_store_at_the_same_address_refuses(engine: Engine, service: str, tmp_path: Path) -> None:
+    with Engine.open(tmp_path / "other.db", embedder="none") as other:
+        store, search = other.settings.store, engine.settings.search
+        with announced(store, service, search=search):  # as a file that a killed service has left
+            assert equal_service(store, search) == service
+            assert not recalled_by_service(["recall", QUERY, "--json", "--store", store])
+    assert recalled_by_service(["recall", QUERY, "--json"])
+
+
 def test_a_service_that_requires_a_token_is_not_used(engine: Engine, store: str) -> None:
     server = engine.settings.server.model_copy(update={"require_token": True})
     app = create_app(engine, engine.settings.model_copy(update={"server": server}))

@@ -17,7 +17,7 @@ from contextlib import suppress
 from retentive.configuration import configured, default_store, parse_pairs, search_settings
 from retentive.errors import RetentiveError
 from retentive.hooks.service_client import ServiceClient, ServiceError
-from retentive.server.runtime_file import equal_service
+from retentive.server.runtime_file import equal_service, store_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _client(options: dict[str, Any]) -> ServiceClient | None:
     url = equal_service(store, search_settings(values))
     if url is None or profile != profile.strip() or not profile.isprintable():  # a header has no such name
         return None
-    return ServiceClient(url, deadline=time.monotonic() + SECONDS, profile=profile)
+    return ServiceClient(url, deadline=time.monotonic() + SECONDS, profile=profile, store=store_digest(store))
 
 
 def _ask(client: ServiceClient, options: dict[str, Any]) -> dict[str, Any] | None:

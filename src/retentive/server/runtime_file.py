@@ -78,6 +78,13 @@ def equal_service(store: str, search: Mapping[str, Any]) -> str | None:
     return url if url.startswith(LOOPBACK) and ("://" in store or expected["file"]) else None
 
 
+def store_digest(store: str) -> str:
+    """Return a hash of the path or address of a store, by which a request says which store it means."""
+    import hashlib
+
+    return hashlib.blake2b(beside(store, "").encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
 def _running(store: str) -> dict[str, object] | None:
     """Return the contents of the file, if the process that wrote it runs."""
     found = _read(beside(store, ".service.json")) or {}
