@@ -27,16 +27,21 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
-    """Run a command: a recall by the service of the store if it can answer, everything else by the command line."""
+    """Run a command: a recall with common options in a short way, everything else by the command line."""
+    recall = None
     if "recall" in words:
-        from retentive.cli.service import recalled_by_service
+        from retentive.cli.quick_recall import parse_recall, recall_by_engine, recalled_by_service
 
-        if recalled_by_service(words):
+        recall = parse_recall(words)
+        if recall is not None and not recall.pop("local", False) and recalled_by_service(recall):
             return
     if "recall" in words or "explain" in words:
         _start_quickly()
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if recall is not None:
+        recall_by_engine(recall)
+        return
     from retentive.cli.app import app
 
     app(prog_name="retentive")

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 import retentive
 from retentive.cli.commands import COMMANDS
-from retentive.cli.service import json_text
+from retentive.cli.quick_recall import json_text
 from retentive.configuration import name_store, parse_pairs, public_address
 from retentive.errors import (
     Conflict,
@@ -254,7 +254,7 @@ class Program(TyperGroup):
         except BrokenPipeError:
             _end_output()
         except RetentiveError as error:
-            _fail(error, as_json=bool(ctx.params.get("json")))
+            fail(error, as_json=bool(ctx.params.get("json")))
         except KeyboardInterrupt as stopped:
             stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
 
@@ -286,7 +286,8 @@ def _common_first(args: list[str]) -> list[str]:
     return common + others
 
 
-def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
+def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
+    """Print an error and end with its exit code."""
     message = with_store(str(error))
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
@@ -310,11 +311,13 @@ def common(ctx: typer.Context) -> Common:
 
 
 def emit(ctx: typer.Context, value: Any, text: str | Callable[[ModuleType], object]) -> None:
-    """Print a result: as JSON with `--json`, else as a text, or by a function that gets the module `show`.
+    """Print a result: as JSON with `--json`, else as a text, or by a function that gets the module `show`."""
+    write(common(ctx), value, text)
 
-    That module is imported only then, because it imports rich.
-    """
-    if common(ctx).json:
+
+def write(given: Common, value: Any, text: str | Callable[[ModuleType], object]) -> None:
+    """Print a result, see `emit`. The module `show` is imported only if it is used, because it imports rich."""
+    if given.json:
         typer.echo(json_text(value))
     elif isinstance(text, str):
         typer.echo(text)

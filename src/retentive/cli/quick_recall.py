@@ -1,10 +1,10 @@
-"""`retentive recall` by the running service of the store, before the engine and the command line are loaded.
+"""`retentive recall` without the parser of the command line: by the running service of the store, or by the engine.
 
-    words ──► options ──► service of the same store on loopback ──► Recall ──► the output of the command
+    words ──► options ──► service of the same store on loopback, or else the engine ──► the output of the command
 
-The service answers as the engine would, see `equal_service`. Whatever remains is left to the engine: an option that is
-not in `OPTIONS`, a service that does not answer or refuses, an answer that cannot be printed without the store. Then
-nothing was printed. Only the standard library is imported until there is an answer.
+A recall is what agents and scripts run most, and Typer takes as long as the search. Words that are not understood here
+are left to Typer. The service answers as the engine would, see `equal_service`; where it does not answer, or where the
+output needs the store, the engine runs. Only the standard library is imported until there is an answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from retentive.models import Hit, Memory, Recall
+    from retentive.cli.options import Common
+    from retentive.engine import Engine
+    from retentive.models import Hit, Memory, Query, Recall
 
 SECONDS = 5.0
 """How long the service has to answer. It answers in hundredths of a second, unless it loads its model."""
@@ -34,6 +36,7 @@ OPTIONS = {
     "--full": "flag", "--project": "text", "--session": "list", "--only-session": "flag", "--kind": "list",
     "--since": "text", "--until": "text", "--metadata": "list", "--as-of": "text", "--include-retired": "flag",
     "--limit": "number", "--preset": "text", "--set": "list", "--explain": "flag",
+    "--local": "flag",
 }  # fmt: skip
 """The options of `recall` that are understood here, and what each one takes."""
 
@@ -44,10 +47,9 @@ TIMES = ("created", "occurred", "accessed", "valid_from", "valid_to", "expires")
 """The fields of a memory that are times."""
 
 
-def recalled_by_service(words: Sequence[str]) -> bool:
-    """Run `retentive recall` by the service, if the words are such a command and a service can answer; else False."""
-    options = parse_recall(words)
-    if options is None or (options.get("explain") and options.get("json")):  # the engine knows the tuning in effect
+def recalled_by_service(options: dict[str, Any]) -> bool:
+    """Ask the service and print its answer; False, and nothing is printed, if the engine must answer."""
+    if options.get("explain") and options.get("json"):  # only the engine knows the whole tuning in effect
         return False
     try:
         client = _client(options)
@@ -67,6 +69,63 @@ def recalled_by_service(words: Sequence[str]) -> bool:
     with suppress(BrokenPipeError):  # a reader such as `head` has what it wants
         _print(recall, options, ids)
     return True
+
+
+def recall_by_engine(options: dict[str, Any]) -> None:
+    """Recall in this process and print the answer."""
+    from retentive.engine import Engine
+
+    named: dict[str, Any] = {name: options.get(name) for name in ("store", "embedder", "profile", "config")}
+    try:
+        with Engine.open(**named, create=False) as engine:
+            query = _query(engine, options)
+            answer = engine.recall(query)
+            if options.get("json") and not options.get("explain") and not _needs_store(answer, options):
+                _print(answer, options, {})
+            else:
+                from retentive.cli.recall import print_recall
+
+                chosen = _choice(options, "project", "session", "explain")
+                print_recall(_common(options), engine, query, answer, **chosen)
+    except BrokenPipeError:
+        return
+    except RetentiveError as error:
+        from retentive.cli.options import fail
+
+        _common(options)
+        fail(error, as_json=bool(options.get("json")))
+    except KeyboardInterrupt:
+        from retentive.cli.options import stop
+
+        stop(as_json=bool(options.get("json")))
+
+
+def _query(engine: Engine, options: dict[str, Any]) -> Query:
+    """Build a query. Parameters are applied to the preset, or to the tuning in effect."""
+    given = parse_pairs(options.get("set"), "keyword_weight=2", noun="parameter")
+    preset = options.get("preset")
+    chosen = _choice(options, "limit", "project", "session", "only_session", "since", "until", "as_of")
+    return engine.query(
+        options["query"],
+        **chosen,
+        kinds=options.get("kind"),
+        metadata=parse_pairs(options.get("metadata"), "topic=kitchen"),
+        include_retired=options.get("include_retired", False),
+        tuning=engine.tuning.current(preset).with_parameters(**given) if preset else given,
+    )
+
+
+def _choice(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: options[name] for name in names if name in options}
+
+
+def _common(options: dict[str, Any]) -> Common:
+    """Set the common options for messages, and return them."""
+    from retentive.cli.options import Common, set_common
+
+    given = Common(**_choice(options, "store", "profile", "embedder", "config", "json", "full"))
+    set_common(given)
+    return given
 
 
 def parse_recall(words: Sequence[str]) -> dict[str, Any] | None:
@@ -118,10 +177,9 @@ def _ask(client: ServiceClient, options: dict[str, Any]) -> dict[str, Any] | Non
         return None
     if "preset" in options:
         tuning = {"preset": options["preset"], **tuning}
-    names = (
-        "query", "limit", "project", "session", "only_session", "since", "until", "as_of", "include_retired"
-    )  # fmt: skip
-    body = {name: options[name] for name in names if name in options}
+    body = _choice(
+        options, "query", "limit", "project", "session", "only_session", "since", "until", "as_of", "include_retired"
+    )
     body |= {"kinds": options["kind"]} if "kind" in options else {}
     body |= {"metadata": parse_pairs(options["metadata"], "topic=kitchen")} if "metadata" in options else {}
     body |= {"tuning": tuning} if tuning else {}
@@ -179,9 +237,9 @@ def _needs_store(answer: Recall, options: dict[str, Any]) -> bool:
     """
     found = [hit.memory for hit in answer]
     absent = [name for name in options.get("session", ()) if all(memory.session != name for memory in found)]
-    if not found or absent or ("project" in options and all(one.project != options["project"] for one in found)):
+    if absent or ("project" in options and all(memory.project != options["project"] for memory in found)):
         return True
-    return not options.get("json") and any("file" in memory.metadata for memory in found)
+    return not options.get("json") and (not found or any("file" in memory.metadata for memory in found))
 
 
 def _print(answer: Recall, options: dict[str, Any], ids: dict[str, str]) -> None:
@@ -191,9 +249,8 @@ def _print(answer: Recall, options: dict[str, Any], ids: dict[str, str]) -> None
         sys.stdout.write(json_text(value) + "\n")
         return
     from retentive.cli import show
-    from retentive.cli.options import Common, set_common
 
-    set_common(Common(store=options.get("store"), full=bool(options.get("full"))))
+    _common(options)
     show.recall(answer, explain=bool(options.get("explain")), ids=ids)
 
 

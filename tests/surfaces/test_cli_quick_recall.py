@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from retentive.cli.app import app
-from retentive.cli.service import OPTIONS, parse_recall, recalled_by_service
+from retentive.cli.quick_recall import OPTIONS, parse_recall, recall_by_engine, recalled_by_service
 from retentive.configuration import SETTINGS, configured, search_settings
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
@@ -78,6 +78,19 @@ def loaded(words: tuple[str, ...], names: tuple[str, ...], stdin: str = "") -> t
     return done.stdout, done.stderr.splitlines()[-1]
 
 
+def by_service(*words: str) -> bool:
+    """Whether the service has answered a recall, as the program asks it."""
+    options = parse_recall(["recall", QUERY, *words])
+    return options is not None and not options.pop("local", False) and recalled_by_service(options)
+
+
+def by_engine(*words: str) -> None:
+    """Recall as the program does without a service."""
+    options = parse_recall(["recall", QUERY, *words])
+    assert options is not None
+    recall_by_engine(options)
+
+
 def without_measures(value: Any) -> Any:
     """Return a result without what differs from one recall to the next: durations, and the use of memories."""
     if isinstance(value, dict):
@@ -97,18 +110,22 @@ WORDS = [
 @pytest.mark.usefixtures("service")
 def test_a_recall_by_the_service_prints_what_the_engine_prints(capsys: pytest.CaptureFixture[str]) -> None:
     for words in WORDS:
-        assert recalled_by_service(["recall", QUERY, *words]), words
+        assert by_service(*words), words
         printed = without_measures(json.loads(capsys.readouterr().out))
         assert printed == without_measures(json.loads(run("recall", QUERY, *words).stdout))
         assert printed["hits"]
+        by_engine(*words)
+        assert printed == without_measures(json.loads(capsys.readouterr().out))
 
-    assert recalled_by_service(["recall", QUERY, "--limit=3"])
+    assert by_service("--limit=3")
     shown = capsys.readouterr().out
     assert shown == run("recall", QUERY, "--limit=3").stdout
     assert "{no} dry food" in shown
-    assert recalled_by_service(["recall", QUERY, "--explain"])
+    assert by_service("--explain")
     steps = capsys.readouterr().out.partition("\nretriever ")[0]
     assert steps == run("recall", QUERY, "--explain").stdout.partition("\nretriever ")[0]
+    by_engine("--explain")
+    assert steps == capsys.readouterr().out.partition("\nretriever ")[0]
 
 
 @pytest.mark.usefixtures("service")
@@ -143,29 +160,29 @@ LEFT_TO_THE_ENGINE: tuple[tuple[str, ...], ...] = (
 
 @pytest.mark.usefixtures("service")
 def test_what_only_the_engine_can_answer_is_left_to_it(capsys: pytest.CaptureFixture[str]) -> None:
-    answered = [words for words in LEFT_TO_THE_ENGINE if recalled_by_service(["recall", QUERY, *words])]
+    answered = [words for words in LEFT_TO_THE_ENGINE if by_service(*words)]
 
     assert (answered, capsys.readouterr().out) == ([], "")
-    assert recalled_by_service(["recall", QUERY])
+    assert by_service()
 
 
 def test_a_file_of_a_hit_is_found_by_the_engine(engine: Engine, service: str) -> None:
     engine.remember("The key fits the shed", metadata={"file": "notes.md", "lines": [3]})
 
-    assert not recalled_by_service(["recall", QUERY]), service
-    assert recalled_by_service(["recall", QUERY, "--json"])
+    assert not by_service(), service
+    assert by_service("--json")
 
 
 def test_without_a_service_that_searches_as_the_engine_would_the_engine_runs(
     engine: Engine, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words, search = ["recall", QUERY, "--json"], engine.settings.search
-    assert not recalled_by_service(words)
+    search = engine.settings.search
+    assert not by_service("--json")
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = f"http://127.0.0.1:{gone.getsockname()[1]}"
     with announced(store, address, search=search):
         assert equal_service(store, search) == address
-        assert not recalled_by_service(words)  # the service has ended and left its file
+        assert not by_service("--json")  # the service has ended and left its file
         assert equal_service(store, {**search, "tuning": {"rrf_k": 9}}) is None
         monkeypatch.setattr("retentive.server.runtime_file.__version__", "9.9")
         assert equal_service(store, search) is None
@@ -187,15 +204,15 @@ def test_a_service_of_another_store_at_the_same_address_refuses(engine: Engine, 
         store, search = other.settings.store, engine.settings.search
         with announced(store, service, search=search):  # as a file that a killed service has left
             assert equal_service(store, search) == service
-            assert not recalled_by_service(["recall", QUERY, "--json", "--store", store])
-    assert recalled_by_service(["recall", QUERY, "--json"])
+            assert not by_service("--json", "--store", store)
+    assert by_service("--json")
 
 
 def test_a_service_that_requires_a_token_is_not_used(engine: Engine, store: str) -> None:
     server = engine.settings.server.model_copy(update={"require_token": True})
     app = create_app(engine, engine.settings.model_copy(update={"server": server}))
     with listening(app) as port, announced(store, f"http://127.0.0.1:{port}", search=engine.settings.search):
-        assert not recalled_by_service(["recall", QUERY, "--json"])
+        assert not by_service("--json")
 
 
 def test_the_command_and_the_service_describe_the_same_configuration_in_the_same_way(
@@ -224,7 +241,7 @@ def test_the_options_understood_without_typer_are_those_of_the_command() -> None
 
     assert {name: declared[name] for name in OPTIONS} == OPTIONS
     assert declared.keys() - OPTIONS.keys() == {
-        "--exclude", "--local", "--version", "--install-completion", "--show-completion"
+        "--exclude", "--version", "--install-completion", "--show-completion"
     }  # fmt: skip
     assert parse_recall(["--json", "recall", "--set=a=1", "x", "--set", "b=2"]) == {
         "query": "x", "json": True, "set": ["a=1", "b=2"], "limit": 10
@@ -236,12 +253,45 @@ def test_the_options_understood_without_typer_are_those_of_the_command() -> None
 
 def test_a_command_imports_only_its_own_module(empty_store_path: str) -> None:
     others = ("fastapi", "mcp", "httpx2", "asyncio", "rich", "retentive.evaluation", "retentive.cli.serve")
-    out, seen = loaded(("recall", "apples", "--json", "--embedder", "none"), (*others, "retentive.pipeline.explain"))
+    words = ("recall", "apples", "--json", "--embedder", "none", "--local")
+    out, seen = loaded(words, (*others, "typer", "onnxruntime", "retentive.pipeline.explain"))
     assert (seen, json.loads(out)["hits"]) == ("0", [])
 
     for words in (("--help",), ("nonsense",)):
         _, seen = loaded(words, (*others, "numpy", "onnxruntime", "retentive.engine", "retentive.cli.recall"))
         assert seen == ("0" if words == ("--help",) else "2")
+    del empty_store_path
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--kind", "wrong"), 2),
+        (("--metadata", "topic"), 2),
+        (("--set", "keyword_wait=1", "--json"), 2),
+        (("--preset", "classic", "--explain"), 2),
+        (("--config", "missing.toml"), 2),
+        (("--store", "missing.db"), 3),
+        (("--project", "nowhere"), 0),
+        (("--session", "never", "--json"), 0),
+        (("--explain", "--json"), 0),
+    ],
+)
+def test_errors_and_warnings_are_those_of_the_command_line(
+    empty_store_path: str, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int
+) -> None:
+    ended = 0
+    try:
+        by_engine(*words, "--embedder", "none")
+    except SystemExit as end:
+        ended = int(end.code or 0)
+    seen, expected = capsys.readouterr(), run("recall", QUERY, *words, "--embedder", "none", code=code)
+
+    assert (ended, seen.err) == (code, expected.stderr)
+    if "--json" in words and not code:
+        assert without_measures(json.loads(seen.out)) == without_measures(json.loads(expected.stdout))
+    else:
+        assert seen.out.partition("\nretriever")[0] == expected.stdout.partition("\nretriever")[0]
     del empty_store_path
 
 
