@@ -55,6 +55,9 @@ _STOP_WORDS = """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that do not tell what a query is about."""
 
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
+_SECOND_PERSON = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
+
 
 class _Stems(dict[str, str]):
     """The stems of words in one language, computed at first use. The stemmer itself is not thread-safe."""
@@ -241,6 +244,11 @@ def has_telling_terms(text: str) -> bool:
     if not text.isascii() and _cjk_run().search(text):
         return True
     return detect(text, folded_text(text).split(), english=STOP_WORDS) is not None
+
+
+def is_about_asker(text: str) -> bool:
+    """Whether a query asks about the one who asks, in English: it says I, me or my, and does not address anybody."""
+    return bool(_FIRST_PERSON.search(text)) and not _SECOND_PERSON.search(text)
 
 
 def _is_identifier(token: str) -> bool:
