@@ -9,15 +9,16 @@ from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import perf_counter
+from typing import TypedDict
 
 from retentive.errors import RetentiveError, Unavailable, describe_error
 from retentive.inference.embedders import Embedder
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Hit, Memory, Model, Query, Reason, Recall
+from retentive.models import Candidate, Hit, Memory, Model, Period, Query, Reason, Recall
 from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
 from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
-from retentive.ranking.lists import Context, RankedList, Ranking
+from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Search, Searchable, Store
 from retentive.stores.damage import Damage, left_out
@@ -119,7 +120,7 @@ def rank_outcome(
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
     timer = StageTimer(outcome.stages)
-    ranking = order_outcome(outcome, query)
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(query))
     timer.lap("rank")
     not_reranked = None
     if query.tuning.rerank:
@@ -152,17 +153,17 @@ def rank_outcome(
     )
 
 
-def order_outcome(outcome: SearchOutcome, query: Query) -> Ranking:
-    """Order what a search found, by the tuning and what the text of the query tells."""
-    return order(
-        outcome.lists,
-        query.tuning,
-        now=query.now,
-        context=outcome.context,
-        # The time that the query is about, if time affects the ranking.
-        period=period(query.text, now=query.now) if query.tuning.time_weight > 0 else None,
-        about_asker=is_about_asker(query.text),
-    )
+class Signals(TypedDict):
+    """What the text of a query tells the ranking: the time and the person that it is about."""
+
+    period: Period | None
+    about_asker: bool
+
+
+def signals(query: Query) -> Signals:
+    """Return what the text of a query tells the ranking; no period if time does not affect it."""
+    named = period(query.text, now=query.now) if query.tuning.time_weight > 0 else None
+    return {"period": named, "about_asker": is_about_asker(query.text)}
 
 
 def retired_hit(memory: Memory) -> Hit:
