@@ -263,6 +263,16 @@ class Query:
         scaled = self.tuning.fusion in ("full", "relative")
         return max(self.pool, self.tuning.spread_depth) if scaled else self.pool
 
+    @property
+    def centres(self) -> int:
+        """Around how many of the best of each retriever the neighbours are read; 0 if they do not affect the ranking.
+
+        Neighbours of the others rarely reach the result and cost as much.
+        """
+        if not (self.tuning.neighbour_weight or self.tuning.session_weight):
+            return 0
+        return max(2 * self.limit, 10) if self.limit > 0 else self.pool
+
 
 class Candidate(NamedTuple):
     """A memory that a retriever found, with the retriever's score (larger is better)."""

@@ -269,15 +269,14 @@ def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, 
 def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[RetrieverResult]) -> Context:
     """The neighbours of the best candidates in their sessions, if context affects the ranking.
 
-    Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
-    Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
+    Only around the best of each retriever, `Query.centres`. Neighbours that the caller excludes, of kinds it did not
+    ask for, or outside the filter are left out.
     """
     query = searched.query
     candidates = _memories(*results)
-    if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
+    if not candidates or not query.centres:
         return Context()
-    nearest = max(2 * query.limit, 10) if query.limit > 0 else query.pool
-    pairs = reads.neighbours(list(_memories(*results, limit=nearest)))
+    pairs = reads.neighbours(list(_memories(*results, limit=query.centres)))
     kinds = query.scope.kinds
     added = {
         memory.id: memory
