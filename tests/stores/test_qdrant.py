@@ -365,6 +365,13 @@ def test_an_address_names_server_prefix_key_and_settings():
     assert (plain.settings.shards, plain.settings.write_consistency) == (None, 1)
 
 
+@pytest.mark.parametrize(("replicas", "needed"), [(1, 1), (2, 1), (3, 2)])
+def test_a_write_does_not_need_the_last_replica_so_that_the_server_stops_to_read_one_that_failed(
+    replicas: int, needed: int
+):
+    assert parse_address(f"qdrant+http://host/x?replicas={replicas}", {}).settings.write_consistency == needed
+
+
 @pytest.mark.parametrize(
     ("rest", "message"),
     [
