@@ -17,7 +17,7 @@ import pytest
 from retentive.models import Candidate, Recall, Scope
 from retentive.pipeline.recall import recall
 from retentive.stores.postgres import PostgresStore, bm25_extension, maintenance
-from retentive.stores.postgres.search import extension_terms
+from retentive.stores.postgres.search_statements import extension_terms
 from tests.stores import bm25_stand_in, postgres_server
 from tests.stores.build import HERE, MODEL, embedded, find_keyword, id_of, ids_of, make_query, record, vector
 from tests.stores.postgres_proxy import proxied

@@ -17,6 +17,7 @@ from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
 from retentive.stores.postgres.connections import Reader, Rows
 from retentive.stores.postgres.error_mapping import is_lost, is_rolled_back
+from retentive.stores.postgres.search_statements import COLUMNS, SQL, TEXTS, keyword_part, nearest_part, validity
 from retentive.stores.postgres.search_stats import (
     ActiveModel,
     Bm25Extension,
@@ -25,43 +26,21 @@ from retentive.stores.postgres.search_stats import (
     filter_condition,
     read_search_stats,
 )
-from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.type_adapters import unescape_row
-from retentive.stores.postgres.validity import CURRENT, CURRENT_NEIGHBOUR, CURRENT_VECTOR
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories, to_micros
+from retentive.stores.postgres.validity import CURRENT_NEIGHBOUR, CURRENT_VECTOR
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import LAST
-from retentive.text.bm25 import K1, B
-
-ORDERING_TERMS = 12
-"""How many of the query's terms, the rarest, decide which memories are scored where many match."""
-
-MULTIPLE_PARTS = 1.02
-"""From this many vectors per memory on, some of the nearest are parts of the same memory, so that more are read."""
-
-COLUMNS = """
-    m.key, m.id::varchar, m.text::varchar, m.created, (SELECT name::varchar FROM profiles WHERE id = m.profile),
-    (SELECT name::varchar FROM projects WHERE id = m.project),
-    (SELECT name::varchar FROM sessions WHERE id = m.session), m.position, m.kind, m.speaker::varchar, m.importance,
-    m.metadata::varchar, m.source::varchar, m.occurred, m.accessed, m.access_count, m.evergreen,
-    m.content_hash::varchar, m.text_hash::varchar, m.fact_key::varchar, m.valid_from, m.valid_to,
-    m.superseded_by::varchar, m.reason::varchar, m.actor::varchar, m.expires
-"""
-"""The columns that `to_memories` takes, of the table memories AS m, with text as it is stored."""
-
-TEXTS = (1, 2, 4, 5, 6, 9, 11, 12, 19, 22, 23, 24)
-"""The places of the columns whose text may be escaped."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-_SQL = Statements("search")
 
 
 class PostgresSearch:
     """See `retentive.stores.base.Search`.
 
     Each statement reads memories with their terms and, once there is a query vector, with their cosine. All of that is
-    kept, so that `scores` seldom needs a statement.
+    kept, so that `scores` seldom needs a statement. After `expect`, the statement of `keyword` also reads for `nearest`
+    and `neighbours` if the vector is there already; otherwise that of `nearest` also reads for `neighbours`.
     """
 
     def __init__(
@@ -138,7 +117,7 @@ class PostgresSearch:
         if vector is None or active is None or stats.scope is None:
             return None
         self._vector = vector
-        by_keyword, parameters = self._ranked(stats, retrieving, query.pool, None)
+        by_keyword, parameters = keyword_part(query, stats, retrieving, query.pool, None)
         scored, nearest = self._nearest_rows(
             active,
             stats.scope,
@@ -210,63 +189,9 @@ class PostgresSearch:
         *,
         retired: bool = False,
     ) -> tuple[bytes, dict[str, Any]]:
-        by_keyword, parameters = self._ranked(stats, retrieving, limit, kind, extension, retired=retired)
+        by_keyword, parameters = keyword_part(self._query, stats, retrieving, limit, kind, extension, retired=retired)
         cosine, vector = self._cosine("m.key")
-        return _SQL("keyword", by_keyword=by_keyword, cosine=cosine, columns=COLUMNS), {**parameters, **vector}
-
-    def _ranked(
-        self,
-        stats: SearchStats,
-        retrieving: Sequence[str],
-        limit: int,
-        kind: Kind | None,
-        extension: Bm25Extension | None = None,
-        *,
-        retired: bool = False,
-    ) -> tuple[str, dict[str, Any]]:
-        """Return the part of a statement that ranks by BM25, and its parameters.
-
-        About twice as many memories as wanted, those with the best approximate scores, are scored.
-        """
-        of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
-        any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
-        words = [term for term, _ in stats.scorer.weights]
-        parameters: dict[str, Any] = {
-            "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
-            "per_memory": K1 * (1 - B),
-            "per_term": K1 * B / max(stats.mean_length, 1e-9),
-            "k1": K1,
-            "saturation": K1 + 1,
-            "b": B,
-            "not_b": 1 - B,
-            "mean_length": max(stats.mean_length, 1e-9),
-            "words": words,
-            "spaced": [f" {term} " for term in words],
-            "idfs": [weight for _, weight in stats.scorer.weights],
-            "exclude": list(self._query.exclude),
-            "limit": limit,
-        }
-        weights = []
-        for number, term in enumerate(list(stats.frequencies)[:ORDERING_TERMS]):
-            parameters[f"term{number}"] = _quoted(term)
-            parameters[f"weight{number}"] = stats.scorer([term])  # the score of a memory that consists of this term
-            has_term = f"words @@ (SELECT %(term{number})s::tsquery)"
-            weights.append(f"CASE WHEN {has_term} THEN %(weight{number})s::float8 ELSE 0 END")
-        filtered, values = filter_condition(self._query.filter)
-        parameters |= values
-        current, at = self._validity(CURRENT, retired=retired)
-        parameters |= at
-        parts = {
-            "weights": " + ".join(weights),
-            "exclusion": ("AND id <> ALL (%(exclude)s)" if self._query.exclude else "") + filtered + current,
-        }
-        name = "by_terms" if extension else "selected"
-        selected = _SQL.text("select_by_terms", name=name, most=round_up(2 * limit), **parts)
-        if extension is not None:
-            parameters |= {"extension_query": " ".join(extension_terms(stats)), "index": extension.index}
-            schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(self._query.exclude))
-            selected = _SQL.text("select_by_extension", schema=schema, most=most, by_terms=selected, **parts)
-        return f"{selected},\n{_SQL.text('score')}", parameters
+        return SQL("keyword", by_keyword=by_keyword, cosine=cosine, columns=COLUMNS), {**parameters, **vector}
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
         first = kind is None and (limit, depth) == (self._query.pool, self._query.depth)
@@ -279,7 +204,8 @@ class PostgresSearch:
         if active is None:
             return Retrieved()
         if stats.scope is None or limit <= 0:
-            self._memories, self._keyword = {}, {}  # their cosines are not known
+            # Their cosines are not known.
+            self._memories, self._keyword, self._keys, self._found_by_keyword = {}, {}, {}, []
             return Retrieved()
         scope = stats.scope if kind is None else replace(stats.scope, kinds=[KIND_NUMBERS[kind]])
         centres = self._query.centres if first and self._expected is not None else 0
@@ -308,19 +234,19 @@ class PostgresSearch:
             self._maintenance.schedule()
         exclude = list(self._query.exclude)
         filtered, values = filter_condition(self._query.filter)
-        current, at = self._validity(CURRENT_VECTOR, retired=retired)
+        current, at = validity(self._query, self._prepare(), CURRENT_VECTOR, retired=retired)
         near = nearest_part(
             active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered, current=current
         )
         cosine, vector = self._cosine("wanted.key")
         known = dict.fromkeys([*(self._keys[id] for id in self._found_by_keyword), *self._memories])
         own = {"exclude": exclude, "known": list(known), "limit": limit, "centres": centres}
-        statement = _SQL(
+        statement = SQL(
             "nearest",
-            by_keyword=by_keyword or _SQL.text("known"),
+            by_keyword=by_keyword or SQL.text("known"),
             near=near,
             cosine=cosine,
-            sides=_SQL.text("sides", current=self._validity(CURRENT_NEIGHBOUR)[0]),
+            sides=SQL.text("sides", current=validity(self._query, self._prepare(), CURRENT_NEIGHBOUR)[0]),
             columns=COLUMNS,
         )
         rows = self._reader.execute(statement, {**parameters, **values, **at, **scope.parameters, **vector, **own})
@@ -347,13 +273,6 @@ class PostgresSearch:
         near = [Candidate(self._memories[key], cosine) for _, key, cosine in ranked if key in self._memories]
         return scored, Retrieved(near, depth_scores)
 
-    def _validity(self, condition: str, *, retired: bool = False) -> tuple[str, dict[str, Any]]:
-        """Return the condition that a memory is current, or is not, with AND before it, and its parameter."""
-        if self._query.current_at is None or not self._prepare().dated:
-            return "", {}
-        parameters = {"current_at": to_micros(self._query.current_at)}
-        return f" AND {'NOT' if retired else ''} ({condition})", parameters
-
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         missing = [id for id in ids if not self._knows_neighbours(id)]
         if missing:
@@ -371,10 +290,10 @@ class PostgresSearch:
 
     def _read_neighbours(self, ids: Sequence[str]) -> None:
         cosine, parameters = self._cosine("m.key")
-        current, at = self._validity(CURRENT_NEIGHBOUR)
+        current, at = validity(self._query, self._prepare(), CURRENT_NEIGHBOUR)
         parameters |= {**at, "ids": list(ids), "known": list(self._memories)}
-        sides = _SQL.text("sides", current=current)
-        rows = self._reader.execute(_SQL("neighbours", sides=sides, cosine=cosine, columns=COLUMNS), parameters)
+        sides = SQL.text("sides", current=current)
+        rows = self._reader.execute(SQL("neighbours", sides=sides, cosine=cosine, columns=COLUMNS), parameters)
         for own_key, id, before, after, score, terms, *row in rows:
             if terms is not None:
                 self._keep(row, self._bm25(terms), score)
@@ -385,7 +304,7 @@ class PostgresSearch:
         missing = [id for id in dict.fromkeys(ids) if id not in self._keyword]
         if missing:
             cosine, parameters = self._cosine("m.key")
-            statement = _SQL("memories", cosine=cosine, columns=COLUMNS)
+            statement = SQL("memories", cosine=cosine, columns=COLUMNS)
             for score, terms, *row in self._reader.execute(statement, {**parameters, "ids": missing}):
                 self._keep(row, self._bm25(terms), score)
         return Scores(
@@ -397,11 +316,11 @@ class PostgresSearch:
         active = self._prepare().active
         if active is None or not ids:
             return {}
-        return dict(self._reader.execute(_SQL("vectors"), {"ids": list(ids), "model": active.id}))
+        return dict(self._reader.execute(SQL("vectors"), {"ids": list(ids), "model": active.id}))
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
         parameters = {"profile": self._query.scope.profile, "prefix": prefix, "end": prefix + LAST, "limit": limit}
-        return [term for (term,) in self._reader.execute(_SQL("terms_with_prefix"), parameters)]
+        return [term for (term,) in self._reader.execute(SQL("terms_with_prefix"), parameters)]
 
     def _prepare(self) -> SearchStats:
         """Return the statistics, read by the first call."""
@@ -425,7 +344,7 @@ class PostgresSearch:
         active = self._prepare().active
         if self._vector is None or active is None:
             return "NULL::float8", {}
-        return _SQL.text("cosine", model=active.id, key=key), {"vector": self._vector}
+        return SQL.text("cosine", model=active.id, key=key), {"vector": self._vector}
 
     def _bm25(self, terms: str) -> float:
         return self._prepare().scorer.score_text(terms, extra_length=SCOPE_TOKENS)
@@ -441,48 +360,3 @@ class PostgresSearch:
         if cosine is not None:
             self._semantic[memory.id] = cosine
         return memory
-
-
-def extension_terms(stats: SearchStats) -> list[str]:
-    """Return the terms for the extension. It weights terms of more than a third of all memories higher than we do."""
-    terms = list(stats.frequencies)
-    return [term for term in terms if 3 * stats.frequencies[term] <= stats.memories] or terms[:1]
-
-
-def nearest_part(
-    active: ActiveModel,
-    scope: ResolvedScope,
-    *,
-    limit: int,
-    depth: int,
-    excluding: bool,
-    filtered: str = "",
-    current: str = "",
-) -> str:
-    """Return the part of a statement that selects the nearest memories with their scores.
-
-    With a filter the scope is searched exactly: a scan of the index could end before it finds a memory that matches.
-    """
-    depth, least = round_up(depth), min(round_up(limit), round_up(depth))
-    excluded = "ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s))"
-    exclusion = (f"AND memory <> ALL ({excluded})" if excluding else "") + current
-    if filtered:
-        exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608 - our text
-    parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
-    per_memory = min(max(active.vectors_per_memory, 1.0), 20.0)
-    scanned = round_up(int(depth * per_memory * (1.1 if per_memory > MULTIPLE_PARTS else 1.0)))
-    if filtered or scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
-        return _SQL.text("nearest_exact", scanned=2 * scanned, **parts)
-    scanned = min(scanned, 20_000)
-    return _SQL.text("nearest_indexed", dimension=active.model.dimension, scanned=scanned, least=least, **parts)
-
-
-def _quoted(term: str) -> str:
-    # Terms contain neither quotes nor backslashes (see retentive.text.analysis), so that any text is a safe query.
-    return f"'{term}'"
-
-
-def round_up(number: int) -> int:
-    """Round up to one of few numbers, so that a statement is prepared for few limits and not for each."""
-    step = 1 << max(number.bit_length() - 3, 4)
-    return -(-number // step) * step
