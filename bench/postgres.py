@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SERVER_VARIABLE = "RETENTIVE_BENCH_PG"
 OURS = "Retentive on PostgreSQL, default"
 CLASSIC = "Retentive on PostgreSQL, classic-rrf"
-IN_SCOPE, WHOLE = 3.0, 1.0
+IN_SCOPE, WHOLE = 2.0, 1.0
 """Limits of the time of a recall, relative to SQLite in a scope and to the plain statement in the whole store."""
 
 _SETTINGS = {

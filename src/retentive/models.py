@@ -266,6 +266,11 @@ class Query:
         scaled = self.tuning.fusion in ("full", "relative")
         return max(self.pool, self.tuning.spread_depth) if scaled else self.pool
 
+    @property
+    def centres(self) -> int:
+        """Around how many of the best of each retriever the neighbours are read; 0 if they do not affect the ranking."""
+        return self.pool if self.tuning.neighbour_weight or self.tuning.session_weight else 0
+
 
 class Candidate(NamedTuple):
     """A memory that a retriever found, with the retriever's score (larger is better)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from itertools import count
 from time import sleep
 
@@ -27,13 +28,14 @@ ROUNDS_PER_STORE = 10
 SETTINGS = "fsync = on\nfull_page_writes = on\n"
 
 
-class _Load:
+class Load:
     """Threads that write until they are stopped, each with an engine of its own."""
 
     def __init__(self, address: str, expected: Expected, run: Run, number: int) -> None:
         self._address, self._expected, self._run = address, expected, run
         self._guard, self._stopped = threading.Lock(), threading.Event()
         self.written = threading.Semaphore(0)
+        self.errors: Counter[str] = Counter()
         self._threads = [
             threading.Thread(target=self._write, args=(run.dice.random(), (number * WRITERS + writer) * 10**5))
             for writer in range(WRITERS)
@@ -69,7 +71,9 @@ class _Load:
             try:
                 writer.make(engine, change, idempotency_key=key)
                 break
-            except Unavailable:
+            except Unavailable as error:
+                with self._guard:
+                    self.errors[str(error)] += 1
                 if key is None:
                     with self._guard:
                         self._expected.unknown.append(change)
@@ -103,7 +107,7 @@ def attack(run: Run) -> None:
 
 def kill_once(server: Server, address: str, expected: Expected, run: Run, number: int) -> None:
     """Kill and restart the server while threads write, then compare."""
-    load = _Load(address, expected, run, number)
+    load = Load(address, expected, run, number)
     try:
         for _ in range(run.dice.randrange(10, 60)):
             load.written.acquire(timeout=30)

@@ -65,6 +65,20 @@ def unit(numbers: Any) -> Vector:
     return row / np.linalg.norm(row)
 
 
+class Waited:
+    """A vector that a search is told to expect; `ready` says that it is there already."""
+
+    def __init__(self, vector: Vector | None, *, ready: bool = True) -> None:
+        self._vector = vector
+        self._ready = ready
+
+    def ready(self) -> bool:
+        return self._ready
+
+    def wait(self) -> Vector | None:
+        return self._vector
+
+
 def make_query(
     text: str = "",
     scope: Scope = HERE,

@@ -15,9 +15,14 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from psycopg.conninfo import conninfo_to_dict
 
+COMMIT = b"Q\0\0\0\x0bCOMMIT\0"
+
 
 class Proxy:
-    """Forwards everything. `trips` counts how often a client sent something after an answer."""
+    """Forwards everything. `trips` counts how often a client sent something after an answer and waits for the next one.
+
+    That is everything but the COMMIT of a search, which a client sends before it returns a connection to its pool.
+    """
 
     def __init__(self, address: str, *, delay: float = 0.0) -> None:
         self._server = conninfo_to_dict(address)
@@ -71,7 +76,7 @@ class Proxy:
                         answered = True
                         client.sendall(data)
                         continue
-                    self.trips += answered
+                    self.trips += answered and data != COMMIT
                     if answered and self.delay:
                         time.sleep(self.delay)
                     answered = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 
 from retentive.models import Scope
-from retentive.stores.postgres import PostgresStore
+from retentive.stores.postgres import PostgresStore, connections
 from retentive.stores.postgres.connections import execute_on
 from retentive.stores.postgres.search_stats import SearchStats, read_search_stats
 from tests.stores.build import HERE
@@ -51,18 +52,24 @@ def has_index(store: PostgresStore) -> bool:
 
 @contextmanager
 def statements(monkeypatch: pytest.MonkeyPatch, part: bytes) -> Iterator[list[tuple[str, Any]]]:
-    """Collect the text and the parameters of every statement with this part that is sent meanwhile."""
+    """Collect the text and the parameters of every statement of a search with this part that is sent meanwhile."""
     sent: list[tuple[str, Any]] = []
-    execute = psycopg.Connection.execute
+    execute = connections._execute_in_snapshot
 
-    def noted(self: Any, query: Any, parameters: Any = None, **options: Any) -> Any:
-        if isinstance(query, bytes) and part in query:
-            sent.append((query.decode(), parameters))
-        return execute(self, query, parameters, **options)
+    def noted(connection: Any, statement: bytes, parameters: Any) -> Any:
+        if part in statement:
+            sent.append((statement.decode(), parameters))
+        return execute(connection, statement, parameters)
 
     with monkeypatch.context() as patch:
-        patch.setattr(psycopg.Connection, "execute", noted)
+        patch.setattr(connections, "_execute_in_snapshot", noted)
         yield sent
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait; the time limit of the test ends a wait that is in vain."""
+    while not condition():
+        time.sleep(0.02)
 
 
 def open_transactions(address: str) -> int:

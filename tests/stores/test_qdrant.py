@@ -33,6 +33,7 @@ from tests.stores.build import (
     HERE,
     MODEL,
     NOW,
+    Waited,
     axis,
     embedded,
     fill,
@@ -87,7 +88,7 @@ def recall_from(
 
 @pytest.mark.parametrize("text", ["tea", "green tea with milk", " ".join(f"tea{n} milk coffee" for n in range(40))])
 @pytest.mark.parametrize("limit", [1, 5, 50])
-def test_a_recall_takes_at_most_four_requests_whatever_it_finds(
+def test_a_recall_takes_at_most_three_requests_whatever_it_finds(
     client: RecordingQdrant, store: QdrantStore, threads: ThreadPoolExecutor, text: str, limit: int
 ):
     fill(store)
@@ -95,8 +96,8 @@ def test_a_recall_takes_at_most_four_requests_whatever_it_finds(
 
     assert recall_from(store, threads, text, limit=limit).hits
 
-    # Document frequencies, keyword candidates, nearest candidates, and neighbours, unless all of those were found.
-    assert client.requests in ([BATCH] * 4, [BATCH] * 3)
+    # Document frequencies, the candidates of both retrievers, and neighbours, unless all of those were found.
+    assert client.requests in ([BATCH] * 3, [BATCH] * 2)
 
 
 def test_a_recall_in_named_sessions_takes_one_more_because_sessions_move(
@@ -110,7 +111,7 @@ def test_a_recall_in_named_sessions_takes_one_more_because_sessions_move(
         assert recall_from(store, threads, scope=scope).hits
         requests.append(list(client.requests))
 
-    assert requests == [[BATCH] * 4, ["retrieve", *[BATCH] * 4]]
+    assert requests == [[BATCH] * 3, ["retrieve", *[BATCH] * 3]]
 
 
 def test_neighbours_beyond_a_gap_of_deleted_memories_take_one_more_request_for_their_scores(
@@ -172,7 +173,7 @@ def test_a_recall_through_the_engine_also_reads_the_saved_tuning(client: Recordi
 
         tuning, *search = [name for name in client.requests if name != "count"]
         assert tuning == "retrieve"
-        assert search in ([BATCH] * 4, [BATCH] * 3)
+        assert search in ([BATCH] * 3, [BATCH] * 2)
 
 
 def test_scores_of_memories_that_were_found_take_no_request_and_of_others_one(
@@ -206,22 +207,43 @@ def test_the_scope_is_a_filter_inside_both_retrievers_and_each_scores_what_the_o
 
     recall_from(store, threads, scope=Scope(kinds=("episodic",)), common_words=1.0)
 
-    _, [keyword, retired], [nearest, of_nearest, of_keyword, retired_near], *_ = [
+    _, [keyword, retired, nearest, of_nearest, of_keyword, retired_near], *_ = [
         given[1] for name, given, _ in client.arguments if name == BATCH
     ]
-    assert [one.using for one in (keyword, of_nearest)] == ["words"] * 2
+    assert [one.using for one in (keyword, of_nearest, of_keyword.prefetch)] == ["words"] * 3
     assert nearest.using == of_keyword.using == of_nearest.prefetch.using
     for one in (
         keyword.filter,
         nearest.filter,
+        of_keyword.prefetch.filter,
         of_nearest.prefetch.filter,
         retired_near.filter,
         retired.prefetch.filter,
     ):
         assert [condition.key for condition in one.must[0].must] == ["profile", "kind"]
-    for one in (keyword.filter, nearest.filter, of_nearest.prefetch.filter):
+    for one in (keyword.filter, nearest.filter, of_keyword.prefetch.filter, of_nearest.prefetch.filter):
         assert [condition.key for condition in one.must_not] == ["valid_until", "valid_since"]
-    assert {point_of(id) for id in keyword_ids(store, "green tea", limit=30)} <= set(of_keyword.filter.must[0].has_id)
+
+
+def test_the_keyword_search_waits_for_the_vector_so_that_both_are_one_request(
+    client: RecordingQdrant, store: QdrantStore
+):
+    fill(store)
+    query, near = make_query("green tea", limit=5), vector(3)
+    with store.open_search(query) as search:
+        separate = search.keyword(query.pool), search.nearest(near, query.pool, depth=query.depth)
+        scores = search.scores([id_of(n) for n in range(120)])
+    client.requests.clear()
+    with store.open_search(query) as search:
+        search.expect(Waited(near))
+        together = search.keyword(query.pool), search.nearest(near, query.pool, depth=query.depth)
+        assert client.requests == [BATCH] * 2
+        again = search.nearest(near, query.pool, depth=query.depth)
+        assert client.requests == [BATCH] * 3
+
+        assert together == separate
+        assert again == separate[1]
+        assert search.scores([id_of(n) for n in range(120)]) == scores
 
 
 @pytest.mark.parametrize(
@@ -341,6 +363,13 @@ def test_an_address_names_server_prefix_key_and_settings():
     plain = parse_address("qdrant+http://[::1]:7000", {"RETENTIVE_QDRANT_API_KEY": "of the environment"})
     assert (plain.url, plain.prefix, plain.api_key) == ("http://[::1]:7000", None, "of the environment")
     assert (plain.settings.shards, plain.settings.write_consistency) == (None, 1)
+
+
+@pytest.mark.parametrize(("replicas", "needed"), [(1, 1), (2, 1), (3, 2)])
+def test_a_write_does_not_need_the_last_replica_so_that_the_server_stops_to_read_one_that_failed(
+    replicas: int, needed: int
+):
+    assert parse_address(f"qdrant+http://host/x?replicas={replicas}", {}).settings.write_consistency == needed
 
 
 @pytest.mark.parametrize(

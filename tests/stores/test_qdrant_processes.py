@@ -284,6 +284,29 @@ def test_a_removal_that_is_interrupted_anywhere_and_sent_again_returns_what_it_r
     assert interrupted >= 3
 
 
+def test_a_write_whose_answer_and_removal_were_lost_is_completed_when_it_is_sent_again(
+    store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+):
+    store.add([embedded(9)], model=MODEL)
+    records, upsert = [embedded(1, session="s"), embedded(2, session="s")], store._connection.upsert
+
+    def applied(*given: Any, **options: Any) -> None:
+        upsert(*given, **options)
+        raise Unavailable("no answer")
+
+    def unreachable(*_: Any) -> None:
+        raise Unavailable("no connection")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(store._connection, "upsert", applied)
+        lost.setattr(store._connection, "delete_where", unreachable)
+        with pytest.raises(Unavailable, match="no connection"):
+            store.add(records, model=MODEL, idempotency_key=KEY)
+
+    assert [one.id for one in store.add(records, model=MODEL, idempotency_key=KEY)] == [id_of(1), id_of(2)]
+    assert set(listed(store)) == {id_of(1), id_of(2), id_of(9)}
+
+
 def test_a_move_that_is_interrupted_anywhere_is_completed_by_the_next_write(
     client: RecordingQdrant, store: QdrantStore
 ):

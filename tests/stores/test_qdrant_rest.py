@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.models import Model, Scope
+from retentive.models import Model, Query, Scope
 from retentive.stores import open_store
-from retentive.stores.base import Search, Store
+from retentive.stores.base import BothAtOnce, Search, Store
 from retentive.stores.rules import cursor_of
 from retentive.stores.values import IdempotencyKey, Judgement, Record
-from tests.stores.build import NOW, id_of, keyword_ids, listed, make_query, memory, record, rows, unit
+from tests.stores.build import NOW, Waited, id_of, keyword_ids, listed, make_query, memory, record, rows, unit
 from tests.stores.qdrant_rest import Call, RestServer, run_server
 
 SHAPES = Path(__file__).parent / "qdrant_shapes"
@@ -63,15 +63,22 @@ def nothing(_: Store) -> None:
     """Leave the store empty."""
 
 
+def tea_query() -> Query:
+    return make_query("green tea", SCOPE, limit=5, exclude=[id_of(3)])
+
+
 def search_for_tea(store: Store) -> Search:
-    return store.open_search(make_query("green tea", SCOPE, limit=5, exclude=[id_of(3)]))
+    return store.open_search(tea_query())
 
 
 def search_everything(store: Store) -> None:
     """Make the calls of a recall."""
-    with search_for_tea(store) as search:
-        found = [*search.keyword(5).candidates, *search.nearest(EAST, 5, depth=10).candidates]
-        search.neighbours([candidate.memory.id for candidate in found])
+    query = tea_query()
+    with store.open_search(query) as search:
+        assert isinstance(search, BothAtOnce)
+        search.expect(Waited(EAST))
+        found = search.keyword(query.pool).candidates, search.nearest(EAST, query.pool, depth=query.depth).candidates
+        search.neighbours([candidate.memory.id for candidates in found for candidate in candidates])
         search.scores([id_of(1), id_of(2)])
 
 
@@ -202,9 +209,7 @@ def test_storing_one_memory_takes_four_requests(server: RestServer, store: Store
     ]
 
 
-def test_a_recall_takes_one_request_per_call_and_one_each_for_sessions_and_document_frequencies(
-    server: RestServer, store: Store
-):
+def test_a_recall_takes_three_requests_and_one_for_sessions(server: RestServer, store: Store):
     fill(store)
     server.calls.clear()
 
@@ -212,8 +217,8 @@ def test_a_recall_takes_one_request_per_call_and_one_each_for_sessions_and_docum
 
     session, *queries = [call.path for call in server.calls]
     assert session == "/collections/shapes_notes/points"
-    # Document frequencies, keyword candidates, nearest candidates, and the neighbour after the last of them.
-    assert queries == ["/collections/shapes_memories/points/query/batch"] * 4
+    # Document frequencies, the candidates of both retrievers, and the neighbour after the last of them.
+    assert queries == ["/collections/shapes_memories/points/query/batch"] * 3
 
 
 def test_every_write_waits_until_it_is_applied(server: RestServer, store: Store):

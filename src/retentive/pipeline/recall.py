@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,7 +20,7 @@ from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
 from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.relevance import Calibration, Relevance
-from retentive.stores.base import Search, Searchable, Store
+from retentive.stores.base import BothAtOnce, Search, Searchable, Store
 from retentive.stores.damage import Damage, left_out
 from retentive.stores.values import Vector
 from retentive.text.analysis import has_telling_terms, informative_terms, is_about_asker
@@ -200,23 +200,21 @@ def _retrieve(
     embedding = None
     if tuning.semantic_weight > 0 and not empty and query.vector is None:
         embedding = threads.submit(_embed, query.text, reads.model, embedder)
+    pending = QueryVector(query.vector, embedding, embed_seconds)
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
+        if tuning.semantic_weight > 0 and isinstance(reads, BothAtOnce):
+            reads.expect(pending)
         found = reads.keyword(query.pool)
         found = complete(searched, found, lambda limit, kind: reads.keyword(limit, kind=kind))
         keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
     if tuning.semantic_weight <= 0 or empty:
         return semantic, keyword, None
-    vector = query.vector
-    try:
-        if embedding is not None:
-            vector, timer.laps["embed"] = embedding.result(timeout=embed_seconds)
-    except TookTooLong:
-        failure = f"the embedder did not answer within {embed_seconds:g} seconds"
-    except Unavailable as error:
-        failure = str(error)
+    vector = pending.wait()
+    timer.laps |= pending.laps
     if vector is None:
-        return RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=failure), keyword, None
+        failed = RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=pending.failure)
+        return failed, keyword, None
     timer.skip()
     found = reads.nearest(vector, query.pool, depth=query.depth)
     asked = vector
@@ -227,6 +225,33 @@ def _retrieve(
     if found.candidates and keyword.ran and not informative_terms(query.text):
         keyword = replace(keyword, weight=0.0, note="no word of the query tells what it is about")
     return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
+
+
+class QueryVector:
+    """The vector of a query: given, or computed on another thread. `failure` is why there is none."""
+
+    def __init__(self, vector: Vector | None, embedding: Future[tuple[Vector, float]] | None, seconds: float) -> None:
+        self._vector = vector
+        self._embedding = embedding
+        self._seconds = seconds
+        self.failure: str | None = None
+        self.laps: dict[str, float] = {}
+
+    def ready(self) -> bool:
+        """Whether `wait` returns at once."""
+        return self._embedding is None or self._embedding.done()
+
+    def wait(self) -> Vector | None:
+        """Return the vector; None if it cannot be computed, or not in time."""
+        embedding, self._embedding = self._embedding, None
+        try:
+            if embedding is not None:
+                self._vector, self.laps["embed"] = embedding.result(timeout=self._seconds)
+        except TookTooLong:
+            self.failure = f"the embedder did not answer within {self._seconds:g} seconds"
+        except Unavailable as error:
+            self.failure = str(error)
+        return self._vector
 
 
 def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vector, float]:
@@ -257,9 +282,9 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
     """
     query = searched.query
     candidates = _memories(*results)
-    if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
+    if not candidates or not query.centres:
         return Context()
-    pairs = reads.neighbours(list(_memories(*results, limit=query.pool)))
+    pairs = reads.neighbours(list(_memories(*results, limit=query.centres)))
     kinds = query.scope.kinds
     added = {
         memory.id: memory

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from retentive.models import Kind, Memory, Model, Query, Scope
 from retentive.stores.damage import Damage, Repair, SetAside
@@ -223,6 +223,30 @@ class Search(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class PendingVector(Protocol):
+    """The vector of a query, which another thread may still be computing."""
+
+    def ready(self) -> bool:
+        """Whether `wait` returns at once."""
+        ...
+
+    def wait(self) -> Vector | None:
+        """Return the vector; None if it cannot be computed, or not in the time that a recall has for it."""
+        ...
+
+
+@runtime_checkable
+class BothAtOnce(Protocol):
+    """What a search can also do if it saves a request when both retrievers run at once."""
+
+    def expect(self, vector: PendingVector) -> None:
+        """Expect `keyword`, then `nearest` with this vector, each for the query's pool, then `neighbours`.
+
+        So `keyword` may wait for the vector and read for all of them.
+        """
+        ...
 
 
 class Searchable(Protocol):

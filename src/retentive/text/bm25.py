@@ -62,6 +62,11 @@ class BM25:
         self._terms = frozenset(term for term, _ in self._weights)
         self._mean_length = max(mean_length, 1e-9)
 
+    @property
+    def weights(self) -> Sequence[tuple[str, float]]:
+        """The terms with their IDF, in the order in which their scores are added up."""
+        return self._weights
+
     def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
         """The score of a document's terms; 0 if it has none of the query's."""
         if self._terms.isdisjoint(document):
@@ -70,18 +75,27 @@ class BM25:
 
     def score_text(self, terms: str, *, extra_length: int = 0) -> float:
         """The score of a document's terms, joined by single spaces: an eighth of the time of splitting them."""
-        padded = spaced(terms)
-        length = terms.count(" ") + 1 if terms else 0
-        return self._score(lambda term: padded.count(f" {term} "), length + extra_length)
+        padded, score, damping = "", 0.0, 0.0
+        for term, weight in self._weights:
+            if term in terms:  # or a part of another term
+                if not padded:
+                    padded, damping = spaced(terms), self._damping(terms.count(" ") + 1 + extra_length)
+                count = padded.count(f" {term} ")
+                if count:
+                    score += weight * count * (self._k1 + 1) / (count + damping)
+        return score
 
     def _score(self, count_of: Callable[[str], int], length: int) -> float:
-        damping = self._k1 * (1 - self._b + self._b * length / self._mean_length)
+        damping = self._damping(length)
         score = 0.0
         for term, weight in self._weights:
             count = count_of(term)
             if count:
                 score += weight * count * (self._k1 + 1) / (count + damping)
         return score
+
+    def _damping(self, length: int) -> float:
+        return self._k1 * (1 - self._b + self._b * length / self._mean_length)
 
 
 def spaced(terms: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from time import monotonic, sleep
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
@@ -31,6 +33,7 @@ _REPLICA_PAUSE = 5.0
 _REPLICA_WAIT = 1.0
 """Seconds to wait for a connection to the replica, before the primary server is used instead."""
 
+_PARAMETER = re.compile(rb"%\((\w+)\)s|%%")
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _RECORD_TOKEN = "INSERT INTO writes (token) VALUES (%s) ON CONFLICT DO NOTHING RETURNING true"  # noqa: S105 - not a password
 
@@ -257,12 +260,30 @@ class Reader:
 
 
 def _execute_in_snapshot(connection: Connection, statement: bytes, parameters: Mapping[str, Any]) -> Rows:
+    numbered, names = _numbered(statement)
+    cursor, values = psycopg.RawCursor(connection), [parameters[name] for name in names]
     if connection.info.transaction_status != TransactionStatus.IDLE:
-        return connection.execute(statement, parameters, binary=True).fetchall()
+        return cursor.execute(numbered, values, binary=True).fetchall()
     with connection.pipeline():  # one round trip for both
         connection.execute(_BEGIN_SNAPSHOT, prepare=False)
-        cursor = connection.execute(statement, parameters, binary=True)
+        cursor.execute(numbered, values, binary=True)
     return cursor.fetchall()
+
+
+@lru_cache(maxsize=500)
+def _numbered(statement: bytes) -> tuple[bytes, list[str]]:
+    """Return a statement with $1 for its first parameter, and the names of its parameters.
+
+    psycopg would do the same at each execution of a long statement.
+    """
+    names: dict[bytes, int] = {}
+
+    def number(found: re.Match[bytes]) -> bytes:
+        if found[1] is None:
+            return b"%"
+        return b"$%d" % names.setdefault(found[1], len(names) + 1)
+
+    return _PARAMETER.sub(number, statement), [name.decode() for name in names]
 
 
 def execute_on(connection: Connection) -> Execute:

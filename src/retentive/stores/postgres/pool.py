@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import generators, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
@@ -78,7 +78,7 @@ class Pool:
         try:
             with self._guard:
                 connection = self._idle.pop() if self._idle else None
-            if connection is None:
+            if connection is None or not _is_idle(connection):
                 connection = self._connect()
             with self._guard:
                 self._used.add(connection)
@@ -143,11 +143,28 @@ class Pool:
 
 
 def _end_transaction(connection: Connection, error: BaseException | None) -> bool:
-    """End a transaction that is still open, and return whether the connection can be used again."""
+    """End a transaction that is still open, and return whether the connection can be used again.
+
+    Nobody waits for the end of one that only read: `_is_idle` does, when the connection is taken again.
+    """
     if connection.info.transaction_status != TransactionStatus.IDLE:
         try:
-            # After a ROLLBACK psycopg deallocates all prepared statements, so one that only read is committed.
-            connection.execute("ROLLBACK" if error else "COMMIT", prepare=False)
+            if error:
+                connection.execute("ROLLBACK", prepare=False)
+            else:  # after a ROLLBACK psycopg deallocates all prepared statements
+                connection.pgconn.send_query(b"COMMIT")
+                connection.pgconn.flush()
         except psycopg.Error:
+            return False
+    return True
+
+
+def _is_idle(connection: Connection) -> bool:
+    """Wait for the end of the last transaction. False if the server was lost; the connection is closed then."""
+    if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+        try:
+            connection.wait(generators.fetch_many(connection.pgconn))
+        except psycopg.Error:
+            connection.close()
             return False
     return True

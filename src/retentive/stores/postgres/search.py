@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import psycopg
 from psycopg import errors
 
 from retentive.models import Candidate, Kind, Memory, Model, Query
+from retentive.stores.base import PendingVector
 from retentive.stores.damage import Damage
 from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
 from retentive.stores.postgres.connections import Reader, Rows
 from retentive.stores.postgres.error_mapping import is_lost, is_rolled_back
+from retentive.stores.postgres.search_statements import COLUMNS, SQL, TEXTS, keyword_part, nearest_part, validity
 from retentive.stores.postgres.search_stats import (
     ActiveModel,
     Bm25Extension,
@@ -23,27 +26,21 @@ from retentive.stores.postgres.search_stats import (
     filter_condition,
     read_search_stats,
 )
-from retentive.stores.postgres.sql import Statements
-from retentive.stores.postgres.validity import COLUMNS, CURRENT, CURRENT_NEIGHBOUR, CURRENT_VECTOR
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories, to_micros
+from retentive.stores.postgres.type_adapters import unescape_row
+from retentive.stores.postgres.validity import CURRENT_NEIGHBOUR, CURRENT_VECTOR
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import LAST
-from retentive.text.bm25 import K1, B
 
-ORDERING_TERMS = 12
-"""How many of the query's terms, the rarest, decide which memories are scored where many match."""
-
-MULTIPLE_PARTS = 1.02
-"""From this many vectors per memory on, some of the nearest are parts of the same memory, so that more are read."""
-
-_SQL = Statements("search")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class PostgresSearch:
     """See `retentive.stores.base.Search`.
 
     Each statement reads memories with their terms and, once there is a query vector, with their cosine. All of that is
-    kept, so that `scores` seldom needs a statement.
+    kept, so that `scores` seldom needs a statement. After `expect`, the statement of `keyword` also reads for `nearest`
+    and `neighbours` if the vector is there already; otherwise that of `nearest` also reads for `neighbours`.
     """
 
     def __init__(
@@ -65,7 +62,12 @@ class PostgresSearch:
         self._stats: SearchStats | None = None
         self._vector: Vector | None = None
         self.damaged: list[Damage] = []
+        self._expected: PendingVector | None = None
+        self._early: tuple[Vector, Retrieved] | None = None  # what `keyword` found for `nearest`
         self._memories: dict[int, Memory] = {}
+        self._keys: dict[str, int] = {}
+        self._sides: dict[int, tuple[int | None, int | None]] = {}  # the keys of neighbours
+        self._found_by_keyword: list[str] = []
         self._keyword: dict[str, float] = {}
         self._semantic: dict[str, float] = {}
         self._best: dict[str, Sequence[float]] = {}  # the scores of the candidates of each retriever
@@ -87,22 +89,51 @@ class PostgresSearch:
         active = self._prepare().active
         return active.model if active else None
 
+    def expect(self, vector: PendingVector) -> None:
+        self._expected = vector
+
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         stats = self._prepare()
         retrieving = stats.retrieving_terms(self._query.tuning.common_words)
         if stats.scope is None or not retrieving or limit <= 0:
             return Retrieved()
-        candidates = self._scored(self._keyword_rows(stats, retrieving, limit, kind), limit)
-        scores = [candidate.score for candidate in candidates]
+        both = self._both(stats, retrieving) if kind is None and limit == self._query.pool else None
+        if both is None:
+            rows = self._keyword_rows(stats, retrieving, limit, kind)
+            both = self._candidates((score, self._keep(row, score, cosine)) for score, cosine, *row in rows)
+        scores = [candidate.score for candidate in both]
         if kind is None:
             self._best["keyword"] = scores
-        return Retrieved(candidates, scores)
+            self._found_by_keyword = [candidate.memory.id for candidate in both]
+        return Retrieved(both, scores)
 
-    def _scored(self, rows: Rows, limit: int) -> list[Candidate]:
-        scored = [(self._bm25(terms), cosine, row) for cosine, terms, *row in rows]
-        scored.sort(key=lambda one: (-one[0], one[2][0]))
-        kept = [(self._keep(row, score, cosine), score) for score, cosine, row in scored[:limit]]
-        return [Candidate(memory, score) for memory, score in kept if memory is not None]
+    def _both(self, stats: SearchStats, retrieving: Sequence[str]) -> list[Candidate] | None:
+        """Run both retrievers and read the neighbours of the best, if the vector is there already; else None."""
+        query, expected = self._query, self._expected
+        if expected is None or not expected.ready() or self._extension(stats) is not None:
+            return None
+        vector = expected.wait()
+        active = None if vector is None else self._comparable_model(stats, vector)
+        if vector is None or active is None or stats.scope is None:
+            return None
+        self._vector = vector
+        by_keyword, parameters = keyword_part(query, stats, retrieving, query.pool, None)
+        scored, nearest = self._nearest_rows(
+            active,
+            stats.scope,
+            limit=query.pool,
+            depth=query.depth,
+            centres=query.centres,
+            by_keyword=by_keyword,
+            parameters=parameters,
+        )
+        self._early, self._best["semantic"] = (vector, nearest), nearest.depth_scores
+        return self._candidates((score, self._memories.get(key)) for key, score in scored.items())
+
+    def _candidates(self, scored: Iterable[tuple[float, Memory | None]]) -> list[Candidate]:
+        """Return the memories that are not damaged, best first, those of equal score in the order of their keys."""
+        found = [Candidate(memory, score) for score, memory in scored if memory is not None]
+        return sorted(found, key=lambda one: (-one.score, self._keys[one.memory.id]))
 
     def retired(self, limit: int) -> list[Memory]:
         stats = self._prepare()
@@ -112,12 +143,12 @@ class PostgresSearch:
         if "keyword" in self._best:
             retrieving = stats.retrieving_terms(self._query.tuning.common_words)
             rows = self._reader.execute(*self._keyword_statement(stats, retrieving, limit, None, retired=True))
-            left_out += self._above("keyword", limit, self._scored(rows, limit))
+            found = self._candidates((score, self._keep(row, score, cosine)) for score, cosine, *row in rows)
+            left_out += self._above("keyword", limit, found)
         active = self._prepare().active
         if "semantic" in self._best and self._vector is not None and active is not None:
-            found = self._nearest_rows(active, stats.scope, limit=limit, depth=limit, retired=True)
-            near = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
-            left_out += self._above("semantic", limit, near)
+            _, near = self._nearest_rows(active, stats.scope, limit=limit, depth=limit, retired=True)
+            left_out += self._above("semantic", limit, near.candidates)
         return list({one.memory.id: one.memory for one in left_out}.values())
 
     def _above(self, retriever: str, limit: int, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -129,8 +160,7 @@ class PostgresSearch:
     def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int, kind: Kind | None) -> Rows:
         """Read the memories to score. The BM25 extension selects them where it applies; if it fails, we do."""
         plain = self._keyword_statement(stats, retrieving, limit, kind)
-        # The extension selects before a filter applies, which could leave nothing.
-        extension = None if self._query.filter else self._preselector.applicable(stats)
+        extension = self._extension(stats)
         if extension is None or extension.index is None:
             if extension is not None:
                 self._maintenance.schedule()
@@ -145,6 +175,10 @@ class PostgresSearch:
             self._preselector.disable(result)
         return rows
 
+    def _extension(self, stats: SearchStats) -> Bm25Extension | None:
+        """Return the BM25 extension where it applies. It selects before a filter does, which could leave nothing."""
+        return None if self._query.filter else self._preselector.applicable(stats)
+
     def _keyword_statement(
         self,
         stats: SearchStats,
@@ -155,110 +189,122 @@ class PostgresSearch:
         *,
         retired: bool = False,
     ) -> tuple[bytes, dict[str, Any]]:
-        """Read about twice as many memories as wanted, those with the best approximate scores."""
-        of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
-        any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
-        cosine, parameters = self._cosine()
-        parameters |= {
-            "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
-            "per_memory": K1 * (1 - B),
-            "per_term": K1 * B / max(stats.mean_length, 1e-9),
-            "exclude": list(self._query.exclude),
-            "limit": limit,
-        }
-        weights = []
-        for number, term in enumerate(list(stats.frequencies)[:ORDERING_TERMS]):
-            parameters[f"term{number}"] = _quoted(term)
-            parameters[f"weight{number}"] = stats.scorer([term])  # the score of a memory that consists of this term
-            weights.append(f"CASE WHEN words @@ %(term{number})s::tsquery THEN %(weight{number})s::float8 ELSE 0 END")
-        filtered, values = filter_condition(self._query.filter)
-        parameters |= values
-        current, at = self._validity(CURRENT, retired=retired)
-        parameters |= at
-        parts = {
-            "weights": " + ".join(weights),
-            "exclusion": ("AND id <> ALL (%(exclude)s)" if self._query.exclude else "") + filtered + current,
-        }
-        name = "by_terms" if extension else "selected"
-        selected = _SQL.text("select_by_terms", name=name, most=round_up(2 * limit), **parts)
-        if extension is not None:
-            parameters |= {"extension_query": " ".join(extension_terms(stats)), "index": extension.index}
-            schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(self._query.exclude))
-            selected = _SQL.text("select_by_extension", schema=schema, most=most, by_terms=selected, **parts)
-        return _SQL("keyword", selected=selected, cosine=cosine, columns=COLUMNS), parameters
+        by_keyword, parameters = keyword_part(self._query, stats, retrieving, limit, kind, extension, retired=retired)
+        cosine, vector = self._cosine("m.key")
+        return SQL("keyword", by_keyword=by_keyword, cosine=cosine, columns=COLUMNS), {**parameters, **vector}
 
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        first = kind is None and (limit, depth) == (self._query.pool, self._query.depth)
+        early, self._early = self._early, None
+        if early is not None and early[0] is vector and first:
+            return early[1]
         stats = self._prepare()
         active = self._comparable_model(stats, vector)
         self._vector, self._semantic = (vector if active else None), {}
         if active is None:
             return Retrieved()
         if stats.scope is None or limit <= 0:
-            self._memories, self._keyword = {}, {}  # their cosines are not known
+            # Their cosines are not known.
+            self._memories, self._keyword, self._keys, self._found_by_keyword = {}, {}, {}, []
             return Retrieved()
-        if stats.scope.memories > maintenance.EXACT_SEARCH_LIMIT and not active.indexed:
-            self._maintenance.schedule()
-        depth = max(limit, depth)
         scope = stats.scope if kind is None else replace(stats.scope, kinds=[KIND_NUMBERS[kind]])
-        found = self._nearest_rows(active, scope, limit=limit, depth=depth)
+        centres = self._query.centres if first and self._expected is not None else 0
+        _, found = self._nearest_rows(active, scope, limit=limit, depth=max(limit, depth), centres=centres)
         if kind is None:
-            self._best["semantic"] = [score for score, _ in found[:depth]]
-        candidates = [Candidate(self._memories[key], score) for score, key in found[:limit] if key in self._memories]
-        return Retrieved(candidates, [score for score, _ in found[:depth]])
+            self._best["semantic"] = found.depth_scores
+        return found
 
     def _nearest_rows(
-        self, active: ActiveModel, scope: ResolvedScope, *, limit: int, depth: int, retired: bool = False
-    ) -> list[tuple[float, int]]:
-        """Return the cosines and keys of the nearest memories; the first `limit` are read and kept."""
+        self,
+        active: ActiveModel,
+        scope: ResolvedScope,
+        *,
+        limit: int,
+        depth: int,
+        centres: int = 0,
+        by_keyword: str | None = None,
+        parameters: Mapping[str, Any] = NOTHING,
+        retired: bool = False,
+    ) -> tuple[dict[int, float], Retrieved]:
+        """Read the nearest memories and the scores of all known ones; with `by_keyword` also what that part ranks.
+
+        Also read the neighbours of the first `centres` of both. Return the scores of `by_keyword`, by key.
+        """
+        if scope.memories > maintenance.EXACT_SEARCH_LIMIT and not active.indexed:
+            self._maintenance.schedule()
         exclude = list(self._query.exclude)
         filtered, values = filter_condition(self._query.filter)
-        current, at = self._validity(CURRENT_VECTOR, retired=retired)
+        current, at = validity(self._query, self._prepare(), CURRENT_VECTOR, retired=retired)
         near = nearest_part(
             active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered, current=current
         )
-        cosine_part, parameters = self._cosine()
-        parameters |= {**values, **at, **scope.parameters}
-        parameters |= {"exclude": exclude, "known": list(self._memories), "limit": limit}
-        found: list[tuple[float, int]] = []
-        for key, rank, cosine, terms, *row in self._reader.execute(
-            _SQL("nearest", near=near, cosine=cosine_part, columns=COLUMNS), parameters
-        ):
-            if rank is not None:
-                found.append((cosine, key))
-            if terms is not None:
-                self._keep(row, self._bm25(terms), cosine)
+        cosine, vector = self._cosine("wanted.key")
+        known = dict.fromkeys([*(self._keys[id] for id in self._found_by_keyword), *self._memories])
+        own = {"exclude": exclude, "known": list(known), "limit": limit, "centres": centres}
+        statement = SQL(
+            "nearest",
+            by_keyword=by_keyword or SQL.text("known"),
+            near=near,
+            cosine=cosine,
+            sides=SQL.text("sides", current=validity(self._query, self._prepare(), CURRENT_NEIGHBOUR)[0]),
+            columns=COLUMNS,
+        )
+        rows = self._reader.execute(statement, {**parameters, **values, **at, **scope.parameters, **vector, **own})
+        return self._keep_rows(rows, limit=limit, depth=depth)
+
+    def _keep_rows(self, rows: Rows, *, limit: int, depth: int) -> tuple[dict[int, float], Retrieved]:
+        scored: dict[int, float] = {}
+        ranked: list[tuple[int, int, float]] = []
+        depth_scores: list[float] = []
+        for key, score, cosine, rank, scores, has_sides, before, after, terms, *row in rows:
+            if row[0] is not None:
+                self._keep(row, self._bm25(terms) if score is None else score, cosine)
             elif key in self._memories and cosine is not None:
                 self._semantic[self._memories[key].id] = cosine
-        found.sort(key=lambda one: (-one[0], one[1]))
-        return found
-
-    def _validity(self, condition: str, *, retired: bool = False) -> tuple[str, dict[str, Any]]:
-        """Return the condition that a memory is current, or is not, with AND before it, and its parameter."""
-        if self._query.current_at is None or not self._prepare().dated:
-            return "", {}
-        parameters = {"current_at": to_micros(self._query.current_at)}
-        return f" AND {'NOT' if retired else ''} ({condition})", parameters
+            if score is not None:
+                scored[key] = score
+            if rank is not None and rank <= limit:
+                ranked.append((rank, key, cosine))
+            if scores is not None:
+                depth_scores = scores[:depth]
+            if has_sides:
+                self._sides[key] = before, after
+        ranked.sort()
+        near = [Candidate(self._memories[key], cosine) for _, key, cosine in ranked if key in self._memories]
+        return scored, Retrieved(near, depth_scores)
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
-        if not ids:
-            return {}
-        cosine, parameters = self._cosine()
-        current, at = self._validity(CURRENT_NEIGHBOUR)
-        parameters |= at
-        statement = _SQL("neighbours", cosine=cosine, columns=COLUMNS, current=current)
-        rows = self._reader.execute(statement, {**parameters, "ids": list(ids), "known": list(self._memories)})
-        found: dict[str, dict[bool, Memory | None]] = {}
-        for id, is_after, key, score, terms, *row in rows:
+        missing = [id for id in ids if not self._knows_neighbours(id)]
+        if missing:
+            self._read_neighbours(missing)
+        pairs = {id: self._sides[self._keys[id]] for id in ids if self._keys.get(id) in self._sides}
+        found = self._memories
+        return {
+            id: (None if before is None else found.get(before), None if after is None else found.get(after))
+            for id, (before, after) in pairs.items()
+        }
+
+    def _knows_neighbours(self, id: str) -> bool:
+        key = self._keys.get(id, 0)
+        return key in self._sides or (key in self._memories and self._memories[key].session is None)
+
+    def _read_neighbours(self, ids: Sequence[str]) -> None:
+        cosine, parameters = self._cosine("m.key")
+        current, at = validity(self._query, self._prepare(), CURRENT_NEIGHBOUR)
+        parameters |= {**at, "ids": list(ids), "known": list(self._memories)}
+        sides = SQL.text("sides", current=current)
+        rows = self._reader.execute(SQL("neighbours", sides=sides, cosine=cosine, columns=COLUMNS), parameters)
+        for own_key, id, before, after, score, terms, *row in rows:
             if terms is not None:
                 self._keep(row, self._bm25(terms), score)
-            found.setdefault(id, {})[is_after] = self._memories.get(key)
-        return {id: (sides[False], sides[True]) for id, sides in found.items()}
+            self._keys[id] = own_key
+            self._sides[own_key] = before, after
 
     def scores(self, ids: Sequence[str]) -> Scores:
         missing = [id for id in dict.fromkeys(ids) if id not in self._keyword]
         if missing:
-            cosine, parameters = self._cosine()
-            statement = _SQL("memories", cosine=cosine, columns=COLUMNS)
+            cosine, parameters = self._cosine("m.key")
+            statement = SQL("memories", cosine=cosine, columns=COLUMNS)
             for score, terms, *row in self._reader.execute(statement, {**parameters, "ids": missing}):
                 self._keep(row, self._bm25(terms), score)
         return Scores(
@@ -270,11 +316,11 @@ class PostgresSearch:
         active = self._prepare().active
         if active is None or not ids:
             return {}
-        return dict(self._reader.execute(_SQL("vectors"), {"ids": list(ids), "model": active.id}))
+        return dict(self._reader.execute(SQL("vectors"), {"ids": list(ids), "model": active.id}))
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
         parameters = {"profile": self._query.scope.profile, "prefix": prefix, "end": prefix + LAST, "limit": limit}
-        return [term for (term,) in self._reader.execute(_SQL("terms_with_prefix"), parameters)]
+        return [term for (term,) in self._reader.execute(SQL("terms_with_prefix"), parameters)]
 
     def _prepare(self) -> SearchStats:
         """Return the statistics, read by the first call."""
@@ -293,67 +339,24 @@ class PostgresSearch:
             return None
         return active if self._last_known_model in (None, active.model) else None
 
-    def _cosine(self) -> tuple[str, dict[str, Any]]:
-        """Return the SQL expression for the cosine of the memory m, and its parameters; NULL without a query vector."""
+    def _cosine(self, key: str) -> tuple[str, dict[str, Any]]:
+        """Return the SQL expression for the cosine of a memory, and its parameters; NULL without a query vector."""
         active = self._prepare().active
         if self._vector is None or active is None:
             return "NULL::float8", {}
-        return _SQL.text("cosine", model=active.id), {"vector": self._vector}
+        return SQL.text("cosine", model=active.id, key=key), {"vector": self._vector}
 
     def _bm25(self, terms: str) -> float:
         return self._prepare().scorer.score_text(terms, extra_length=SCOPE_TOKENS)
 
     def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory | None:
         """Keep a memory with its scores; None if it is damaged."""
-        memory = to_memories([row], self.damaged).get(row[0])
+        memory = to_memories([unescape_row(row, TEXTS)], self.damaged).get(row[0])
         if memory is None:
             return None
         self._memories[row[0]] = memory
+        self._keys[memory.id] = row[0]
         self._keyword[memory.id] = keyword
         if cosine is not None:
             self._semantic[memory.id] = cosine
         return memory
-
-
-def extension_terms(stats: SearchStats) -> list[str]:
-    """Return the terms for the extension. It weights terms of more than a third of all memories higher than we do."""
-    terms = list(stats.frequencies)
-    return [term for term in terms if 3 * stats.frequencies[term] <= stats.memories] or terms[:1]
-
-
-def nearest_part(
-    active: ActiveModel,
-    scope: ResolvedScope,
-    *,
-    limit: int,
-    depth: int,
-    excluding: bool,
-    filtered: str = "",
-    current: str = "",
-) -> str:
-    """Return the part of a statement that selects the nearest memories with their scores.
-
-    With a filter the scope is searched exactly: a scan of the index could end before it finds a memory that matches.
-    """
-    depth, least = round_up(depth), min(round_up(limit), round_up(depth))
-    excluded = "ARRAY(SELECT key FROM memories WHERE id = ANY (%(exclude)s))"
-    exclusion = (f"AND memory <> ALL ({excluded})" if excluding else "") + current
-    if filtered:
-        exclusion += f" AND EXISTS (SELECT 1 FROM memories AS m WHERE m.key = memory{filtered})"  # noqa: S608 - our text
-    parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
-    if filtered or scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
-        return _SQL.text("nearest_exact", **parts)
-    per_memory = min(max(active.vectors_per_memory, 1.0), 20.0)
-    scanned = min(round_up(int(depth * per_memory * (1.1 if per_memory > MULTIPLE_PARTS else 1.0))), 20_000)
-    return _SQL.text("nearest_indexed", dimension=active.model.dimension, scanned=scanned, least=least, **parts)
-
-
-def _quoted(term: str) -> str:
-    # Terms contain neither quotes nor backslashes (see retentive.text.analysis), so that any text is a safe query.
-    return f"'{term}'"
-
-
-def round_up(number: int) -> int:
-    """Round up to one of few numbers, so that a statement is prepared for few limits and not for each."""
-    step = 1 << max(number.bit_length() - 3, 4)
-    return -(-number // step) * step

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,14 @@ def escape(text: str) -> str:
 def unescape(text: str) -> str:
     """Return the text that `escape` was given."""
     return _ESCAPE_SEQUENCE.sub(lambda match: _UNESCAPED.get(match[0], match[0]), text) if _ESCAPE in text else text
+
+
+def unescape_row(row: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
+    """Return a row whose text was read as it is stored, with the text that `escape` was given."""
+    for place in places:
+        if row[place] is not None and _ESCAPE in row[place]:
+            return [unescape(value) if isinstance(value, str) else value for value in row]
+    return row
 
 
 class _TextDumper(StrDumper):
@@ -97,9 +106,9 @@ def register_adapters(connection: psycopg.Connection[Any]) -> str:
     # both formats must agree: psycopg keeps one dumper for all lists whose integers have the same type in binary.
     adapters.register_dumper(int, Int8Dumper)
     adapters.register_dumper(int, Int8BinaryDumper)
-    for name in ("text", "varchar"):
-        adapters.register_loader(name, _TextLoader)
-        adapters.register_loader(name, _TextBinaryLoader)
+    # No column is varchar: a search casts to it, so that psycopg reads much text without calling Python for each value.
+    adapters.register_loader("text", _TextLoader)
+    adapters.register_loader("text", _TextBinaryLoader)
     found = connection.execute(_VECTOR_TYPES).fetchall()
     if len(found) < 2:
         raise Invalid("the types of pgvector were not found; run: CREATE EXTENSION vector")

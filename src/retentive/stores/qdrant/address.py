@@ -40,8 +40,12 @@ class CollectionSettings:
 
     @property
     def write_consistency(self) -> int:
-        """How many replicas acknowledge a write; by default all, so that a client reads its own writes."""
-        return self.replicas if self.consistency is None else self.consistency
+        """How many replicas must apply a write; by default all but one.
+
+        The server stops to read a replica that failed only if the write succeeds. If all must apply it and one cannot,
+        the write fails, stays in the others, and replicas differ from then on.
+        """
+        return max(self.replicas - 1, 1) if self.consistency is None else self.consistency
 
 
 @dataclass(frozen=True, slots=True)

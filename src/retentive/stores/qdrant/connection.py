@@ -93,6 +93,7 @@ class Connection:
         self._place = place
         self.settings = settings
         self.clock = Clock()
+        self.abandoned: set[int] = set()  # the stamps of idempotency keys whose writes have failed in this process
         prefix = prefix or self._default_prefix()
         self.memories = f"{prefix}_memories"
         self.notes = f"{prefix}_notes"
@@ -221,16 +222,18 @@ class Connection:
         """Delete all points that a filter matches."""
         self.call(self.client.delete, collection, q.FilterSelector(filter=where), wait=True)
 
-    def write_notes(self, writes: Sequence[NoteWrite], *, operations: Sequence[Any] = ()) -> bool:
+    def write_notes(
+        self, writes: Sequence[NoteWrite], *, operations: Sequence[Any] = (), stamp: int | None = None
+    ) -> bool:
         """Write notes over the versions they replace; return whether all were written.
 
         A note that another process has changed or created meanwhile is left as it is. Further operations on notes run
-        in the same request.
+        in the same request. The stamp of the new versions comes from the clock if it is not given.
         """
         if not writes:
             self.update(self.notes, operations)
             return True
-        stamp = self.clock.take()
+        stamp = self.clock.take() if stamp is None else stamp
         upserts = [
             q.UpsertOperation(
                 upsert=q.PointsList(

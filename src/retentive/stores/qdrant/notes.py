@@ -168,14 +168,16 @@ def find_earlier(
 ) -> EarlierRequest | None:
     """Return the write with this key, from notes that were read; None if the key is new.
 
-    `Conflict` if it was another request, `Unavailable` while another process is working on it.
+    `Conflict` if it was another request, `Unavailable` while another process is working on it. This process knows which
+    of its own writes have failed.
     """
     payload = notes.get(request_notes(key)[0]) if key else None
     if key is None or payload is None:
         return None
     check_same_request(key, payload["fingerprint"])
     earlier = EarlierRequest(list(payload["ids"]), payload["done"], payload["stamp"])
-    if not earlier.done and connection.clock.take() - earlier.stamp < PENDING_SECONDS * 1_000_000_000:
+    is_recent = connection.clock.take() - earlier.stamp < PENDING_SECONDS * 1_000_000_000
+    if not earlier.done and is_recent and earlier.stamp not in connection.abandoned:
         raise _in_progress()
     return earlier
 
@@ -191,7 +193,8 @@ def record_request(
 ) -> Iterator[None]:
     """Record an idempotency key before a write and mark it as done afterwards; a write that fails releases its key.
 
-    Further operations on notes run in the same request as the first record.
+    If the server was lost, nobody knows how much was written. Then the key stays, so that the write can be completed
+    when it is sent again. Further operations on notes run in the same request as the first record.
     """
     if key is None:
         connection.update(connection.notes, operations)
@@ -200,10 +203,14 @@ def record_request(
     payload = {"type": "request", "fingerprint": key.fingerprint, "ids": list(ids), "at": to_micros(key.at)}
     [id] = request_notes(key)
     start = NoteWrite(id, {**payload, "done": False}, earlier.stamp if earlier else None)
-    if not connection.write_notes([start], operations=operations):
-        raise _in_progress()
+    stamp = connection.clock.take()
     try:
+        if not connection.write_notes([start], operations=operations, stamp=stamp):
+            raise _in_progress()
         yield
+    except Unavailable:
+        connection.abandoned.add(stamp)
+        raise
     except RetentiveError:
         connection.delete(connection.notes, [id])
         raise

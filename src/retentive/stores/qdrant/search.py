@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import Any, Self
@@ -15,11 +14,20 @@ from qdrant_client.http.models import QueryResponse
 
 from retentive.errors import Invalid
 from retentive.models import ALL, Candidate, Kind, Memory, Model, Query
+from retentive.stores.base import PendingVector
 from retentive.stores.damage import NOT_ITS_TEXT, Damage
-from retentive.stores.qdrant.connection import Connection, any_of, first_by, payload_of, with_ids
+from retentive.stores.qdrant.connection import Connection, any_of, payload_of, with_ids
 from retentive.stores.qdrant.model_collections import ModelCollections
 from retentive.stores.qdrant.points import has_changed_text, id_of_point, memory_of, metadata_text, points_of
-from retentive.stores.qdrant.session_notes import in_session
+from retentive.stores.qdrant.queries import (
+    REACH,
+    ann_params,
+    around,
+    nearest_query,
+    neighbour_query,
+    prefetch,
+    uses,
+)
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, QueryWeights, query_weights, term_lookups
 from retentive.stores.qdrant.validity import not_current, started_by
@@ -27,14 +35,8 @@ from retentive.stores.sql_codec import to_micros
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import index_terms, query_terms
 
-SPARE = 16
-"""How many more results than the limit are requested, so that ties at the end are resolved by the order of writing."""
-
 MAX_READ = 20_000
 """How many memories are read at most to find the terms with a prefix."""
-
-REACH = 3
-"""How many positions away a neighbour usually is at most; more only if several memories in a row were deleted."""
 
 Requests = dict[str, q.QueryRequest]
 
@@ -42,9 +44,10 @@ Requests = dict[str, q.QueryRequest]
 class QdrantSearch:
     """See `retentive.stores.base.Search`.
 
-    `keyword` takes two requests: for the document frequencies of the terms, and for the candidates. `nearest` and
-    `neighbours` take one each, which also returns the scores that the other retriever gives to what they find.
-    `scores` takes one only for memories that no call has returned so far. A scope with sessions takes one more.
+    `keyword` takes two requests: for the document frequencies of the terms, and for the candidates. The second one has
+    the query of `nearest` too if its vector is expected; otherwise `nearest` takes one. `neighbours` takes one. Each
+    also returns the scores that the other retriever gives to what it finds, so that `scores` takes one only for
+    memories that no call has returned so far. A scope with sessions takes one more.
     """
 
     def __init__(
@@ -61,6 +64,8 @@ class QdrantSearch:
         self._keyword_scores: dict[str, float] = {}
         self._semantic_scores: dict[str, float | None] = {}
         self._points_with_metadata: list[Any] | None = None
+        self._expected: PendingVector | None = None
+        self._early: tuple[Vector, Retrieved] | None = None  # what `keyword` found for `nearest`
         self._best: dict[str, list[float]] = {}  # the scores of the candidates of each retriever
         self._left_out: dict[str, list[q.ScoredPoint]] = {}  # what each left out because it is not current
 
@@ -88,53 +93,105 @@ class QdrantSearch:
 
     # Retrievers
 
+    def expect(self, vector: PendingVector) -> None:
+        self._expected = vector
+
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         self._keyword_used = True
-        scope, weights = self._scope, self._weights
-        if scope is None or limit < 1 or weights is None or not weights.retrieving.indices:
+        weights = self._weights
+        if self._scope is None or limit < 1 or weights is None or not weights.retrieving.indices:
             return Retrieved()
-        where, limit = self._condition(scope, kind), self._at_most(limit)
-        if len(weights.retrieving.indices) == len(weights.scoring.indices):
-            request = _nearest_query(weights.scoring, WORDS, limit, where=where, payload=True)
-        else:  # terms that do not retrieve score what the others have found
-            found = _prefetch(_nearest_query(weights.retrieving, WORDS, limit + limit // 2, where=where))
-            request = _nearest_query(weights.scoring, WORDS, limit, among=found, payload=True)
-        requests, outdated = {"keyword": request}, self._retired_condition(kind)
-        if outdated is not None:
-            found = _prefetch(_nearest_query(weights.retrieving, WORDS, 2 * self._query.limit, where=outdated))
-            requests["retired"] = _nearest_query(weights.scoring, WORDS, self._query.limit, among=found, payload=True)
+        requests = self._keyword_requests(weights, self._scope, limit, kind)
+        vector = self._expected.wait() if self._expected and kind is None and limit == self._query.pool else None
+        self._expected = None
+        if vector is not None:
+            self._vector, depth = vector, self._query.depth
+            found = prefetch(requests["keyword"])
+            requests |= self._nearest_requests(vector, self._scope, limit, depth, found=found)
         answers = self._run(requests)
         ranked = self._candidates(answers["keyword"])
         self._keep_best("keyword", ranked, answers, kind)
         self._keyword_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
+        if vector is not None:
+            scored = [candidate.memory.id for candidate in ranked]
+            self._early = vector, self._keep_nearest(answers, limit, depth, scored=scored)
         return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:limit]])
 
+    def _keyword_requests(self, weights: QueryWeights, scope: q.Filter, limit: int, kind: Kind | None) -> Requests:
+        where, limit = self._condition(scope, kind), self._at_most(limit)
+        if len(weights.retrieving.indices) == len(weights.scoring.indices):
+            request = nearest_query(weights.scoring, WORDS, limit, where=where, payload=True)
+        else:  # terms that do not retrieve score what the others have found
+            found = prefetch(nearest_query(weights.retrieving, WORDS, limit + limit // 2, where=where))
+            request = nearest_query(weights.scoring, WORDS, limit, among=found, payload=True)
+        requests, outdated = {"keyword": request}, self._retired_condition(kind)
+        if outdated is not None:
+            found = prefetch(nearest_query(weights.retrieving, WORDS, 2 * self._query.limit, where=outdated))
+            best = nearest_query(weights.scoring, WORDS, self._query.limit, among=found, payload=True)
+            requests["keyword retired"] = best
+        return requests
+
     def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+        early, self._early = self._early, None
+        if early and early[0] is vector and kind is None and (limit, depth) == (self._query.pool, self._query.depth):
+            return early[1]
         self._vector, self._semantic_scores = vector, {}
-        name = self._vector_name
-        if self._scope is None or name is None or limit < 1:
+        if self._scope is None or self._vector_name is None or limit < 1:
             return Retrieved()
-        numbers, scope, params = [vector.tolist()], self._condition(self._scope, kind), _ann_params(self._connection)
+        scored = list(self._keyword_scores)
+        answers = self._run(self._nearest_requests(vector, self._scope, limit, depth, kind))
+        return self._keep_nearest(answers, limit, depth, kind, scored=scored)
+
+    def _nearest_requests(
+        self,
+        vector: Vector,
+        scope: q.Filter,
+        limit: int,
+        depth: int,
+        kind: Kind | None = None,
+        *,
+        found: q.Prefetch | None = None,
+    ) -> Requests:
+        """Return the queries for the nearest memories, and for the semantic scores of what `keyword` finds or found."""
+        name = self._vector_name
+        if name is None:
+            return {}
+        numbers, where, params = [vector.tolist()], self._condition(scope, kind), ann_params(self._connection.settings)
         size = self._at_most(max(limit, depth))
-        nearest = _nearest_query(numbers, name, size, where=scope, params=params, payload=True)
+        nearest = nearest_query(numbers, name, size, where=where, params=params, payload=True)
         requests = {"nearest": nearest}
         if self._keyword_used and self._weights is not None:
-            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, size, among=_prefetch(nearest))
-        found_by_keyword = points_of(self._keyword_scores)
-        if found_by_keyword:
-            where = with_ids(found_by_keyword.values())
-            requests["semantic"] = _nearest_query(numbers, name, len(found_by_keyword), where=where)
+            requests["keyword scores"] = nearest_query(self._weights.scoring, WORDS, size, among=prefetch(nearest))
+        known = points_of(self._keyword_scores)
+        if found is not None:
+            requests["semantic scores"] = nearest_query(numbers, name, limit, among=found)
+        elif known:
+            where = with_ids(known.values())
+            requests["semantic scores"] = nearest_query(numbers, name, len(known), where=where)
         outdated = self._retired_condition(kind)
         if outdated is not None:
-            requests["retired"] = _nearest_query(numbers, name, self._query.limit, where=outdated, payload=True)
-        answers = self._run(requests)
+            best = nearest_query(numbers, name, self._query.limit, where=outdated, payload=True)
+            requests["semantic retired"] = best
+        return requests
+
+    def _keep_nearest(
+        self,
+        answers: Mapping[str, QueryResponse],
+        limit: int,
+        depth: int,
+        kind: Kind | None = None,
+        *,
+        scored: Iterable[str],
+    ) -> Retrieved:
+        """Return the nearest memories, and keep their scores and the semantic ones of the memories `scored`."""
         if "nearest" not in answers:
             return Retrieved()
         ranked = self._candidates(answers["nearest"])
         self._keep_best("semantic", ranked, answers, kind)
-        self._keep_scores(answers, keyword=[one.memory.id for one in ranked], semantic=found_by_keyword)
+        self._keep_scores(answers, keyword=[one.memory.id for one in ranked], semantic=scored)
+        scores = [candidate.score for candidate in ranked]
         self._semantic_scores |= {candidate.memory.id: candidate.score for candidate in ranked}
-        return Retrieved(ranked[:limit], [candidate.score for candidate in ranked[:size]])
+        return Retrieved(ranked[:limit], scores[: self._at_most(max(limit, depth))])
 
     def retired(self, limit: int) -> list[Memory]:
         left_out: dict[str, Memory] = {}
@@ -152,8 +209,8 @@ class QdrantSearch:
         """Keep the scores of a retriever, and what it left out because it is not current, for `retired`."""
         if kind is None:
             self._best[name] = [candidate.score for candidate in ranked]
-            if "retired" in answers:
-                self._left_out[name] = answers["retired"].points
+            if f"{name} retired" in answers:
+                self._left_out[name] = answers[f"{name} retired"].points
 
     def _retired_condition(self, kind: Kind | None) -> q.Filter | None:
         """Return the condition of what is left out because it is not current; None if nothing is."""
@@ -230,9 +287,9 @@ class QdrantSearch:
                     pairs[memory.id][side] = next_one
                     missing += [] if next_one else [(memory, memory.position, side)]
         if missing:
-            requests = {str(at): _neighbour_query(*place, current_at) for at, place in enumerate(missing)}
+            requests = {str(at): neighbour_query(*place, current_at) for at, place in enumerate(missing)}
             # Nearly all neighbours are within REACH, so that their scores need not wait for their ids.
-            answers = self._run(requests | self._scoring(_around(missing), REACH * len(missing)))
+            answers = self._run(requests | self._scoring(around(missing), REACH * len(missing)))
             scored = []
             for at, (memory, position, side) in enumerate(missing):
                 for neighbour in filter(None, map(self._keep, answers[str(at)].points)):
@@ -304,9 +361,9 @@ class QdrantSearch:
         """Return the queries for the scores that the retrievers of this recall give to some memories."""
         requests = {}
         if self._keyword_used and self._weights is not None:
-            requests["keyword"] = _nearest_query(self._weights.scoring, WORDS, count, where=where)
+            requests["keyword scores"] = nearest_query(self._weights.scoring, WORDS, count, where=where)
         if self._vector is not None and self._vector_name is not None:
-            requests["semantic"] = _nearest_query([self._vector.tolist()], self._vector_name, count, where=where)
+            requests["semantic scores"] = nearest_query([self._vector.tolist()], self._vector_name, count, where=where)
         return requests
 
     def _run(self, requests: Requests) -> Mapping[str, QueryResponse]:
@@ -319,7 +376,7 @@ class QdrantSearch:
             if name is None or self._collections.read().active.vector == name:
                 raise
             self._vector = None
-            requests = {key: one for key, one in requests.items() if not _uses(one, name)}
+            requests = {key: one for key, one in requests.items() if not uses(one, name)}
             answers = self._connection.query(list(requests.values()))
         return dict(zip(requests, answers, strict=True))
 
@@ -337,76 +394,10 @@ class QdrantSearch:
     ) -> None:
         """Keep the scores of these memories. One that a response lacks has the score 0, or no vector."""
         if self._keyword_used:
-            found = answers["keyword"].points if "keyword" in answers else ()
+            found = answers["keyword scores"].points if "keyword scores" in answers else ()
             scores = {id_of_point(point.id): point.score for point in found}
             self._keyword_scores = {**dict.fromkeys(keyword, 0.0), **self._keyword_scores, **scores}
         if self._vector is not None:
-            found = answers["semantic"].points if "semantic" in answers else ()
+            found = answers["semantic scores"].points if "semantic scores" in answers else ()
             scores = {id_of_point(point.id): point.score for point in found}
             self._semantic_scores = {**dict.fromkeys(semantic), **self._semantic_scores, **scores}
-
-
-def _nearest_query(
-    vector: Any,
-    using: str,
-    limit: int,
-    *,
-    where: q.Filter | None = None,
-    among: q.Prefetch | None = None,
-    params: q.SearchParams | None = None,
-    payload: bool = False,
-) -> q.QueryRequest:
-    """Find the points with the largest scores; for a multivector the score of a point is that of its nearest part."""
-    return q.QueryRequest(
-        query=q.NearestQuery(nearest=vector),
-        using=using,
-        filter=where,
-        limit=limit + SPARE,
-        with_payload=payload,
-        prefetch=among,
-        params=params,
-    )
-
-
-def _prefetch(request: q.QueryRequest) -> q.Prefetch:
-    """Return a query as the first stage of another one."""
-    return q.Prefetch(
-        query=request.query, using=request.using, filter=request.filter, params=request.params, limit=request.limit
-    )
-
-
-def _uses(request: q.QueryRequest, name: str) -> bool:
-    first = request.prefetch
-    return name in (request.using, isinstance(first, q.Prefetch) and first.using) or request.with_vector == [name]
-
-
-def _ann_params(connection: Connection) -> q.SearchParams:
-    """Return the parameters of a search in the HNSW graph; quantized scores are computed again from the vectors."""
-    quantized = connection.settings.quantization != "none"
-    rescoring = q.QuantizationSearchParams(rescore=True, oversampling=2.0) if quantized else None
-    return q.SearchParams(hnsw_ef=connection.settings.ef, quantization=rescoring)
-
-
-def _neighbour_query(memory: Memory, position: int, side: int, current_at: datetime | None) -> q.QueryRequest:
-    """Find the memory before (-1) or after (1) a position in the session of a memory, one that is current at a time."""
-    before = side < 0
-    beyond = q.Range(lt=position) if before else q.Range(gt=position)
-    order = q.OrderBy(key="position", direction=q.Direction.DESC if before else q.Direction.ASC)
-    session = in_session(memory.profile, memory.project, memory.session or "")
-    must_not = not_current(current_at) if current_at is not None else None
-    must = [session, q.FieldCondition(key="position", range=beyond)]
-    return first_by(order, q.Filter(must=must, must_not=must_not))
-
-
-def _around(places: Iterable[tuple[Memory, int, int]]) -> q.Filter:
-    """Return a filter for the memories up to `REACH` positions before or after others in their sessions."""
-    sessions: dict[tuple[str, str | None, str], set[int]] = {}
-    for memory, position, side in places:
-        positions = sessions.setdefault((memory.profile, memory.project, memory.session or ""), set())
-        positions.update(position + side * step for step in range(1, REACH + 1))
-    return q.Filter(
-        should=[
-            q.Filter(must=[in_session(*session), any_of("position", sorted(positions))])
-            for session, positions in sessions.items()
-        ]
-    )

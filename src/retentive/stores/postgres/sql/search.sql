@@ -1,8 +1,9 @@
 -- name: select_by_terms
 -- An approximation of BM25 that ignores how often a term occurs in a memory. The memories it selects are scored exactly.
+-- A cast that is a SELECT of its own is computed once, and not for each row.
 {name} AS MATERIALIZED (
   SELECT key FROM memories
-  WHERE words @@ %(searched)s::tsquery {exclusion}
+  WHERE words @@ (SELECT %(searched)s::tsquery) {exclusion}
   ORDER BY ({weights}) / (1 + %(per_memory)s::float8 + %(per_term)s::float8 * length) DESC, key LIMIT {most}
 )
 
@@ -17,7 +18,7 @@ ranked AS MATERIALIZED (
       terms OPERATOR({schema}.<@>) {schema}.to_bm25query(%(extension_query)s::text, %(index)s::text) AS score
     FROM memories ORDER BY score LIMIT {most}
   ) AS best
-  WHERE words @@ %(searched)s::tsquery {exclusion}
+  WHERE words @@ (SELECT %(searched)s::tsquery) {exclusion}
 ),
 {by_terms},
 selected AS MATERIALIZED (
@@ -27,15 +28,55 @@ selected AS MATERIALIZED (
   WHERE (SELECT count(*) < %(limit)s OR max(score) = max(score) FILTER (WHERE rank <= %(limit)s) FROM ranked)
 )
 
+-- name: score
+-- The memories that were selected by their BM25, computed as retentive.text.bm25 does: the same operations in the same
+-- order, so that every digit is the same. Each space is doubled, so that a term that follows itself counts twice.
+scored AS MATERIALIZED (
+  SELECT m.key, (
+    SELECT coalesce(sum(found.idf * found.count * %(saturation)s::float8 / (found.count + document.damping)), 0)
+    FROM (
+      SELECT idf,
+        ((octet_length(document.padded) - octet_length(replace(document.padded, spaced, ''))) / octet_length(spaced))::float8 AS count
+      FROM unnest(%(words)s::text[], %(spaced)s::text[], %(idfs)s::float8[]) AS query (word, spaced, idf)
+      WHERE strpos(m.terms, word) > 0 OFFSET 0
+    ) AS found
+  ) AS score
+  FROM selected JOIN memories AS m ON m.key = selected.key
+  CROSS JOIN LATERAL (
+    SELECT ' ' || replace(m.terms, ' ', '  ') || ' ' AS padded,
+      %(k1)s::float8 * (%(not_b)s::float8 + %(b)s::float8 * m.length / %(mean_length)s::float8) AS damping
+    OFFSET 0
+  ) AS document
+),
+by_keyword AS MATERIALIZED (
+  SELECT key, score, row_number() OVER (ORDER BY score DESC, key) AS rank FROM scored ORDER BY score DESC, key LIMIT %(limit)s
+)
+
+-- name: known
+by_keyword AS MATERIALIZED (
+  SELECT key, NULL::float8 AS score, rank FROM unnest(%(known)s::bigint[]) WITH ORDINALITY AS k (key, rank)
+)
+
 -- name: keyword
-WITH {selected}
-SELECT {cosine}, m.terms, {columns} FROM selected JOIN memories AS m ON m.key = selected.key
+WITH {by_keyword}
+SELECT by_keyword.score, {cosine}, {columns} FROM by_keyword JOIN memories AS m ON m.key = by_keyword.key
 
 -- name: nearest_exact
--- Scores are computed with the query's vector in single precision; half precision only orders the scan of the index.
-near AS MATERIALIZED (
-  SELECT memory, max(-(embedding::vector <#> %(vector)s)) AS score
+-- Scores are computed with the query's vector in single precision; half precision only orders the scan of the index. If
+-- the best vectors are parts of too few memories, the whole scope is read.
+scanned AS MATERIALIZED (
+  SELECT memory, -(embedding::vector <#> %(vector)s) AS score
   FROM vectors WHERE model = {model} AND {condition} {exclusion}
+  ORDER BY score DESC, memory LIMIT {scanned}
+),
+near AS MATERIALIZED (
+  SELECT memory, max(score) AS score FROM (
+    SELECT memory, score FROM scanned
+    UNION ALL
+    SELECT memory, -(embedding::vector <#> %(vector)s) AS score FROM vectors
+    WHERE (SELECT count(*) = {scanned} AND count(DISTINCT memory) < {depth} FROM scanned)
+      AND model = {model} AND {condition} {exclusion}
+  ) AS found
   GROUP BY memory ORDER BY score DESC, memory LIMIT {depth}
 )
 
@@ -58,48 +99,67 @@ near AS MATERIALIZED (
 )
 
 -- name: cosine
-(SELECT max(-(v.embedding::vector <#> %(vector)s)) FROM vectors AS v WHERE v.memory = m.key AND v.model = {model})
+(SELECT max(-(v.embedding::vector <#> %(vector)s)) FROM vectors AS v WHERE v.memory = {key} AND v.model = {model})
 
 -- name: nearest
--- The scores of the nearest memories and of all known ones. Only new memories that become candidates are read.
-WITH {near},
-wanted AS (
+-- The memories of both retrievers and the neighbours of the first `centres` of each, once each. The row of the nearest one
+-- has the scores of all. Only those that are not known are read.
+WITH {by_keyword},
+{near},
+by_vector AS MATERIALIZED (
   SELECT memory AS key, score, row_number() OVER (ORDER BY score DESC, memory) AS rank FROM near
-  UNION ALL
-  SELECT m.key, {cosine}, NULL FROM unnest(%(known)s::bigint[]) AS m (key)
+),
+centres AS (
+  SELECT key FROM by_keyword WHERE rank <= %(centres)s
+  UNION
+  SELECT key FROM by_vector WHERE rank <= %(centres)s
+),
+sides AS MATERIALIZED (
+  SELECT m.key, {sides} FROM centres JOIN memories AS m ON m.key = centres.key WHERE m.session IS NOT NULL
+),
+wanted AS (
+  SELECT key FROM by_keyword
+  UNION SELECT key FROM by_vector WHERE rank <= %(limit)s
+  UNION SELECT before FROM sides
+  UNION SELECT after FROM sides
 )
-SELECT wanted.key, wanted.rank, wanted.score, found.*
+SELECT
+  wanted.key, k.score, coalesce(v.score, {cosine}), v.rank,
+  CASE WHEN v.rank = 1 THEN ARRAY(SELECT score FROM by_vector ORDER BY rank) END,
+  sides.key IS NOT NULL, sides.before, sides.after,
+  found.*
 FROM wanted
+LEFT JOIN by_keyword AS k ON k.key = wanted.key
+LEFT JOIN by_vector AS v ON v.key = wanted.key
+LEFT JOIN sides ON sides.key = wanted.key
 LEFT JOIN LATERAL (
-  SELECT m.terms, {columns} FROM memories AS m
-  WHERE m.key = CASE WHEN wanted.rank <= %(limit)s AND wanted.key <> ALL (%(known)s::bigint[]) THEN wanted.key END
+  SELECT CASE WHEN k.score IS NULL THEN m.terms::varchar END, {columns} FROM memories AS m
+  WHERE m.key = CASE WHEN wanted.key <> ALL (%(known)s::bigint[]) THEN wanted.key END
 ) AS found ON true
+WHERE wanted.key IS NOT NULL
+
+-- name: sides
+(
+  SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position {current}
+  ORDER BY n.position DESC LIMIT 1
+) AS before, (
+  SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position {current}
+  ORDER BY n.position LIMIT 1
+) AS after
 
 -- name: neighbours
--- Each memory that has a session gives two rows, one for each side. Only neighbours that are not known are read.
-SELECT wanted.id, wanted.is_after, wanted.key, found.*
+-- The neighbours of each memory that has a session, and a row for each of them; those that are not known are read.
+SELECT wanted.own_key, wanted.id, wanted.before, wanted.after, found.*
 FROM (
-  SELECT m.id, side.is_after, side.key FROM memories AS m
-  CROSS JOIN LATERAL (
-    SELECT false AS is_after, (
-      SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position < m.position {current}
-      ORDER BY n.position DESC LIMIT 1
-    ) AS key
-    UNION ALL
-    SELECT true, (
-      SELECT n.key FROM memories AS n WHERE n.session = m.session AND n.position > m.position {current}
-      ORDER BY n.position LIMIT 1
-    )
-  ) AS side
-  WHERE m.id = ANY (%(ids)s) AND m.session IS NOT NULL
+  SELECT m.key AS own_key, m.id, {sides} FROM memories AS m WHERE m.id = ANY (%(ids)s) AND m.session IS NOT NULL OFFSET 0
 ) AS wanted
 LEFT JOIN LATERAL (
-  SELECT {cosine}, m.terms, {columns} FROM memories AS m
-  WHERE m.key = CASE WHEN wanted.key <> ALL (%(known)s::bigint[]) THEN wanted.key END
+  SELECT {cosine}, m.terms::varchar AS terms, {columns} FROM memories AS m
+  WHERE m.key = ANY (ARRAY[wanted.before, wanted.after]) AND m.key <> ALL (%(known)s::bigint[])
 ) AS found ON true
 
 -- name: memories
-SELECT {cosine}, m.terms, {columns} FROM memories AS m WHERE m.id = ANY (%(ids)s)
+SELECT {cosine}, m.terms::varchar, {columns} FROM memories AS m WHERE m.id = ANY (%(ids)s)
 
 -- name: vectors
 SELECT m.id, v.embedding FROM memories AS m JOIN vectors AS v ON v.memory = m.key
