@@ -268,7 +268,7 @@ class Query:
 
     @property
     def centres(self) -> int:
-        """Around how many of the best of each retriever the neighbours are read; 0 if they do not affect the ranking."""
+        """Around how many of the best of each retriever neighbours are read; 0 if they do not affect the ranking."""
         return self.pool if self.tuning.neighbour_weight or self.tuning.session_weight else 0
 
 
