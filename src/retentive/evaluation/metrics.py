@@ -27,14 +27,15 @@ PERCENTAGES = METRICS[:6]
 """Metrics that are printed as percentages."""
 
 _IN_LIBRARY = {
-    "any@1": "Success@1",
-    "any@5": "Success@5",
-    "any@10": "Success@10",
-    "R@5": "R@5",
-    "R@10": "R@10",
-    "nDCG@10": "nDCG@10",
-    "MRR": "RR",
+    "any@1": ("Success", 1),
+    "any@5": ("Success", 5),
+    "any@10": ("Success", 10),
+    "R@5": ("R", 5),
+    "R@10": ("R", 10),
+    "nDCG@10": ("nDCG", 10),
+    "MRR": ("RR", None),
 }
+"""The measure of the library and its cutoff. Its parser of names needs a part of `ast` that Python 3.14 removed."""
 
 
 def load_library() -> Any:
@@ -48,7 +49,8 @@ def load_library() -> Any:
 def measure(queries: Sequence[EvaluationQuery], found: Mapping[str, Sequence[str]]) -> dict[str, Values]:
     """Return the values of each metric in the order of the queries, from the documents found for each, best first."""
     library = load_library()
-    names = {library.parse_measure(spelled): name for name, spelled in _IN_LIBRARY.items()}
+    measures = {name: (getattr(library, measure), cutoff) for name, (measure, cutoff) in _IN_LIBRARY.items()}
+    names = {measure @ cutoff if cutoff else measure: name for name, (measure, cutoff) in measures.items()}
     qrels = [
         library.Qrel(query.id, document, grade) for query in queries for document, grade in query.relevance.items()
     ]
