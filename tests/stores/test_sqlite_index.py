@@ -106,7 +106,7 @@ def test_a_large_scope_is_not_compared_vector_by_vector(large_path: str, monkeyp
         assert len(coded) == 100
 
         found = find_nearest(store, QUERIES[0], limit=1)  # 30 to rescore are less than a 25th of all
-        read = int(np.count_nonzero(store._index._cache._row_of > 0))  # type: ignore[union-attr]
+        read = int(np.count_nonzero(store._index._rounded._row_of > 0))  # type: ignore[union-attr]
 
     assert found[0] == coded[0]
     assert read < 3000
@@ -136,6 +136,7 @@ def test_vectors_that_do_not_fit_into_memory_give_the_same_results(large_path: s
     cached = results()
     for limit in (0, 100, 1500, 2999):
         monkeypatch.setattr(vector_index, "CACHED", limit)
+        monkeypatch.setattr(vector_index, "CACHED_ROUNDED", limit)
         *found, scores, first = results()
         assert found == cached[:-2]
         assert scores == pytest.approx(cached[-2], abs=1e-6)
