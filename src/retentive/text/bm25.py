@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from retentive.text.analysis import MAX_QUERY_TERMS
 
@@ -40,6 +41,10 @@ def searching_terms(terms: Iterable[str], frequencies: Mapping[str, int], *, mem
     return chosen
 
 
+_MANY = 4
+"""More terms than this are counted in one pass."""
+
+
 class BM25:
     """Scores documents for the terms of one query; larger is better. With k1 = 1.2 it is the formula of SQLite's FTS5.
 
@@ -64,24 +69,20 @@ class BM25:
 
     def __call__(self, document: Sequence[str], *, extra_length: int = 0) -> float:
         """The score of a document's terms; 0 if it has none of the query's."""
-        if self._terms.isdisjoint(document):
+        found = list(filter(self._terms.__contains__, document))
+        if not found:
             return 0.0
-        return self._score(document.count, len(document) + extra_length)
-
-    def score_text(self, terms: str, *, extra_length: int = 0) -> float:
-        """The score of a document's terms, joined by single spaces: an eighth of the time of splitting them."""
-        padded = spaced(terms)
-        length = terms.count(" ") + 1 if terms else 0
-        return self._score(lambda term: padded.count(f" {term} "), length + extra_length)
-
-    def _score(self, count_of: Callable[[str], int], length: int) -> float:
-        damping = self._k1 * (1 - self._b + self._b * length / self._mean_length)
+        counts = Counter(found) if len(found) > _MANY else {term: found.count(term) for term in found}
+        damping = self._k1 * (1 - self._b + self._b * (len(document) + extra_length) / self._mean_length)
         score = 0.0
         for term, weight in self._weights:
-            count = count_of(term)
-            if count:
-                score += weight * count * (self._k1 + 1) / (count + damping)
+            if term in counts:
+                score += weight * counts[term] * (self._k1 + 1) / (counts[term] + damping)
         return score
+
+    def score_text(self, terms: str, *, extra_length: int = 0) -> float:
+        """The score of a document's terms, joined by single spaces."""
+        return self(terms.split(" ") if terms else (), extra_length=extra_length)
 
 
 def spaced(terms: str) -> str:
