@@ -135,8 +135,8 @@ def test_vectors_that_do_not_fit_into_memory_give_the_same_results(large_path: s
 
     cached = results()
     for limit in (0, 100, 1500, 2999):
-        monkeypatch.setattr(vector_index, "CACHED", limit)
-        monkeypatch.setattr(vector_index, "CACHED_ROUNDED", limit)
+        monkeypatch.setattr(vector_index, "CACHED", limit * 4 * WIDE.dimension)
+        monkeypatch.setattr(vector_index, "CACHED_ROUNDED", limit * WIDE.dimension)
         *found, scores, first = results()
         assert found == cached[:-2]
         assert scores == pytest.approx(cached[-2], abs=1e-6)

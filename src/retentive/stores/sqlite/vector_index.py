@@ -43,11 +43,11 @@ them exactly; a 125th of the scope if that is more."""
 DIRECT = 256
 """Of up to this many vectors the exact ones are read at once."""
 
-CACHED_ROUNDED = 1 << 20
-"""At most this many rounded vectors are cached (400 MB at 384 dimensions); then the cache is emptied."""
+CACHED_ROUNDED = 400 << 20
+"""At most this many bytes of rounded vectors are cached (a million of 384 dimensions); then the cache is emptied."""
 
-CACHED = 1 << 15
-"""At most this many exact vectors are cached (50 MB at 384 dimensions); then the cache is emptied."""
+CACHED = 24 << 20
+"""At most this many bytes of exact vectors are cached (16,000 of 384 dimensions); then the cache is emptied."""
 
 MOST_EMPTY = 64
 """An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
@@ -316,12 +316,14 @@ class _Cache:
     """
 
     def __init__(self, dimension: int, most: int, encode: Callable[[Vector], tuple[npt.NDArray[Any], ...]]) -> None:
+        """With at most so many bytes, beside small arrays."""
         self._dimension = dimension
-        self._most = most
         self._encode = encode
         self._filling = threading.Lock()
+        self._most = most
+        self._columns: tuple[npt.NDArray[Any], ...] = ()
+        self._used = 0
         self._row_of = np.full(BLOCK, -1, np.int32)
-        self._clear()
 
     def _clear(self) -> None:
         """Forget all vectors. Running searches keep the old arrays."""
@@ -333,17 +335,18 @@ class _Cache:
         self, connection: apsw.Connection, blocks: _BlockPlaces, places: Places
     ) -> tuple[tuple[npt.NDArray[Any], ...], npt.NDArray[np.int32]]:
         """The cached arrays, and the row number of each place; missing vectors are read from the file."""
-        if not len(places):
-            return self._columns, np.zeros(0, np.int32)
         with self._filling:
-            top = int(places.max()) + 1
+            if not self._columns:
+                self._clear()
+            top = int(places.max(initial=0)) + 1
             if top > len(self._row_of):
                 more = np.full(max(top, 2 * len(self._row_of)) - len(self._row_of), -1, np.int32)
                 self._row_of = np.concatenate([self._row_of, more])
             numbers = self._row_of[places]
             missing = places[numbers < 0]
             if len(missing):
-                if self._used + len(missing) > max(self._most, len(places) + 1):
+                most = self._most // self._columns[0][0].nbytes
+                if self._used + len(missing) > max(most, len(places) + 1):
                     self._clear()
                     missing = places
                 for at in range(0, len(missing), 4 * BLOCK):  # few at once, so that this takes little memory
