@@ -352,7 +352,7 @@ class SqliteSearch:
                 if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
             }
             return {key: matching[key] for key in self._without_retired(list(matching), kind)}
-        found = self._matching_keys(most, kind)
+        found = self._matching_keys(*self._weighted_keys(kind), most, kind)
         terms = _terms_of(self._reader, found)
         self._load(key for key in found if key not in terms)  # they are damaged
         return terms
@@ -365,10 +365,9 @@ class SqliteSearch:
             self._retired_matches = [key for key in keys if key in retired]
         return [key for key in keys if key not in retired]
 
-    def _matching_keys(self, most: int, kind: Kind | None) -> list[int]:
-        """The keys of the current memories that a retrieving term finds; if there are more, of about the best."""
+    def _matching_keys(self, keys: Keys, weights: npt.NDArray[np.float64], most: int, kind: Kind | None) -> list[int]:
+        """Those of the keys whose memories are current and match the filter; if there are more, about the best."""
         found, retired = self._terms, self._retired
-        keys, weights = self._weighted_keys(kind)
         if self._filtered is not None:
             matching = np.isin(keys, self._filtered)
             keys, weights = keys[matching], weights[matching]

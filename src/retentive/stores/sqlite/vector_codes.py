@@ -22,11 +22,8 @@ Codes = npt.NDArray[np.uint64]
 _QUERY_BITS = 4
 """Bits of each number of a query in its dot product with sign codes."""
 
-_SAMPLED = 65_536
+_SAMPLED = 16_384
 """The distribution of more distances than this is that of a sample of about as many."""
-
-_OUTSIDE = 15
-"""The bit of a distance that is set outside the scope; distances are smaller."""
 
 _LARGEST = 127
 _BATCH = 256
@@ -42,7 +39,7 @@ def by_distance(codes: Codes, code: npt.NDArray[np.uint64], inside: npt.NDArray[
     places = None
     if 4 * np.count_nonzero(inside) > len(inside):  # read sequentially, and put those outside last
         distance = _distances([column[: len(inside)] for column in codes], code)
-        distance |= np.left_shift(~inside, _OUTSIDE, dtype=np.uint16)
+        distance[np.flatnonzero(~inside)] = 64 * len(codes) + 1
     else:
         places = np.flatnonzero(inside)
         distance = _distances([np.take(column, places, mode="clip") for column in codes], code)

@@ -32,13 +32,13 @@ from retentive.stores.values import Vector
 EXACT = 20_000
 """Scopes of up to this many vectors are searched exactly. Codes lose recall on small or dense sets."""
 
-CODED = 8_192
-"""At least this many of the nearest by the codes of both are compared by the vector and the code; a 50th of the scope
-if that is more."""
+RESCORED = 6_144
+"""At least this many of the nearest by their codes are compared by the rounded vectors, which finds the nearest of them
+exactly; a 125th of the scope if that is more."""
 
-RESCORED = 4_096
-"""At least this many of the nearest by vector and code are compared by the rounded vectors, which finds the nearest of
-them exactly; a 125th of the scope if that is more."""
+CODED = 50
+"""Of a large scope, a 50th, the nearest by the codes of both, is compared by the vector and the code first, if
+it is more than are rescored."""
 
 DIRECT = 256
 """Of up to this many vectors the exact ones are read at once."""
@@ -46,8 +46,8 @@ DIRECT = 256
 CACHED_ROUNDED = 400 << 20
 """At most this many bytes of rounded vectors are cached (a million of 384 dimensions); then the cache is emptied."""
 
-CACHED = 24 << 20
-"""At most this many bytes of exact vectors are cached (16,000 of 384 dimensions); then the cache is emptied."""
+CACHED = 48 << 20
+"""At most this many bytes of exact vectors are cached (32,000 of 384 dimensions); then the cache is emptied."""
 
 MOST_EMPTY = 64
 """An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
@@ -222,8 +222,8 @@ def _by_codes(codes: Codes, vector: Vector, inside: npt.NDArray[np.bool_], limit
     if size <= EXACT:
         return np.flatnonzero(inside)
     rescored = max(RESCORED, 30 * limit, size // 125)
-    places = by_distance(codes, signs(vector[None, :])[0], inside, max(CODED, size // 50, rescored))
-    return by_signs(codes, vector, places, rescored)
+    places = by_distance(codes, signs(vector[None, :])[0], inside, max(rescored, size // CODED))
+    return by_signs(codes, vector, places, rescored) if size // CODED > rescored else places
 
 
 class _BlockPlaces:
@@ -327,7 +327,9 @@ class _Cache:
 
     def _clear(self) -> None:
         """Forget all vectors. Running searches keep the old arrays."""
-        self._columns = self._encode(np.zeros((1, self._dimension), np.float32))
+        size = max([len(column) for column in self._columns], default=BLOCK)
+        zero = self._encode(np.zeros((1, self._dimension), np.float32))
+        self._columns = tuple(_extended(column, size) for column in zero)
         self._used = 1
         self._row_of = np.full(len(self._row_of), -1, np.int32)
 
@@ -360,7 +362,7 @@ class _Cache:
         last = self._used + len(found)
         if last > len(self._columns[0]):
             # By a half: where the rows fill most of a process's memory, twice as many would be too much.
-            size = max(last, BLOCK, 3 * len(self._columns[0]) // 2)
+            size = max(last, 3 * len(self._columns[0]) // 2)
             self._columns = tuple(_extended(column, size) for column in self._columns)
         for column, values in zip(self._columns, self._encode(found), strict=True):
             column[self._used : last] = values
