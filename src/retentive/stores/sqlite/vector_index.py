@@ -32,9 +32,9 @@ from retentive.stores.values import Vector
 EXACT = 20_000
 """Scopes of up to this many vectors are searched exactly. Codes lose recall on small or dense sets."""
 
-RESCORED = 6_144
+RESCORED = 4_096
 """At least this many of the nearest by their codes are compared by the rounded vectors, which finds the nearest of them
-exactly; a 125th of the scope if that is more."""
+exactly; a 250th of the scope if that is more."""
 
 CODED = 50
 """Of a large scope, a 50th, the nearest by the codes of both, is compared by the vector and the code first, if
@@ -221,7 +221,7 @@ def _by_codes(codes: Codes, vector: Vector, inside: npt.NDArray[np.bool_], limit
     size = int(np.count_nonzero(inside))
     if size <= EXACT:
         return np.flatnonzero(inside)
-    rescored = max(RESCORED, 30 * limit, size // 125)
+    rescored = max(RESCORED, 30 * limit, size // 250)
     places = by_distance(codes, signs(vector[None, :])[0], inside, max(rescored, size // CODED))
     return by_signs(codes, vector, places, rescored) if size // CODED > rescored else places
 
