@@ -153,13 +153,14 @@ def test_the_keyword_retriever_gives_the_same_whether_it_scores_few_memories_its
         homes = [{"project": "p"}, {"project": "q"}, {}]
         store.add([record(at, texts[at % 6], **homes[at % 3 - at % 2]) for at in range(1, 60)], model=None)
 
-        def results(few: int) -> tuple[Sequence[Candidate], Mapping[str, float]]:
+        def results(few: int, lengths: int = 256) -> tuple[Sequence[Candidate], Mapping[str, float]]:
             monkeypatch.setattr(sqlite_search, "MAX_MATCHES", few)
+            monkeypatch.setattr(sqlite_search, "LENGTHS_AT_ONCE", lengths)
             query = make_query("tea with honey and a spoon", scope, exclude=[id_of(3)])
             with store.open_search(query) as search:
                 return search.keyword(limit).candidates, search.scores([id_of(at) for at in range(1, 60)]).keyword
 
-        assert results(few=1000) == results(few=10) == results(few=0)
+        assert results(few=1000) == results(few=10) == results(few=0) == results(few=0, lengths=1)
         assert results(few=1000)[0]
 
 

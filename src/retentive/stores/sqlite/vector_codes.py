@@ -29,9 +29,9 @@ _LARGEST = 127
 _BATCH = 256
 _BATCH_CODES = 32_768
 
-_MARGIN = 2.0
+_MARGIN = 1.5
 """How far the dot product of a rounded vector with a unit vector may be from the exact one, in rounding steps. Rounding
-errors are independent, so that their sum has a standard deviation of 0.29 steps, and this is seven of them."""
+errors are independent, so that their sum has a standard deviation of 0.29 steps, and this is five of them."""
 
 
 def by_distance(codes: Codes, code: npt.NDArray[np.uint64], inside: npt.NDArray[np.bool_], wanted: int) -> Places:
