@@ -139,3 +139,13 @@ def test_a_long_text_is_embedded_in_batches_up_to_a_bound(
     assert done == [64, 36]
     assert engine.stats().vectors == 100
     assert [hit.id for hit in engine.recall("sentence")] == [stored[0].id]
+
+
+def test_every_part_of_a_long_text_is_embedded_with_its_speaker(open_engine: OpenEngine, service: Service):
+    engine = open_engine(remote(service, max_chars=100))
+
+    engine.remember("One more sentence. " * 12, speaker="Ada")
+
+    embedded = [text for request in service.seen for text in request["input"]]
+    assert len(embedded) > 2
+    assert all(text.startswith("Ada: One more sentence.") for text in embedded)

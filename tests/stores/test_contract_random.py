@@ -135,7 +135,7 @@ def test_after_each_of_many_random_changes_a_store_agrees_with_the_store_in_memo
     store, reference = store_and_reference
 
     # A change takes many times as long in the local mode of Qdrant's client.
-    steps = 80 if "qdrant" in type(store).__module__ else 200
+    steps = 40 if "qdrant" in type(store).__module__ else 200
     compare_after_random_changes(store, reference, seed=seed, steps=steps)
 
     assert reference.stats().memories > 20

@@ -146,18 +146,7 @@ def assemble(
     )
     hits, repeated_hits = _split_repeated_hits(messages, answer.hits if answer is not None else ())
     hits.sort(key=lambda hit: -(hit.relevance or 0.0))
-    newer = _newer_notes([hit.memory for hit in hits])
-    wanted = [
-        *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
-        *(
-            tokens.item(memory, "recent", f"It is number {number} of the session's latest episodes.")
-            for number, memory in enumerate(reversed(new), 1)
-        ),
-        *(
-            tokens.item(hit.memory, "recalled", why_recalled(hit), relevance=hit.relevance, newer=newer.get(hit.id))
-            for hit in hits
-        ),
-    ]
+    wanted = _wanted(tokens, identity, new, hits)
     left_out = [tokens.item(memory, "recent", REPEATED, left_out="repeated") for memory in repeated]
     left_out += [tokens.item(hit.memory, "recalled", REPEATED, left_out="repeated") for hit in repeated_hits]
     left_out += _irrelevant(answer, tokens)
@@ -165,6 +154,24 @@ def assemble(
     if answer is None:  # a recall without hits is false
         return context
     return replace(context, degraded=answer.degraded_reason or answer.degraded, relevance=answer.relevance)
+
+
+def _wanted(
+    tokens: _TokenBudget, identity: Sequence[Memory], latest: Sequence[Memory], hits: Sequence[Hit]
+) -> list[PromptItem]:
+    """The memories to fill the block with, in the order in which they get the budget."""
+    newer = _newer_notes([hit.memory for hit in hits])
+    return [
+        *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
+        *(
+            tokens.item(memory, "recent", f"It is number {number} of the session's latest episodes.")
+            for number, memory in enumerate(reversed(latest), 1)
+        ),
+        *(
+            tokens.item(hit.memory, "recalled", why_recalled(hit), relevance=hit.relevance, newer=newer.get(hit.id))
+            for hit in hits
+        ),
+    ]
 
 
 def brief(

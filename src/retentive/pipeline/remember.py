@@ -18,7 +18,7 @@ import numpy as np
 
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder, context_reader
-from retentive.models import DEFAULT_PROFILE, FACT_FIELDS, KINDS, Kind, Memory, Scope, check_unicode
+from retentive.models import DEFAULT_PROFILE, FACT_FIELDS, KINDS, Kind, Memory, Scope, check_unicode, indexed_text
 from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import Store
 from retentive.stores.values import IdempotencyKey, PreviousTurn, Record, Vector
@@ -265,7 +265,7 @@ def embed_memories(
     If the embedder cannot be reached, no memory has vectors, or with `must_reach` it raises `Unavailable`.
     """
     reader = context_reader(embedder)
-    parts = [embedder.split(memory.indexed_text)[:MAX_PARTS] for memory in memories]
+    parts = [_parts(embedder, memory) for memory in memories]
     pairs: list[PreviousTurn | None] = [None] * len(memories)
     for at, (memory, turn) in enumerate(zip(memories, turns, strict=False)):
         text = reader.in_context(memory.indexed_text, turn.indexed_text) if reader and turn else None
@@ -291,6 +291,15 @@ def embed_memories(
         found.append(Record(memory, np.stack(accepted), pair if with_turn else None) if accepted else Record(memory))
         at += len(of_memory)
     return found
+
+
+def _parts(embedder: Embedder, memory: Memory) -> list[str]:
+    """The parts of a memory's text that are embedded. Each begins with the speaker, as the text does.
+
+    A part without its speaker is as near to a query as one that another person said (measured on LongMemEval).
+    """
+    first, *later = embedder.split(memory.indexed_text)[:MAX_PARTS]
+    return [first, *(indexed_text(part, memory.speaker) for part in later)]
 
 
 def turns_before(

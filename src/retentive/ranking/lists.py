@@ -19,8 +19,8 @@ class RankedList:
     """The candidates of one retriever, best first.
 
     `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
-    `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` tells
-    that matches mean much, however short the memories are: of an identifier, say.
+    `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` is set
+    if a match means much even in a short memory, because the query has an identifier, say.
     """
 
     name: str

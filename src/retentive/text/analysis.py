@@ -202,10 +202,10 @@ def informative_terms(text: str) -> tuple[InformativeTerm, ...]:
 
 
 def has_telling_terms(text: str) -> bool:
-    """Whether the matches of a query's terms mean much, however short the memories are.
+    """Whether a keyword match means much even in a short memory.
 
-    They do if it is one word, has an identifier such as ERR_CONN_42 or v2.13.0, or is in another language than English:
-    a semantic retriever knows these less well. Without blanks between words, the terms are pairs of characters.
+    It does if the query is one word, has an identifier such as ERR_CONN_42 or v2.13.0, or is in another language than
+    English: the semantic retriever knows these less well. In a script without blanks, terms are pairs of characters.
     """
     text = text[:MAX_QUERY_LENGTH]
     tokens = _TOKEN.findall(text)
