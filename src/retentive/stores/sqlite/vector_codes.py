@@ -127,7 +127,11 @@ def _products(rows: npt.NDArray[np.int8], numbers: npt.NDArray[np.int32], vector
     floats = np.empty(gathered.shape, np.float32)
     for at in range(0, len(numbers), _BATCH):
         part = numbers[at : at + _BATCH]
-        np.take(rows, part, axis=0, out=gathered[: len(part)], mode="clip")
-        np.copyto(floats[: len(part)], gathered[: len(part)])
-        np.dot(floats[: len(part)], vector, out=products[at : at + _BATCH])
+        few, first, last = floats[: len(part)], int(part[0]), int(part[-1])
+        if last - first == len(part) - 1 and bool((part[1:] > part[:-1]).all()):
+            np.copyto(few, rows[first : last + 1])  # already side by side: nothing to gather
+        else:
+            np.take(rows, part, axis=0, out=gathered[: len(part)], mode="clip")
+            np.copyto(few, gathered[: len(part)])
+        np.dot(few, vector, out=products[at : at + _BATCH])
     return products
