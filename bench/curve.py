@@ -1,7 +1,7 @@
 """Draws how the time of a recall grows with the number of memories, from the figures of `python -m bench --json FILE`.
 
-`python -m bench.curve FILE…` prints an SVG picture. Both axes are logarithmic: a straight line that rises as fast as it
-goes right is linear growth.
+`python -m bench.curve [--cpu] FILE…` prints an SVG picture of the median times, or of the median CPU times, which other
+processes change less. Both axes are logarithmic: linear growth is a rise by one line of the grid for ten times as many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 640, 380
-LEFT, RIGHT, TOP, BOTTOM = 64, 452, 24, 316
+LEFT, RIGHT, TOP, BOTTOM = 64, 416, 24, 316
 _ATTRIBUTES = (
     """role="img" aria-labelledby="title desc" font-family="system-ui, 'Segoe UI', 'Noto Sans', sans-serif\""""
 )
@@ -47,14 +47,15 @@ class Line(NamedTuple):
     points: Mapping[int, float]
 
 
-def lines(results: Sequence[Mapping[str, Any]]) -> list[Line]:
+def lines(results: Sequence[Mapping[str, Any]], *, column: str = "p50, ms") -> list[Line]:
     """The lines of some results: Retentive's default, and of LanceDB the fastest search of each size."""
     found: dict[tuple[str, bool], dict[int, float]] = {}
     for size in (size for result in results for size in result["sizes"]):
         for table in size["tables"]:
             if not table["title"].startswith("Recall of 10 in "):
                 continue
-            times = {row["subject"]: row["figures"][0] for row in table["rows"]}
+            at = table["columns"].index(column)
+            times = {row["subject"]: row["figures"][at] for row in table["rows"]}
             rivals = [time for name, time in times.items() if name.startswith("LanceDB")]
             scoped = "scope" in table["title"]
             found.setdefault(("Retentive", scoped), {})[size["memories"]] = times["Retentive, default"]
@@ -80,7 +81,7 @@ def draw(drawn: Sequence[Line]) -> str:
         f'<rect class="panel" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="10"/>',
         *_grid(sizes, powers, across, up),
         *(part for line in drawn for part in _line(line, across, up)),
-        *_names(drawn, up),
+        *_names(drawn),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -114,21 +115,26 @@ def _grid(sizes: Sequence[int], powers: range, across: _Axis, up: _Axis) -> Iter
 
 def _line(line: Line, across: _Axis, up: _Axis) -> Iterator[str]:
     places = [(across(size), up(time)) for size, time in line.points.items()]
-    colour = int(line.engine != "Retentive")
     path = "L".join(f"{x} {y}" for x, y in places)
-    yield f'<path class="line c{colour}{" scope" if line.scoped else ""}" d="M{path}"/>'
-    for x, y in places:
-        yield f'<circle class="f{colour}" cx="{x}" cy="{y}" r="3.5"/>'
+    yield f'<path class="line {_classes(line)}" d="M{path}"/>'
+    for (x, y), time in zip(places, line.points.values(), strict=True):
+        yield f'<circle class="f{_colour(line)}" cx="{x}" cy="{y}" r="3.5"/>'
+        yield f'<text class="quiet" x="{x + 5}" y="{y + 17 if line.scoped else y - 7}">{_number(time)}</text>'
 
 
-def _names(drawn: Sequence[Line], up: _Axis) -> Iterator[str]:
-    """A name beside the end of each line, at least a line of text apart from the others."""
-    ends = sorted((up(list(line.points.values())[-1]), line) for line in drawn)
-    last = -math.inf
-    for y, line in ends:
-        last = max(y, last + 18)
-        time = list(line.points.values())[-1]
-        yield f'<text class="ink" x="{RIGHT + 12}" y="{last + 4}">{escape(_name(line))}, {_short(time)}</text>'
+def _names(drawn: Sequence[Line]) -> Iterator[str]:
+    for at, line in enumerate(drawn):
+        y = TOP + 12 + 22 * at
+        yield f'<path class="line {_classes(line)}" d="M{RIGHT + 36} {y}h26"/>'
+        yield f'<text class="ink" x="{RIGHT + 70}" y="{y + 4}">{escape(_name(line))}</text>'
+
+
+def _colour(line: Line) -> int:
+    return int(line.engine != "Retentive")
+
+
+def _classes(line: Line) -> str:
+    return f"c{_colour(line)} scope" if line.scoped else f"c{_colour(line)}"
 
 
 def _name(line: Line) -> str:
@@ -136,12 +142,19 @@ def _name(line: Line) -> str:
 
 
 def _values(line: Line) -> str:
-    return ", ".join(f"{_short(time)} at {size:,}" for size, time in line.points.items())
+    return ", ".join(f"{_number(time)} ms at {size:,}" for size, time in line.points.items())
 
 
-def _short(time: float) -> str:
-    return f"{time:.1f} ms" if time < 10 else f"{time:.0f} ms"
+def _number(time: float) -> str:
+    return f"{time:.1f}" if time < 10 else f"{time:.0f}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print the picture of some results."""
+    column = "CPU p50, ms" if "--cpu" in arguments else "p50, ms"
+    files = [Path(argument) for argument in arguments if argument != "--cpu"]
+    print(draw(lines([json.loads(file.read_text(encoding="utf-8")) for file in files], column=column)), end="")
 
 
 if __name__ == "__main__":
-    print(draw(lines([json.loads(Path(file).read_text(encoding="utf-8")) for file in sys.argv[1:]])), end="")
+    main(sys.argv[1:])
