@@ -1,4 +1,7 @@
-"""The time of `retentive recall` from the shell, compared with importing only the runtime of the model."""
+"""The time of `retentive recall` from the shell, compared with importing only the runtime of the model.
+
+It is measured alone, and with the service of the store running, which answers it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from pathlib import Path
 from statistics import median
 
 from bench.corpus import BenchQuery
+from bench.load import serving
 from bench.timing import milliseconds
+from retentive.server.runtime_file import equal_service
+from retentive.settings import load_settings
 
 RUNS = 9
 
@@ -24,10 +30,13 @@ class ColdTimes:
     imports: float
     whole: float
     scoped: float
+    served: float
+    served_share: float
+    """Of the time of the imports, measured in turn with `served`."""
 
 
 def measure_cold(store: Path, query: BenchQuery) -> ColdTimes:
-    """Measure the three commands in turn; the first round fills the disk cache and is not counted."""
+    """Measure the commands in turn, without a service and with one."""
     recall = [
         str(Path(sysconfig.get_path("scripts"), "retentive")),
         "--store",
@@ -36,19 +45,27 @@ def measure_cold(store: Path, query: BenchQuery) -> ColdTimes:
         query.text,
         "--json",
     ]
-    commands = {
-        "imports": [sys.executable, "-c", "import onnxruntime, tokenizers"],
-        "whole": recall,
-        "scoped": [*recall, "--session", query.session, "--only-session"],
-    }
+    imports = [sys.executable, "-c", "import onnxruntime, tokenizers"]
+    scoped = [*recall, "--session", query.session, "--only-session"]
     _check(recall, store.parent)
+    alone = _medians({"imports": imports, "whole": recall, "scoped": scoped}, store.parent)
+    with serving(store) as service:
+        service.wait_until_ready()
+        if not equal_service(str(store), load_settings({"store": str(store)}).search):
+            raise SystemExit("the command would not ask the service")
+        served = _medians({"imports": imports, "served": recall}, store.parent)
+    return ColdTimes(**alone, served=served["served"], served_share=served["served"] / served["imports"])
+
+
+def _medians(commands: dict[str, list[str]], directory: Path) -> dict[str, float]:
+    """Measure commands in turn; the first round fills the disk cache and is not counted."""
     times: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(RUNS + 1):
         for name, command in commands.items():
-            took = milliseconds(lambda command=command: _run(command, store.parent))
+            took = milliseconds(lambda command=command: _run(command, directory))
             if turn > 0:
                 times[name].append(took)
-    return ColdTimes(**{name: median(taken) for name, taken in times.items()})
+    return {name: median(taken) for name, taken in times.items()}
 
 
 def _run(command: list[str], directory: Path) -> str:

@@ -45,6 +45,7 @@ START = Tuning(
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,
+    speaker_weight=0.0,
 )
 
 GRID: Mapping[str, Sequence[float]] = {
@@ -56,6 +57,7 @@ GRID: Mapping[str, Sequence[float]] = {
     "session_weight": (0.0, 0.15, 0.3, 0.5, 0.7, 0.9),
     "context_words": (12, 18, 24, 36, 48),
     "time_weight": (0.0, 0.25, 0.5, 0.75, 1.0),
+    "speaker_weight": (0.0, 0.1, 0.2, 0.3),
 }
 
 Halves = tuple[list[int], list[int]]

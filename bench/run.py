@@ -246,6 +246,7 @@ def _cold_table(times: ColdTimes) -> Table:
         Row("import onnxruntime, tokenizers", (times.imports, 1.0)),
         Row("retentive recall, whole store", (times.whole, times.whole / times.imports)),
         Row("retentive recall, scope", (times.scoped, times.scoped / times.imports)),
+        Row("retentive recall, by the service", (times.served, times.served_share)),
     )
     return Table(f"Cold start, median of {RUNS} processes", ("ms", "× import"), rows)
 
@@ -276,6 +277,7 @@ def _other_targets(ranking: RankingTimes, bulk: float, cold: ColdTimes) -> list[
     return [
         Target("ranking's share of a whole recall", ranking.share, "≤", 0.25, ""),
         Target("bulk remembering", bulk, "≥", 10_000, "/s"),
-        Target("cold recall, whole store / import", cold.whole / cold.imports, "≤", 3.0, "×"),
-        Target("cold recall, scope / import", cold.scoped / cold.imports, "≤", 3.0, "×"),
+        Target("cold recall, whole store / import", cold.whole / cold.imports, "≤", 2.5, "×"),
+        Target("cold recall, scope / import", cold.scoped / cold.imports, "≤", 2.5, "×"),
+        Target("cold recall, by the service / import", cold.served_share, "≤", 1.0, "×"),
     ]

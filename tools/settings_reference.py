@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from retentive.configuration import PREFIX
 from retentive.ranking import PRESETS, Tuning
-from retentive.settings import PREFIX, Settings
+from retentive.settings import Settings
 from tools.markdown import GENERATED, code, page, table
 
 INTRODUCTION = """# Settings

@@ -22,7 +22,6 @@ from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.calibration import Calibrations
 from retentive.pipeline.concurrency import INLINE, FairLimiter
 from retentive.pipeline.embeddings import Embeddings
-from retentive.pipeline.explain import Explanation, explain
 from retentive.pipeline.facts import FactVerbs
 from retentive.pipeline.judgements import JudgementLog
 from retentive.pipeline.query_options import QueryOptions, to_as_of, to_filter, unit_vector
@@ -50,6 +49,7 @@ from retentive.stores.values import (
 from retentive.transfer.verbs import Transfer
 
 if TYPE_CHECKING:  # imported when they are used
+    from retentive.pipeline.explain import Explanation
     from retentive.pipeline.review import Reviews
     from retentive.pipeline.similar import OnDuplicate, Similar
 
@@ -360,6 +360,8 @@ class Engine(FactVerbs, Transfer):
 
         It runs the recall itself, without recording use. The options are those of `query`.
         """
+        from retentive.pipeline.explain import explain
+
         asked = self._to_query(query, options)
         started = perf_counter()
         outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)

@@ -28,6 +28,9 @@ DEFAULT_PROFILE = "default"
 ALL = 1_000_000_000
 """As a number of candidates: all of them."""
 
+DEFAULT_MIN_RELEVANCE = 0.3
+"""The smallest relevance of a memory in chat, MCP, `/v1/context` and hooks, unless the tuning has another one."""
+
 _new = tuple.__new__
 """Creates a named tuple in half the time of its own constructor; a recall creates hundreds."""
 

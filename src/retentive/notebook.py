@@ -22,6 +22,7 @@ STEP_COLOURS = {
     "keyword": "#e08e00",
     "context": "#009e73",
     "time": "#c76a9c",
+    "speaker": "#6b4a36",
     "source": "#49a9e0",
     "decay": "#85878e",
     "quality": "#d55e00",

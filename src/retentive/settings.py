@@ -14,32 +14,17 @@ or as JSON in `retentive.json`.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shlex
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from platformdirs import user_config_path, user_data_path
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
+from retentive.configuration import configured, default_store, find_config, public_address, search_settings
 from retentive.errors import Invalid
-from retentive.ranking.tuning import WHOLE, Tuning, expand, parse_tuning
-
-PREFIX = "RETENTIVE_"
-
-_SUGGESTED = re.compile(
-    r"\bretentive(?= (?:(?:doctor|imports|judge|reembed|remember|samples|token|tune)\b|watch \S+ --forget))"
-)
-"""The start of a command that a message suggests and that works on a store."""
-
-
-def default_store() -> str:
-    """The store that is used if none is named."""
-    return str(user_data_path("retentive") / "memories.db")
+from retentive.ranking.tuning import Tuning, expand, parse_tuning
 
 
 class EmbedderSettings(BaseModel):
@@ -142,28 +127,23 @@ class Settings(BaseModel):
         store = self.public_store if "://" in self.store else str(Path(self.store).expanduser().absolute())
         return f"--store {shlex.quote(store)}"
 
+    @property
+    def search(self) -> dict[str, Any]:
+        """What decides how the store is searched, as plain values; a process with the same ones finds the same."""
+        embedder = self.embedder.model_dump(exclude_unset=True, exclude={"api_key"})
+        return search_settings({"embedder": embedder, "tuning": self.tuning})
+
     def tuned(self, saved: Mapping[str, Any]) -> Tuning:
         """The tuning in effect: the parameters set here, over those saved in the store."""
-        return parse_tuning({**saved, **self.configured_tuning})
+        chosen = {**saved, **self.configured_tuning}
+        return parse_tuning(chosen) if chosen else Tuning()
 
     @property
     def configured_tuning(self) -> dict[str, Any]:
         """The parameters set here, by their Python names, also those that are settings of chat."""
         names = {"context_tokens": "context_tokens", "recent": "recent_turns"}
         of_chat = {new: getattr(self.llm, name) for name, new in names.items() if name in self.llm.model_fields_set}
-        return {**of_chat, **expand(self.tuning)}
-
-
-def name_store(message: str, option: str) -> str:
-    """Add the option that names the store to every command that a message suggests."""
-    return _SUGGESTED.sub(lambda found: f"{found[0]} {option}", message) if option else message
-
-
-def public_address(address: str) -> str:
-    """An address with every password in it hidden."""
-    hidden = re.sub(r"://([^:/@?]*):[^@/]*@", r"://\1:***@", address)
-    hidden = re.sub(r"%3A%2F%2F([^&]*?)(?::|%3A)[^&]*?(?:@|%40)", r"%3A%2F%2F\1:***@", hidden, flags=re.IGNORECASE)
-    return re.sub(r"([?&][a-z_]*(?:password|key|token)=)[^&]*", r"\1***", hidden, flags=re.IGNORECASE)
+        return {**of_chat, **(expand(self.tuning) if self.tuning else {})}
 
 
 def load_settings(
@@ -173,119 +153,17 @@ def load_settings(
     config: str | os.PathLike[str] | None = None,
 ) -> Settings:
     """The settings in force. What is wrong is named with the place it comes from."""
-    environment = os.environ if environment is None else environment
-    file = find_config(environment, config)
-    layers = [_from_file(file) if file else {}, _from_environment(environment), _nested(arguments or {})]
-    layers = [_expanded(layer) for layer in layers]
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        merged = _merge(merged, layer)
+    merged = configured(arguments, environment=environment, config=config)
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
+        file = find_config(os.environ if environment is None else environment, config)
         where = f" (from {file}, the environment or arguments)" if file else ""
         raise Invalid(f"the settings are not valid{where}: {_problems(error)}") from None
-    parse_tuning(settings.tuning)
+    if settings.tuning:
+        parse_tuning(settings.tuning)
     return settings
 
 
 def _problems(error: ValidationError) -> str:
     return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
-
-
-def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:
-    """The config file in force: the one named, or `retentive.toml` or `.json` here, or the user's own."""
-    named = config or environment.get(f"{PREFIX}CONFIG")
-    if named:
-        if not Path(named).is_file():
-            raise Invalid(f"there is no config file {named}")
-        return Path(named)
-    own = user_config_path("retentive")
-    places = (Path("retentive.toml"), Path("retentive.json"), own / "config.toml", own / "config.json")
-    return next((place for place in places if place.is_file()), None)
-
-
-def _from_file(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file, or in a JSON file if it is called that, with the `hybrid` block as tuning."""
-    as_json = path.suffix.lower() in (".json", ".json5")
-    try:
-        text = path.read_text(encoding="utf-8")
-        read = json.loads(text) if as_json else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} is not valid {'JSON' if as_json else 'TOML'}: {error}") from None
-    if not isinstance(read, dict):
-        raise Invalid(f"{path}: the settings are a JSON object")
-    if "agents" in read:  # the configuration of an agent, which has settings of its own beside ours
-        read = _of_agent(read)
-    block = read.pop("hybrid", None)
-    if block is not None:
-        read["tuning"] = {"hybrid": block, **read.get("tuning", {})}
-    try:
-        return _expanded(read)
-    except Invalid as error:
-        raise Invalid(f"{path}: {error}") from None
-
-
-def _of_agent(read: dict[str, Any]) -> dict[str, Any]:
-    """Our own settings in an agent's configuration, and the block at `agents.defaults.memorySearch.query.hybrid`."""
-    found: Any = read
-    for name in ("agents", "defaults", "memorySearch", "query", "hybrid"):
-        found = found.get(name) if isinstance(found, dict) else None
-    own = {name: value for name, value in read.items() if name in Settings.model_fields or name == "hybrid"}
-    return own if found is None else {"hybrid": found, **own}
-
-
-def _expanded(layer: dict[str, Any]) -> dict[str, Any]:
-    """A layer of settings in which a preset or `hybrid` block is replaced by its parameters."""
-    tuning = layer.get("tuning")
-    if not isinstance(tuning, Mapping) or not any(name in tuning for name in WHOLE):
-        return layer
-    return {**layer, "tuning": expand(tuning)}
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in environment.items():
-        if not name.startswith(PREFIX) or not value:
-            continue
-        setting = name.removeprefix(PREFIX).lower()
-        if setting in ("store", "profile", "busy_seconds"):
-            found[setting] = value
-        elif setting == "embedder":
-            found.setdefault("embedder", {})["name"] = value
-        elif setting.startswith("embedder_"):
-            found.setdefault("embedder", {})[setting.removeprefix("embedder_")] = value
-        elif setting.startswith(("server_", "llm_")):
-            section, _, field = setting.partition("_")
-            found.setdefault(section, {})[field] = _split_list(value) if field in ("hosts", "origins") else value
-        elif setting.startswith("tuning_"):
-            found.setdefault("tuning", {})[setting.removeprefix("tuning_")] = parameter_value(value)
-    return found
-
-
-def _split_list(value: str) -> list[str]:
-    return [item.strip() for item in value.split(",") if item.strip()]
-
-
-def parameter_value(text: str) -> Any:
-    """A parameter's value as typed: JSON where it is JSON (numbers, true, {"notes/*": 2}), else the text itself."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
-
-
-def _nested(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that were given; an embedder may be named by its name alone."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    if isinstance(given.get("embedder"), str):
-        given["embedder"] = {"name": given["embedder"]}
-    return given
-
-
-def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for name, value in above.items():
-        old = merged.get(name)
-        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
-    return merged

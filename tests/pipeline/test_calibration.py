@@ -8,7 +8,7 @@ from retentive import Engine
 from retentive.chat.context import assemble
 from retentive.chat.proxy import with_context
 from retentive.evaluation.own_relevance import fit_correction, fit_own_relevance
-from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
+from retentive.models import DEFAULT_MIN_RELEVANCE
 from retentive.tenancy import ProfileView
 from retentive.transfer.samples import QUERIES, load_samples
 

@@ -81,7 +81,7 @@ def test_a_phrase_of_change_about_the_same_subject_raises_a_suggestion_that_acts
     old, new = moved(engine)
     [review] = engine.reviews.list()
     assert (review.old.id, review.new.id) == (old, new)
-    assert review.suggestion.reason == '"no longer", and both are about flat, pari'
+    assert review.suggestion.reason == '"no longer", and both are about flat, Paris'
     assert engine.get(old).valid_to is None
 
     engine.reviews.confirm(review.suggestion.id, actor="ana")

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from qdrant_client import models as q
 
+from retentive.configuration import public_address
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, Unavailable
 from retentive.models import Model, Recall, Scope
 from retentive.pipeline.recall import recall
-from retentive.settings import public_address
 from retentive.stores import open_store
 from retentive.stores.base import Searchable
 from retentive.stores.damage import NOT_ITS_TEXT, Damage

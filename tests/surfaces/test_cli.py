@@ -329,23 +329,6 @@ def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_war
     assert json_of("doctor")["healthy"]
 
 
-def test_the_program_runs_as_a_process_and_loads_no_server(tmp_path):
-    script = (
-        "import sys; sys.argv = ['retentive', 'recall', 'apples', '--json'];"
-        "from retentive.cli import main\n"
-        "try: main()\nexcept SystemExit: pass\n"
-        "loaded = {'fastapi', 'mcp', 'httpx2', 'rich.table'} & set(sys.modules)\n"
-        "assert not loaded, loaded"
-    )
-    env = {**os.environ, "RETENTIVE_STORE": str(tmp_path / "p.db")}
-    open_store(str(tmp_path / "p.db")).close()
-
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False)
-
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["hits"] == []
-
-
 def test_a_closed_pipe_is_no_traceback(tmp_path):
     env = {**os.environ, "RETENTIVE_STORE": str(tmp_path / "p.db"), "RETENTIVE_EMBEDDER": "none"}
     program = Path(sys.executable).with_name("retentive")

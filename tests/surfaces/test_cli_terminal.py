@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from retentive.cli import options, show
 from retentive.cli.app import app
-from retentive.cli.help import SECTIONS
+from retentive.cli.commands import COMMANDS as ENTRIES
+from retentive.cli.help import SECTIONS, summary
 from retentive.engine import Engine
 from retentive.stores import open_store
 from tests.surfaces.terminal import terminal
@@ -203,6 +204,8 @@ def test_the_help_of_the_program_has_every_command_in_a_section():
     text = run("--help").stdout
 
     assert sorted(name for names in SECTIONS.values() for name in names) == sorted(program.commands)
+    summaries = {name: entry.summary for name, entry in ENTRIES.items()}
+    assert summaries == {name: summary(command) for name, command in program.commands.items()}
     assert all(f"\n{title}\n" in text for title in SECTIONS)
     assert run().stdout == text
 

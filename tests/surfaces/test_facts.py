@@ -104,9 +104,11 @@ def test_on_the_command_line_a_fact_is_replaced_retracted_restored_and_asked_for
     assert [one["text"] for one in run("list")["memories"]] == ["lives in Berlin"]
     assert len(run("list", "--include-retired")["memories"]) == 3
     run("update", rome["id"], "--expires", "2020-01-01")
-    assert run("sweep") == {"swept": 1}
+    common = ["--store", str(tmp_path / "memories.db"), "--embedder", "none"]
+    assert CliRunner().invoke(app, [*common, "sweep"]).stdout == "1 expired memory deleted\n"
+    assert run("sweep") == {"swept": 0}
 
-    plain = ["--store", str(tmp_path / "memories.db"), "--embedder", "none", "history", paris["id"]]
+    plain = [*common, "history", paris["id"]]
     lines = CliRunner().invoke(app, plain).stdout.splitlines()
     assert "2024-01-01 – 2025-01-01" in lines[0]
     assert lines[0].startswith("→")

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retentive.text.analysis import MAX_QUERY_TERMS, MAX_TERM, STOP_WORDS, has_telling_terms, index_terms
+from retentive.text.analysis import (
+    MAX_QUERY_TERMS,
+    MAX_TERM,
+    STOP_WORDS,
+    _any_chunk,
+    _chunks,
+    has_telling_terms,
+    index_terms,
+    written_words,
+)
 from retentive.text.analysis import query_terms as terms_asked_for
 from retentive.text.bm25 import BM25, rare_terms
 
@@ -318,3 +327,19 @@ def test_one_word_an_identifier_or_another_language_tells_what_is_meant(query: s
 )  # fmt: skip
 def test_numbers_dates_and_plain_english_do_not(query: str) -> None:
     assert not has_telling_terms(query)
+
+
+def test_a_term_is_shown_by_the_word_that_it_comes_from() -> None:
+    found = written_words("Coffee every morning: Ana's coffee, v2 of auth-service, 咖啡店")
+
+    assert {term: found[term] for term in index_terms("coffee morning ana service")} == {
+        "coffe": "Coffee", "morn": "morning", "ana": "Ana's", "servic": "service"
+    }  # fmt: skip
+    assert (found["v2"], found["咖啡"]) == ("v2", "咖啡")
+
+
+@given(st.text(max_size=60))
+def test_texts_in_ascii_have_the_chunks_that_the_pattern_for_all_scripts_finds(text: str) -> None:
+    lower = text.encode("ascii", "ignore").decode().lower()
+
+    assert [match[0] for match in _chunks(lower)] == [match[0] for match in _any_chunk().finditer(lower)]

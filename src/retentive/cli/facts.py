@@ -65,7 +65,7 @@ def sweep(ctx: typer.Context) -> None:
     """Delete the memories of the profile that have expired, for good."""
     with common(ctx).engine() as engine:
         count = engine.sweep(profile=engine.settings.profile)
-    emit(ctx, {"swept": count}, f"{count} expired memories deleted")
+    emit(ctx, {"swept": count}, f"{count:,} expired {'memory' if count == 1 else 'memories'} deleted")
 
 
 def _emit(ctx: typer.Context, memory: Memory, text: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from retentive.cli.commands import COMMANDS
 from retentive.cli.options import styled
 
 MAX_WIDTH = 100
@@ -80,6 +81,7 @@ def group(help: str, *examples: str, default: bool = True) -> typer.Typer:
         epilog="\n".join(examples),
         invoke_without_command=default,
         no_args_is_help=not default,
+        add_completion=False,
         rich_markup_mode=None,
     )
 
@@ -169,16 +171,19 @@ def _description(parameter: Any) -> str:
     return " ".join([parameter.help or "", *notes]).strip()
 
 
-def _summary(command: Any) -> str:
+def summary(command: Any) -> str:
     """The first sentence of a command's help."""
     text = " ".join((command.help or "").split("\n\n")[0].split())
     return text.split(". ")[0].removesuffix(".") + "."
 
 
 def _commands(commands: Mapping[str, Any], width: int, *, sections: bool) -> list[str]:
-    """The sections of commands; those of the program are in several."""
+    """The sections of commands; those of the program are in several, and their summaries are known."""
     titles = SECTIONS if sections else {"Commands": tuple(commands)}
-    rows = {title: [(name, _summary(commands[name])) for name in names] for title, names in titles.items()}
+    rows = {
+        title: [(name, COMMANDS[name].summary if sections else summary(commands[name])) for name in names]
+        for title, names in titles.items()
+    }
     return [line for title in titles if commands for line in _section(title, rows[title], width)]
 
 

@@ -1,18 +1,16 @@
-"""Ids of memories on the command line: a unique prefix stands for an id, and ids are shown as one in a terminal."""
+"""Ids of memories on the command line: a unique prefix stands for an id."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from retentive.cli.options import shown_ids
-from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
 from retentive.models import Scope, snippet
-from retentive.stores.base import Store
 
-SHORTEST = 8
-"""The least number of characters of an id that is shown."""
+if TYPE_CHECKING:
+    from retentive.engine import Engine
 
 LEAST = 4
 """The least number of characters of an id that is accepted."""
@@ -43,34 +41,6 @@ def resolve_id(engine: Engine, word: str) -> str:
 def resolve_ids(engine: Engine, words: Iterable[str] | None) -> list[str]:
     """Return the ids that words stand for, see `resolve_id`."""
     return [resolve_id(engine, word) for word in words or ()]
-
-
-def short_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
-    """Return a prefix of each id that no other id of the store has.
-
-    All of them have one length, so that they form a column.
-    """
-    ordered = sorted(set(ids))
-    length = max((_told_apart(a, b) for a, b in pairwise(ordered)), default=0)
-    length = max(length, SHORTEST)
-    for id in ordered:
-        length = _unique_length(engine.store, id, length)
-    return {id: id[:length] for id in ordered}
-
-
-def _unique_length(store: Store, id: str, length: int) -> int:
-    """The least length, from the given one on, at which no other id of the store starts as this one does."""
-    while length < len(id):
-        others = [other for other in store.ids_with_prefix(id[:length], limit=2) if other != id]
-        if not others:
-            return length
-        length = max(_told_apart(id, other) for other in others)
-    return len(id)
-
-
-def _told_apart(a: str, b: str) -> int:
-    """How many characters tell two ids apart."""
-    return next((at for at, (one, other) in enumerate(zip(a, b, strict=False), 1) if one != other), len(a) + 1)
 
 
 def _ambiguous(engine: Engine, prefix: str, found: Sequence[str]) -> str:

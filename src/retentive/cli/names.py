@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from retentive.engine import Engine
 from retentive.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from retentive.engine import Engine
 
 
 def unknown_names(engine: Engine, *, project: str | None = None, sessions: Sequence[str] | str | None = None) -> str:

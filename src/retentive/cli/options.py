@@ -6,17 +6,21 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from types import ModuleType
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 import retentive
-from retentive.engine import Engine
+from retentive.cli.commands import COMMANDS
+from retentive.cli.quick_recall import json_text
+from retentive.configuration import name_store, parse_pairs, public_address
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -27,10 +31,10 @@ from retentive.errors import (
     Unavailable,
     VersionConflict,
 )
-from retentive.inference.embedders import open_embedder
-from retentive.models import Memory
-from retentive.settings import load_settings, name_store, parameter_value, public_address
-from retentive.stores import open_store
+
+if TYPE_CHECKING:  # imported when they are used
+    from retentive.engine import Engine
+    from retentive.models import Memory
 
 EXIT_CODES: dict[type[RetentiveError], int] = {
     Invalid: 2,
@@ -93,12 +97,18 @@ class Common:
         `missing` is what happens if there is no store: only commands that write create it. "empty" is an empty store in
         memory, for commands that show what would happen.
         """
+        from retentive.engine import Engine
+
         options: dict[str, Any] = {"embedder": self.embedder, "profile": self.profile, "config": self.config}
         try:
             return Engine.open(self.store, **options, create=missing == "create")
         except NotFound:
             if missing != "empty":
                 raise
+        from retentive.inference.embedders import open_embedder
+        from retentive.settings import load_settings
+        from retentive.stores import open_store
+
         settings = load_settings({"store": self.store, **options}, config=options.pop("config"))
         return Engine(open_store("memory://"), lambda: open_embedder(settings.embedder), settings=settings)
 
@@ -110,6 +120,11 @@ class Common:
 
 _CURRENT: ContextVar[Common] = ContextVar("common options", default=Common())  # noqa: B039 - it is frozen
 """The common options of this call, for messages."""
+
+
+def set_common(given: Common) -> None:
+    """Set the common options of this call, for messages."""
+    _CURRENT.set(given)
 
 
 def with_store(message: str) -> str:
@@ -166,7 +181,7 @@ def common_options(
     """Memory for AI agents: keyword and semantic search, fused, explained and tunable."""
     del version  # its callback prints it
     ctx.obj = Common(store, profile, embedder, config, json, full)
-    _CURRENT.set(ctx.obj)
+    set_common(ctx.obj)
     if ctx.invoked_subcommand is None:
         from retentive.cli.home import home
 
@@ -177,8 +192,53 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a command; the message says what it did until then, and how to continue."""
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands whose own options can also be given after the command."""
+class LazyCommands(MutableMapping[str, Any]):
+    """The commands of the program by name. The names are known; a command is imported when it is read."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _load(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        raise TypeError("a command is added to COMMANDS")
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a command is removed from COMMANDS")
+
+
+@cache
+def _load(name: str) -> Any:
+    """Import a command and return it as Typer builds it."""
+    from retentive.cli.help import command
+
+    module, _, attribute = COMMANDS[name].where.partition(".")
+    found = getattr(import_module(f"retentive.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        command(alone, *COMMANDS[name].examples, name=name)(found)
+        return typer.main.get_command(alone)
+    group = typer.main.get_command(found)
+    group.name = name
+    return group
+
+
+class Program(TyperGroup):
+    """The program. Its own options can also be given after a command, and a command is imported when it is used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = LazyCommands()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - Typer passes it
+        return list(self.commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _common_first(args))
@@ -194,9 +254,9 @@ class CommandGroup(TyperGroup):
         except BrokenPipeError:
             _end_output()
         except RetentiveError as error:
-            _fail(error, as_json=bool(ctx.params.get("json")))
+            fail(error, as_json=bool(ctx.params.get("json")))
         except KeyboardInterrupt as stopped:
-            _stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
+            stop(with_store(str(stopped)), as_json=bool(ctx.params.get("json")))
 
 
 def _end_output() -> NoReturn:
@@ -226,7 +286,8 @@ def _common_first(args: list[str]) -> list[str]:
     return common + others
 
 
-def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
+def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
+    """Print an error and end with its exit code."""
     message = with_store(str(error))
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
@@ -235,7 +296,8 @@ def _fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
-def _stop(message: str, *, as_json: bool) -> NoReturn:
+def stop(message: str = "", *, as_json: bool) -> NoReturn:
+    """End after Ctrl-C; the message says what was done until then."""
     if as_json:
         typer.echo(json.dumps({"error": {"code": "interrupted", "message": message or "stopped"}}), err=True)
     else:
@@ -249,12 +311,14 @@ def common(ctx: typer.Context) -> Common:
 
 
 def emit(ctx: typer.Context, value: Any, text: str | Callable[[ModuleType], object]) -> None:
-    """Print a result: as JSON with `--json`, else as a text, or by a function that gets the module `show`.
+    """Print a result: as JSON with `--json`, else as a text, or by a function that gets the module `show`."""
+    write(common(ctx), value, text)
 
-    That module is imported only then, because it imports rich.
-    """
-    if common(ctx).json:
-        typer.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+def write(given: Common, value: Any, text: str | Callable[[ModuleType], object]) -> None:
+    """Print a result, see `emit`. The module `show` is imported only if it is used, because it imports rich."""
+    if given.json:
+        typer.echo(json_text(value))
     elif isinstance(text, str):
         typer.echo(text)
     else:
@@ -272,9 +336,10 @@ def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
     """Return how each id is shown: whole, or as a short prefix in a terminal."""
     if not fits_terminal():
         return {id: id for id in ids}
-    from retentive.cli.ids import short_ids
+    from retentive.models import Scope
+    from retentive.pipeline.short_ids import short_ids
 
-    return short_ids(engine, ids)
+    return short_ids(engine.store, ids, within=Scope(engine.settings.profile))
 
 
 def warn_unknown(
@@ -303,14 +368,3 @@ def confirm(question: str, *, yes: bool) -> None:
 def parse_parameters(pairs: list[str] | None) -> dict[str, Any]:
     """Parse tuning parameters from `parameter=value`."""
     return parse_pairs(pairs, "keyword_weight=2", noun="parameter")
-
-
-def parse_pairs(pairs: list[str] | None, example: str, *, noun: str = "key") -> dict[str, Any]:
-    """Parse `key=value`; a value that is a JSON number, true, false or null is that, any other is text."""
-    values = {}
-    for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise Invalid(f"'{pair}': write a {noun} as {noun}=value, such as {example}")
-        values[name.strip()] = parameter_value(value.strip())
-    return values

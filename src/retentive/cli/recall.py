@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,19 +13,23 @@ from retentive.cli.options import (
     RANKING,
     SCOPE,
     AsOf,
+    Common,
     IncludeRetired,
     Kinds,
     Project,
     SetParameters,
     common,
     emit,
-    parse_pairs,
     parse_parameters,
     shown_ids,
     warn_unknown,
+    write,
 )
-from retentive.engine import Engine
-from retentive.models import Memory, Query
+from retentive.configuration import parse_pairs
+
+if TYPE_CHECKING:
+    from retentive.engine import Engine
+    from retentive.models import Memory, Query, Recall
 
 _NOTE_FORMATS = ("markdown", "openclaw")
 """Import formats whose memories come from text files in the imported folder."""
@@ -82,22 +86,40 @@ def recall(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the rank in each retriever and the effect of each ranking step.")
     ] = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Search in this process, also if a service of the store runs.")
+    ] = False,
 ) -> None:
     """Search memories with the keyword and the semantic retriever."""
+    del local  # `quick_recall` asks the service, before this function is imported
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": only_session, "kinds": kind}
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     scope |= {"as_of": as_of, "include_retired": include_retired}
     with common(ctx).engine() as engine:
         built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
         answer = engine.recall(built)
-        found = [hit.memory for hit in answer]
-        warn_unknown(engine, found, project=project, sessions=session)
-        locate, ids = file_locator(engine, found), shown_ids(engine, (memory.id for memory in found))
-        value: dict[str, Any] = answer.to_dict()
-        dropped = value.pop("dropped")
-        if explain:
-            value |= {"tuning": built.tuning.model_dump(), "dropped": dropped}
-        emit(ctx, value, lambda show: show.recall(answer, explain=explain, ids=ids, locate=locate))
+        print_recall(common(ctx), engine, built, answer, project=project, session=session, explain=explain)
+
+
+def print_recall(
+    given: Common,
+    engine: Engine,
+    query: Query,
+    answer: Recall,
+    *,
+    project: str | None = None,
+    session: list[str] | None = None,
+    explain: bool = False,
+) -> None:
+    """Print the answer of a recall, and warn of names that do not exist."""
+    found = [hit.memory for hit in answer]
+    warn_unknown(engine, found, project=project, sessions=session)
+    locate, ids = file_locator(engine, found), shown_ids(engine, (memory.id for memory in found))
+    value: dict[str, Any] = answer.to_dict()
+    dropped = value.pop("dropped")
+    if explain:
+        value |= {"tuning": query.tuning.model_dump(), "dropped": dropped}
+    write(given, value, lambda show: show.recall(answer, explain=explain, ids=ids, locate=locate))
 
 
 def explain(

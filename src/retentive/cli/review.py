@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.ids import LEAST, SHORTEST
+from retentive.cli.ids import LEAST
 from retentive.cli.options import common, emit, fits_terminal, shown_ids
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.pipeline.review import STATUSES
+from retentive.pipeline.short_ids import SHORTEST
 
 review = group("Confirm or dismiss what may have replaced what.", "retentive review", "retentive review --propose")
 

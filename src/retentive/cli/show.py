@@ -15,16 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from retentive.cli.options import fits_terminal, no_colour, with_store
-from retentive.models import Hit, Memory, Reason, Recall, snippet
-from retentive.pipeline.explain import Explanation
-from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
-from retentive.stores.values import Page, Project, Session, Stats
+from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, snippet
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
+    from retentive.pipeline.explain import Explanation
     from retentive.pipeline.review import Review
     from retentive.pipeline.similar import Similar
     from retentive.ranking import Tuning
+    from retentive.stores.values import Page, Project, Session, Stats
     from retentive.transfer.importing.log import ImportRun
 
 RETRIEVER_COLOURS = {"semantic": "cyan", "keyword": "magenta"}

@@ -17,9 +17,8 @@ from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet
 from retentive.evaluation.run import LIMIT, Progress, all_memories, no_progress
-from retentive.models import Memory, Recall, Serializable
+from retentive.models import DEFAULT_MIN_RELEVANCE, Memory, Recall, Serializable
 from retentive.ranking import Tuning
-from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
 
 Array = npt.NDArray[np.float64]
 

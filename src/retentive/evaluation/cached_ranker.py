@@ -18,7 +18,7 @@ from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
 from retentive.models import Kind, Memory, Model, Query
 from retentive.pipeline.concurrency import INLINE
-from retentive.pipeline.recall import OpenEmbedder, query_period, search
+from retentive.pipeline.recall import OpenEmbedder, search, signals
 from retentive.ranking import Tuning, order, pick
 from retentive.stores.base import Search, Searchable
 from retentive.stores.damage import Damage
@@ -51,7 +51,7 @@ def rank_memories(query: Query, store: CachedStore, embedder: OpenEmbedder) -> t
     for result in (outcome.semantic, outcome.keyword):
         if not result.ran and result.weight > 0:
             raise Unavailable(f"tuning needs both retrievers, and one did not run: {result.failure or result.note}")
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, period=query_period(query))
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(query))
     return tuple(hit.memory for hit in pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors).hits)
 
 

@@ -43,6 +43,7 @@ GRID: Mapping[str, Sequence[Any]] = {
     "context_words": (14.0, 28.0, 42.0, 80.0),
     "semantic_floor": (0.0, 0.2, 0.4, 0.6),
     "time_weight": (0.0, 0.25, 0.5, 1.0),
+    "speaker_weight": (0.0, 0.1, 0.2, 0.3),
     "quality": ("off", "multiply"),
     "pool_floor": (20, 30, 45, 60),
 }

@@ -23,9 +23,20 @@ class ServiceError(Exception):
 
 
 class ServiceClient:
-    """Sends requests to a service until a deadline, a moment of `time.monotonic`."""
+    """Sends requests to a service until a deadline, a moment of `time.monotonic`.
 
-    def __init__(self, url: str, *, deadline: float, profile: str | None = None, token: str | None = None) -> None:
+    A service of another store than that of the digest `store` refuses them.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        deadline: float,
+        profile: str | None = None,
+        token: str | None = None,
+        store: str | None = None,
+    ) -> None:
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
         if scheme != "http" or path.strip("/"):
@@ -37,6 +48,8 @@ class ServiceClient:
         self._address = (named, int(port) if colon and port.isdecimal() else 80)
         self._deadline = deadline
         self._headers = {"X-Profile": profile} if profile else {}
+        if store:
+            self._headers["X-Store"] = store
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
 

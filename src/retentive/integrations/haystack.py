@@ -7,11 +7,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from retentive.configuration import public_address
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra
 from retentive.integrations.documents import hit_metadata, profile_view
 from retentive.models import Kind, Recall
-from retentive.settings import public_address
 from retentive.tenancy import ProfileView
 
 try:

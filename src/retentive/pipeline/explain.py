@@ -81,6 +81,7 @@ STEPS = {
     "keyword": "keyword",
     "context": "from neighbouring memories",
     "time": "for the time in the query",
+    "speaker": "because the user said it",
     "source": "for its source",
     "decay": "for its age",
     "quality": "for importance and use",

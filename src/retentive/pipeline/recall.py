@@ -9,6 +9,7 @@ from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import dataclass, replace
 from datetime import datetime
 from time import perf_counter
+from typing import TypedDict
 
 from retentive.errors import RetentiveError, Unavailable, describe_error
 from retentive.inference.embedders import Embedder
@@ -22,7 +23,7 @@ from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Search, Searchable, Store
 from retentive.stores.damage import Damage, left_out
 from retentive.stores.values import Vector
-from retentive.text.analysis import has_telling_terms, informative_terms
+from retentive.text.analysis import has_telling_terms, informative_terms, is_about_asker
 from retentive.text.temporal import period
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ def rank_outcome(
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
     timer = StageTimer(outcome.stages)
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, period=query_period(query))
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(query))
     timer.lap("rank")
     not_reranked = None
     if query.tuning.rerank:
@@ -152,6 +153,19 @@ def rank_outcome(
     )
 
 
+class Signals(TypedDict):
+    """What the text of a query tells the ranking: the time and the person that it is about."""
+
+    period: Period | None
+    about_asker: bool
+
+
+def signals(query: Query) -> Signals:
+    """Return what the text of a query tells the ranking; no period if time does not affect it."""
+    named = period(query.text, now=query.now) if query.tuning.time_weight > 0 else None
+    return {"period": named, "about_asker": is_about_asker(query.text)}
+
+
 def retired_hit(memory: Memory) -> Hit:
     """A memory that was left out because it is not current, with what replaced it."""
     if memory.superseded_by is not None:
@@ -163,11 +177,6 @@ def retired_hit(memory: Memory) -> Hit:
     else:
         note, figures = "it is valid from {} on", (memory.start.isoformat(),)
     return Hit(memory, 0.0, (Reason("retired", 0.0, 0.0, None, None, note, figures),))
-
-
-def query_period(query: Query) -> Period | None:
-    """The time that the query is about, if time affects the ranking."""
-    return period(query.text, now=query.now) if query.tuning.time_weight > 0 else None
 
 
 def _retrieve(
@@ -242,17 +251,15 @@ def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, 
 
 
 def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[RetrieverResult]) -> Context:
-    """The neighbours of the best candidates in their sessions, if context affects the ranking.
+    """The neighbours of the candidates in their sessions, if context affects the ranking.
 
-    Only around the best of each retriever: neighbours of the others rarely reach the result and cost as much.
     Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
     """
     query = searched.query
     candidates = _memories(*results)
     if not candidates or not (query.tuning.neighbour_weight or query.tuning.session_weight):
         return Context()
-    nearest = max(2 * query.limit, 10) if query.limit > 0 else query.pool
-    pairs = reads.neighbours(list(_memories(*results, limit=nearest)))
+    pairs = reads.neighbours(list(_memories(*results, limit=query.pool)))
     kinds = query.scope.kinds
     added = {
         memory.id: memory

@@ -17,7 +17,7 @@ from retentive.pipeline.remember import CHANGE
 from retentive.ranking import Tuning
 from retentive.stores.base import Store
 from retentive.stores.values import Record
-from retentive.text.analysis import index_terms
+from retentive.text.analysis import index_terms, written_words
 
 OnDuplicate = Literal["keep", "count", "refuse"]
 """What happens to a memory whose text is stored in its project already."""
@@ -112,9 +112,9 @@ def find_similar(
     """
     found = []
     for other, cosine in _nearest(store, memory, now=now, limit=limit):
-        words = shared_words(memory, other)
-        if cosine >= threshold if cosine is not None else 2 * len(words) >= len(_words(memory)) > 0:
-            found.append(Similar(other.id, other.text, None if cosine is None else round(cosine, 4), words))
+        shared = _terms(memory) & _terms(other)
+        if cosine >= threshold if cosine is not None else 2 * len(shared) >= len(_terms(memory)) > 0:
+            found.append(_to_similar(other, cosine, memory, shared))
     return found
 
 
@@ -125,21 +125,24 @@ def find_replaced(store: Store, memory: Memory, *, now: datetime, limit: int = 3
         return []
     found = []
     for other, cosine in _nearest(store, memory, now=now, limit=20):
-        words = shared_words(memory, other)
-        about_same = len(words) >= MIN_SHARED and (cosine is None or cosine >= RELATED)
+        shared = _terms(memory) & _terms(other)
+        about_same = len(shared) >= MIN_SHARED and (cosine is None or cosine >= RELATED)
         if about_same and other.start < memory.start and other.speaker == memory.speaker:
-            found.append((Similar(other.id, other.text, None if cosine is None else round(cosine, 4), words), said[0]))
+            found.append((_to_similar(other, cosine, memory, shared), said[0]))
     found.sort(key=lambda one: -(one[0].cosine or 0.0))
     return found[:limit]
 
 
-def shared_words(a: Memory, b: Memory) -> tuple[str, ...]:
-    """The words that two memories share, without the most common ones."""
-    return tuple(sorted(_words(a) & _words(b)))
-
-
-def _words(memory: Memory) -> set[str]:
+def _terms(memory: Memory) -> set[str]:
+    """The terms of a memory without the most common ones."""
     return {term for term in index_terms(memory.text) if len(term) > 1} - _TOO_COMMON
+
+
+def _to_similar(other: Memory, cosine: float | None, memory: Memory, shared: set[str]) -> Similar:
+    """Name the shared terms by the words of the memory, as written in it."""
+    written = written_words(memory.text)
+    words = sorted({written[term] for term in shared if term in written} or shared, key=str.casefold)
+    return Similar(other.id, other.text, None if cosine is None else round(cosine, 4), tuple(words))
 
 
 def _nearest(store: Store, memory: Memory, *, now: datetime, limit: int) -> list[tuple[Memory, float | None]]:

@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import NotFound, RetentiveError, VersionConflict
-from retentive.models import Serializable, check_unicode
+from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable, check_unicode
 from retentive.ranking import Tuning, preset
-from retentive.ranking.relevance import DEFAULT_MIN_RELEVANCE
 from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue

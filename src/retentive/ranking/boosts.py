@@ -19,6 +19,9 @@ from retentive.models import Hit, Memory, Period
 from retentive.ranking.lists import Context
 from retentive.ranking.tuning import Tuning
 
+USER = "user"
+"""The speaker of what the user of an assistant said, in every importer, in chat and in hooks."""
+
 _DAY = 86400.0
 _FAR = 0.01
 _LINES = re.compile(r"#L\d+(?:-L?\d+)?$")
@@ -122,6 +125,18 @@ def closeness(when: datetime, period: Period) -> float:
         return 1.0
     blur = period.blur.total_seconds()
     return math.exp(-0.5 * (outside / blur) ** 2) if blur > 0 else 0.0
+
+
+def by_speaker(hits: Sequence[Hit], *, about_asker: bool, tuning: Tuning) -> list[Hit]:
+    """If the query is about the one who asks, raise the scores of memories that the user said."""
+    factor = 1.0 + tuning.speaker_weight
+    if not about_asker or factor == 1.0:
+        return list(hits)
+    note = "× {:.2f}: the query is about the asker, and the user said it"
+    return [
+        hit.after("speaker", _times(hit.score, factor), None, note, factor) if hit.memory.speaker == USER else hit
+        for hit in hits
+    ]
 
 
 def by_age(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:

@@ -15,6 +15,7 @@ _PLAIN = Tuning(
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,
+    speaker_weight=0.0,
     quality="off",
     pool_factor=5,
     pool_floor=50,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from retentive.models import Hit, Kind, Memory, Period
-from retentive.ranking.boosts import by_age, by_context, by_quality, by_source, by_time
+from retentive.ranking.boosts import by_age, by_context, by_quality, by_source, by_speaker, by_time
 from retentive.ranking.diversity import Vectors, diversify
 from retentive.ranking.duplicates import drop_duplicates
 from retentive.ranking.fusion import fuse
@@ -45,6 +45,7 @@ def order(
     now: datetime,
     context: Context = NO_CONTEXT,
     period: Period | None = None,
+    about_asker: bool = False,
 ) -> Ranking:
     """Order all memories that pass the floors, each text once, best first. Reranking may follow."""
     hits = fuse(
@@ -54,6 +55,7 @@ def order(
     )
     hits = by_context(hits, context, tuning)
     hits = by_time(hits, period, tuning)
+    hits = by_speaker(hits, about_asker=about_asker, tuning=tuning)
     hits, removed = by_source(hits, tuning.source_weights)
     hits = by_age(hits, tuning, now=now)
     hits = by_quality(hits, tuning, now=now)

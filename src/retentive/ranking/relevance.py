@@ -27,9 +27,6 @@ from typing import NamedTuple
 from retentive.models import Hit, Reason
 from retentive.text.analysis import InformativeTerm, folded_text
 
-DEFAULT_MIN_RELEVANCE = 0.3
-"""The smallest relevance of a memory in chat, MCP, `/v1/context` and hooks, unless the tuning has another one."""
-
 
 class Coefficients(NamedTuple):
     """The coefficients of one embedding model, and what its cosines are like.

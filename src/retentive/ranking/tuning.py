@@ -98,6 +98,12 @@ class Tuning(BaseModel):
     time_weight: float = Field(
         0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."
     )
+    speaker_weight: float = Field(
+        0.2,
+        ge=0,
+        le=5,
+        description="How much a memory that the user said gains if the query is about the asker (I, my); 0 is off.",
+    )
     decay: bool = Field(
         False, description="Whether scores decay with age. Identity and evergreen memories never decay."
     )

@@ -85,7 +85,8 @@ def serve(
             if peers is None:
                 threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
 
-        known = nullcontext() if peers else announced(settings.store, address_of(listener))
+        address, search = address_of(listener), engine.settings.search
+        known = nullcontext() if peers else announced(settings.store, address, search=search)
         with _ignored_signals(), known:
             _Server(config, begin).run(sockets=[listener])
 

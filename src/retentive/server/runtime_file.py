@@ -9,9 +9,15 @@ from __future__ import annotations
 import json
 import os
 
+from retentive import __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
+    from typing import Any
+
+LOOPBACK = ("http://127.0.0.1:", "http://[::1]:")
 
 
 def beside(store: str, suffix: str) -> str:
@@ -27,16 +33,19 @@ def beside(store: str, suffix: str) -> str:
 
 
 class announced:  # noqa: N801 - it is used as a function; `contextlib` would take a twentieth of a hook's time
-    """Write the file while the service runs. A folder that cannot be written is no error: the file only saves time."""
+    """Write the file while the service runs. A folder that cannot be written is no error: the file only saves time.
 
-    def __init__(self, store: str, url: str) -> None:
+    `search` is what decides how the service searches, see `configuration.search_settings`.
+    """
+
+    def __init__(self, store: str, url: str, *, search: Mapping[str, Any] | None = None) -> None:
         self._path = beside(store, ".service.json")
-        self._url = url
+        self._values = {"url": url, "version": __version__, "file": _identity(store), "search": search}
 
     def __enter__(self) -> None:
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            write_private(self._path, json.dumps({"url": self._url, "pid": os.getpid()}))
+            write_private(self._path, json.dumps({**self._values, "pid": os.getpid()}))
         except OSError:
             return
 
@@ -50,15 +59,52 @@ class announced:  # noqa: N801 - it is used as a function; `contextlib` would ta
 
 def running_service(store: str) -> str | None:
     """Return the address of the service of a store, or None if there is none on this machine."""
-    found = _read(beside(store, ".service.json"))
-    url, pid = (found or {}).get("url"), (found or {}).get("pid")
+    found = _running(store)
+    return None if found is None else str(found["url"])
+
+
+def equal_service(store: str, search: Mapping[str, Any]) -> str | None:
+    """Return the address of a service that searches a store as this process would; None if there is none.
+
+    It listens on loopback, has this version, and has the same file open and the same settings of the search.
+    """
+    if "://" in store and not store.startswith(("postgres", "qdrant")):
+        return None  # a store in memory is another one in each process
+    found = _running(store)
+    expected = {"version": __version__, "file": _identity(store), "search": search}
+    if found is None or {name: found.get(name) for name in expected} != expected:
+        return None
+    url = str(found["url"])
+    return url if url.startswith(LOOPBACK) and ("://" in store or expected["file"]) else None
+
+
+def store_digest(store: str) -> str:
+    """Return a hash of the path or address of a store, by which a request says which store it means."""
+    import hashlib
+
+    return hashlib.blake2b(beside(store, "").encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+def _running(store: str) -> dict[str, object] | None:
+    """Return the contents of the file, if the process that wrote it runs."""
+    found = _read(beside(store, ".service.json")) or {}
+    url, pid = found.get("url"), found.get("pid")
     if not isinstance(url, str) or not isinstance(pid, int):
         return None
     try:
         os.kill(pid, 0)
     except OSError:  # there is none, or it belongs to another user
         return None
-    return url
+    return found
+
+
+def _identity(store: str) -> list[int] | None:
+    """Return what tells the file of a store from another one at its path; None if there is no file."""
+    try:
+        state = os.stat(os.path.abspath(os.path.expanduser(store)))
+    except OSError:
+        return None
+    return [state.st_dev, state.st_ino]
 
 
 def remove(path: str) -> None:

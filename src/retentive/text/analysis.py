@@ -16,8 +16,8 @@ import re
 import threading
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import Stemmer
@@ -37,13 +37,8 @@ _CJK = (
 )
 _SYMBOLS = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 _ASCII_CHUNK = re.compile(rf"[a-z0-9]+(?:['{_JOINERS}][a-z0-9]+)*(?:\+\+|#)?")
-_CHUNK = re.compile(
-    rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
-    rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
-)
-_CJK_RUN = re.compile(rf"[{_CJK}]{{2}}")
 _ALPHANUMERIC = re.compile(r"[^\W_]+")
-_WORD = re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[\u0300-\u036f\u0900-\u097f\u0b80-\u0bff\u064b-\u0652]+[^\W\d_]*)*")
+_WRITTEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _DIACRITICS = re.compile("[\u0300-\u036f]")
 _SPLIT = re.compile(rf"[{_JOINERS}]+")
 _ENDINGS = frozenset(("s", "d", "m", "ll", "re", "ve"))
@@ -59,6 +54,9 @@ _STOP_WORDS = """
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that do not tell what a query is about."""
+
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
+_SECOND_PERSON = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 
 
 class _Stems(dict[str, str]):
@@ -77,6 +75,38 @@ class _Stems(dict[str, str]):
         return stem
 
 
+# Patterns with many ranges of characters take as long to compile as a recall; a text in ASCII needs none of them.
+
+
+@cache
+def _any_chunk() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])"
+        rf"|(?P<word>[^\W_{_CJK}]+(?:['{_JOINERS}][^\W_{_CJK}]+)*(?:\+\+|#)?)"
+    )
+
+
+@cache
+def _cjk_run() -> re.Pattern[str]:
+    return re.compile(rf"[{_CJK}]{{2}}")
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    marks = r"\u0300-\u036f\u0900-\u097f\u0b80-\u0bff\u064b-\u0652"
+    return re.compile(rf"[^\W\d_{_CJK}{_SYMBOLS}]+(?:[{marks}]+[^\W\d_]*)*")
+
+
+@cache
+def _other_script() -> re.Pattern[str]:
+    return re.compile("[\u0370-\u1cff\u2c00-\ud7ff\uf900-\ufaff]")
+
+
+def _chunks(folded: str) -> Iterator[re.Match[str]]:
+    """The runs of a folded text: the last group of a match is `cjk`, `symbol`, or else a word."""
+    return (_ASCII_CHUNK if folded.isascii() else _any_chunk()).finditer(folded)
+
+
 _stems = _Stems("english")
 _other_stems: dict[str, _Stems] = {}
 
@@ -93,7 +123,7 @@ def index_terms(text: str) -> list[str]:
                 _add_chunk(chunk, terms)
         return terms + _language_terms(text, chunks)
     folded = _folded(text)
-    for match in _CHUNK.finditer(folded):
+    for match in _chunks(folded):
         if match.lastgroup == "cjk":
             run = match[0]
             terms.extend(run)
@@ -111,7 +141,7 @@ def query_terms(text: str) -> tuple[str, ...]:
     found: dict[str, bool] = {}
     text = text[:MAX_QUERY_LENGTH]
     folded = text.lower() if text.isascii() else _folded(text)
-    for match in _CHUNK.finditer(folded):
+    for match in _chunks(folded):
         chunk = match[0]
         if match.lastgroup == "cjk" and len(chunk) > 1:
             found.update((chunk[at : at + 2], True) for at in range(len(chunk) - 1))
@@ -181,7 +211,7 @@ def informative_terms(text: str) -> tuple[InformativeTerm, ...]:
     """Return the distinct terms of a query that tell what it is about: no stop words, no greetings."""
     found: dict[InformativeTerm, None] = {}
     names = {name.lower() for name in _NAME.findall(text[:MAX_QUERY_LENGTH])}
-    for match in _CHUNK.finditer(folded_text(text[:MAX_QUERY_LENGTH])):
+    for match in _chunks(folded_text(text[:MAX_QUERY_LENGTH])):
         chunk = match[0]
         if match.lastgroup == "cjk":
             for run in _FUNCTION_CHARACTERS.split(chunk):
@@ -211,9 +241,14 @@ def has_telling_terms(text: str) -> bool:
     tokens = _TOKEN.findall(text)
     if len(tokens) == 1 or any(_is_identifier(token) for token in tokens):
         return True
-    if not text.isascii() and _CJK_RUN.search(text):
+    if not text.isascii() and _cjk_run().search(text):
         return True
     return detect(text, folded_text(text).split(), english=STOP_WORDS) is not None
+
+
+def is_about_asker(text: str) -> bool:
+    """Whether a query asks about the one who asks, in English: it says I, me or my, and does not address anybody."""
+    return bool(_FIRST_PERSON.search(text)) and not _SECOND_PERSON.search(text)
 
 
 def _is_identifier(token: str) -> bool:
@@ -230,22 +265,29 @@ def _language_terms(text: str, words: list[str]) -> list[str]:
         stems = _other_stems.setdefault(language, _Stems(language))
     found = []
     # Stemmers know letters with their diacritics, so words are folded after they are stemmed.
-    for word in _WORD.findall(unicodedata.normalize("NFC", text).lower()):
+    for word in _word_pattern().findall(unicodedata.normalize("NFC", text).lower()):
         stem = _folded(stems[word[:MAX_TERM]])
         if stem != _stems[_folded(word)[:MAX_TERM]]:
             found.append(stem)
     return found
 
 
-_OTHER_SCRIPT = re.compile("[\u0370-\u1cff\u2c00-\ud7ff\uf900-\ufaff]")
-
-
 def is_other_language(text: str) -> bool:
     """Whether a text is clearly not English: by its function words, or because most letters are of another script."""
     letters = sum(letter.isalpha() for letter in text)
-    if letters and len(_OTHER_SCRIPT.findall(text)) > letters / 2:
+    if letters and len(_other_script().findall(text)) > letters / 2:
         return True
     return detect(text, _folded(text).split(), english=STOP_WORDS) is not None
+
+
+def written_words(text: str) -> dict[str, str]:
+    """Return the terms of single words, each with the first word that it is of, as written; a CJK term is itself."""
+    found: dict[str, str] = {}
+    for word in _WRITTEN.findall(text):
+        is_cjk = not word.isascii() and _cjk_run().search(word)
+        for term in index_terms(word):
+            found.setdefault(term, term if is_cjk else word)
+    return found
 
 
 def folded_words(text: str) -> list[str]:

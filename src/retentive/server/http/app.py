@@ -94,7 +94,7 @@ def _add_middleware(app: FastAPI, settings: Settings) -> None:
             allow_methods=["*"],
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
         )
-    app.add_middleware(RequestGuard, settings=server, work=app.state.work)
+    app.add_middleware(RequestGuard, settings=server, work=app.state.work, store=settings.store)
     app.add_middleware(TracingMiddleware)
     logger = request_logger(server.log)
     app.add_middleware(RequestLogMiddleware, app.state.telemetry.add_request, *([logger] if logger else []))

@@ -34,7 +34,7 @@ async def _sweep_regularly(engine: Engine, settings: ServerSettings) -> None:
         try:
             count = await asyncio.to_thread(engine.sweep, older_than=kept)
             if count:
-                log.info("%d expired memories were deleted", count)
+                log.info("expired memories were deleted: %d", count)
         except RetentiveError as error:
             log.warning("expired memories were not deleted: %s", error)
         await asyncio.sleep(settings.sweep_seconds)

@@ -1,4 +1,4 @@
-"""Reject requests with a foreign Host or Origin, with too large a body, or with text that is not Unicode.
+"""Reject requests with a foreign Host or Origin, for another store, with too large a body, or with no Unicode text.
 
 A web page can make a browser send requests to 127.0.0.1, and with a host name that resolves to it even read the
 responses. So the Host header must be one of ours, and the Origin must be the service itself or an allowed one.
@@ -16,21 +16,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from retentive.server.http.auth import LOOPBACK, WorkInProgress
 from retentive.server.http.problems import problem
 from retentive.server.http.request_parsing import NO_CHARACTER
+from retentive.server.runtime_file import store_digest
 from retentive.settings import ServerSettings
 
 _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 class RequestGuard:
-    """Rejects requests with a foreign Host or Origin, too large a body, or half of a surrogate pair in their head."""
+    """Rejects requests with a foreign Host or Origin, too large a body, or half of a surrogate pair in their head.
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, work: WorkInProgress) -> None:
+    A request of `retentive recall` names its store: the address may have been that of another service before.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, work: WorkInProgress, store: str) -> None:
         self._app = app
         self._work = work
         public = urlsplit(settings.public_url or "").hostname
         self._hosts = {*LOOPBACK, settings.host, *settings.hosts, *([public] if public else [])}
         self._origins = set(settings.origins)
         self._max_body = settings.max_body
+        self._store = store_digest(store)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -46,6 +51,8 @@ class RequestGuard:
         elif origin is not None and origin not in self._origins and _origin_host(origin) != host:
             detail = "pages of this origin may not call the service; allow it with RETENTIVE_SERVER_ORIGINS"
             refusal = problem(403, detail, code="not_allowed")
+        elif headers.get("x-store", self._store) != self._store:
+            refusal = problem(421, "this service serves another store", code="another_store")
         elif not length.isdecimal() or int(length) > self._max_body:
             refusal = problem(413, too_large(self._max_body), code="too_large")
         elif (place := _lone_surrogate(scope)) is not None:

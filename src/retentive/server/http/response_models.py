@@ -183,7 +183,7 @@ class Hit(_Response):
 class Recall(_Response):
     """The result of a recall."""
 
-    model_config = _may_lack("dropped", "terms")
+    model_config = _may_lack("dropped", "terms", "shortIds")
 
     hits: list[Hit]
     relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
@@ -194,6 +194,7 @@ class Recall(_Response):
         description="The terms of the query that tell what it is about, if reasons were requested. A word is given by "
         "its stem, which the matching words of a memory start with."
     )
+    short_ids: dict[str, str] = Field(description="The first characters of each id, by id, if they were requested.")
 
 
 class Move(_Response):

@@ -86,7 +86,8 @@ class _Supervisor:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        with self._signals(), announced(self._settings.store, self._address):
+        settings = self._settings
+        with self._signals(), announced(settings.store, self._address, search=settings.search):
             try:
                 for index in range(self._plan["workers"]):
                     self._start(index)

@@ -10,11 +10,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft, to_memory
-from retentive.settings import public_address
 from retentive.stores.base import Store
 from retentive.transfer.formats import DATABASE_FORMAT, detect_format, find_format
 from retentive.transfer.formats.base import (

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, ConfigDict, Field
 
 from retentive import models
 from retentive.pipeline.judgements import MAX_QUERY
+from retentive.pipeline.short_ids import short_ids
 from retentive.ranking import preset
 from retentive.server.http.auth import ReadView
 from retentive.server.http.openapi import problem_responses
@@ -110,6 +111,7 @@ class RecallIn(_QueryIn):
     explain: bool = Field(True, description="Include the reasons of each hit.")
     dropped: bool = Field(False, description="Include the candidates that are not hits, with their reasons.")
     record_use: bool = Field(True, description="Count the recall as a use of its hits.")
+    short_ids: bool = Field(False, description="Include the first characters of each id, unique in the profile.")
 
 
 class ExplainIn(_QueryIn):
@@ -140,7 +142,10 @@ def recall_memories(view: ReadView, body: RecallIn) -> JSONResponse:
     Without an embedder, only the keyword retriever runs, and `degraded` is "keyword-only".
     """
     found = view.recall(body.to_query(view, body.tuning), record_use=body.record_use)
-    return JSONResponse(recall_to_json(found, explain=body.explain, dropped=body.dropped and body.explain))
+    written = recall_to_json(found, explain=body.explain, dropped=body.dropped and body.explain)
+    if body.short_ids:
+        written["shortIds"] = short_ids(view.engine.store, (hit.id for hit in found), within=view.within)
+    return JSONResponse(written)
 
 
 @router.post(

@@ -3,7 +3,7 @@
 import { el, svg } from "../shared/dom.js";
 import { score, signed } from "../shared/format.js";
 
-const STEPS = ["semantic", "keyword", "context", "time", "source", "decay", "quality", "rerank", "diversity"];
+const STEPS = ["semantic", "keyword", "context", "time", "speaker", "source", "decay", "quality", "rerank", "diversity"];
 /** Two lists share one scale unless the scale of one is more than this many times the other's. */
 const MAX_SCALE_RATIO = 3;
 

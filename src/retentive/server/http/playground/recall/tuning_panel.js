@@ -14,7 +14,7 @@ const GROUPS = {
     "shortKeywordShare", "shortWords"],
   Context: ["neighbourWeight", "sessionWeight", "contextWords"],
   "Time and decay": ["timeWeight", "decay", "halfLifeDays", "importanceSlowsDecay"],
-  Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "sourceWeights"],
+  Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "speakerWeight", "sourceWeights"],
   Result: ["dedup", "diversity", "rerank", "rerankWeight", "rerankSeconds", "scoreFloor"],
   Chat: ["contextTokens", "recentTurns"],
 };

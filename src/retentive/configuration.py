@@ -1,0 +1,187 @@
+"""What is configured, as plain values: arguments, then the environment, then the config file. Nothing is checked.
+
+`settings.load_settings` checks the values. This module imports the standard library only, so that a command which asks
+a running service does not load what checks them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from retentive.errors import Invalid
+
+PREFIX = "RETENTIVE_"
+
+DEFAULT_EMBEDDER = "memory-small"
+
+SETTINGS = ("store", "profile", "busy_seconds", "embedder", "server", "llm", "tuning")
+"""The names of all settings, see `settings.Settings`."""
+
+_SUGGESTED = re.compile(
+    r"\bretentive(?= (?:(?:doctor|imports|judge|reembed|remember|samples|token|tune)\b|watch \S+ --forget))"
+)
+"""The start of a command that a message suggests and that works on a store."""
+
+
+def default_store() -> str:
+    """The store that is used if none is named."""
+    from platformdirs import user_data_path
+
+    return str(user_data_path("retentive") / "memories.db")
+
+
+def configured(
+    arguments: Mapping[str, Any] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    config: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """The values that are set anywhere. A preset or `hybrid` block is replaced by its parameters."""
+    environment = os.environ if environment is None else environment
+    file = find_config(environment, config)
+    merged: dict[str, Any] = {}
+    for layer in (_from_file(file) if file else {}, _from_environment(environment), _nested(arguments or {})):
+        merged = _merge(merged, _expanded(layer))
+    return merged
+
+
+def search_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of configured values, those that decide how a store is searched: the embedder without its key, and the tuning."""
+    given = values.get("embedder") or {}
+    embedder = {name: value for name, value in given.items() if name != "api_key"}
+    name = str(embedder.get("name", DEFAULT_EMBEDDER))
+    if name.startswith("local:"):
+        name = f"local:{Path(name.removeprefix('local:')).absolute()}"
+    return {"embedder": {**embedder, "name": name}, "tuning": dict(values.get("tuning") or {})}
+
+
+def name_store(message: str, option: str) -> str:
+    """Add the option that names the store to every command that a message suggests."""
+    return _SUGGESTED.sub(lambda found: f"{found[0]} {option}", message) if option else message
+
+
+def public_address(address: str) -> str:
+    """An address with every password in it hidden."""
+    hidden = re.sub(r"://([^:/@?]*):[^@/]*@", r"://\1:***@", address)
+    hidden = re.sub(r"%3A%2F%2F([^&]*?)(?::|%3A)[^&]*?(?:@|%40)", r"%3A%2F%2F\1:***@", hidden, flags=re.IGNORECASE)
+    return re.sub(r"([?&][a-z_]*(?:password|key|token)=)[^&]*", r"\1***", hidden, flags=re.IGNORECASE)
+
+
+def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:
+    """The config file in force: the one named, or `retentive.toml` or `.json` here, or the user's own."""
+    named = config or environment.get(f"{PREFIX}CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise Invalid(f"there is no config file {named}")
+        return Path(named)
+    from platformdirs import user_config_path
+
+    own = user_config_path("retentive")
+    places = (Path("retentive.toml"), Path("retentive.json"), own / "config.toml", own / "config.json")
+    return next((place for place in places if place.is_file()), None)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file, or in a JSON file if it is called that, with the `hybrid` block as tuning."""
+    import tomllib
+
+    as_json = path.suffix.lower() in (".json", ".json5")
+    try:
+        text = path.read_text(encoding="utf-8")
+        read = json.loads(text) if as_json else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not valid {'JSON' if as_json else 'TOML'}: {error}") from None
+    if not isinstance(read, dict):
+        raise Invalid(f"{path}: the settings are a JSON object")
+    if "agents" in read:  # the configuration of an agent, which has settings of its own beside ours
+        read = _of_agent(read)
+    block = read.pop("hybrid", None)
+    if block is not None:
+        read["tuning"] = {"hybrid": block, **read.get("tuning", {})}
+    try:
+        return _expanded(read)
+    except Invalid as error:
+        raise Invalid(f"{path}: {error}") from None
+
+
+def _of_agent(read: dict[str, Any]) -> dict[str, Any]:
+    """Our own settings in an agent's configuration, and the block at `agents.defaults.memorySearch.query.hybrid`."""
+    found: Any = read
+    for name in ("agents", "defaults", "memorySearch", "query", "hybrid"):
+        found = found.get(name) if isinstance(found, dict) else None
+    own = {name: value for name, value in read.items() if name in SETTINGS or name == "hybrid"}
+    return own if found is None else {"hybrid": found, **own}
+
+
+def _expanded(layer: dict[str, Any]) -> dict[str, Any]:
+    """A layer of settings in which a preset or `hybrid` block is replaced by its parameters."""
+    tuning = layer.get("tuning")
+    if not isinstance(tuning, Mapping) or not any(name in tuning for name in ("preset", "hybrid")):
+        return layer
+    from retentive.ranking.tuning import expand
+
+    return {**layer, "tuning": expand(tuning)}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX) or not value:
+            continue
+        setting = name.removeprefix(PREFIX).lower()
+        if setting in ("store", "profile", "busy_seconds"):
+            found[setting] = value
+        elif setting == "embedder":
+            found.setdefault("embedder", {})["name"] = value
+        elif setting.startswith("embedder_"):
+            found.setdefault("embedder", {})[setting.removeprefix("embedder_")] = value
+        elif setting.startswith(("server_", "llm_")):
+            section, _, field = setting.partition("_")
+            found.setdefault(section, {})[field] = _split_list(value) if field in ("hosts", "origins") else value
+        elif setting.startswith("tuning_"):
+            found.setdefault("tuning", {})[setting.removeprefix("tuning_")] = parameter_value(value)
+    return found
+
+
+def _split_list(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def parameter_value(text: str) -> Any:
+    """A parameter's value as typed: JSON where it is JSON (numbers, true, {"notes/*": 2}), else the text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def parse_pairs(pairs: list[str] | None, example: str, *, noun: str = "key") -> dict[str, Any]:
+    """Parse `key=value`; a value that is a JSON number, true, false or null is that, any other is text."""
+    values = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise Invalid(f"'{pair}': write a {noun} as {noun}=value, such as {example}")
+        values[name.strip()] = parameter_value(value.strip())
+    return values
+
+
+def _nested(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that were given; an embedder may be named by its name alone."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if isinstance(given.get("embedder"), str):
+        given["embedder"] = {"name": given["embedder"]}
+    return given
+
+
+def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return merged
