@@ -21,7 +21,10 @@ from bench.measured import Peer
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Sizes in bytes. `rss` includes pages of mapped files; `own` does not."""
+    """Sizes in bytes. `rss` includes pages of mapped files; `own` does not.
+
+    Pages of a mapped file count as shared here, even if no other process has mapped it: the system can drop them.
+    """
 
     rss_scoped: int
     own_scoped: int
@@ -56,8 +59,8 @@ def _main(engine: str, store: Path, file: Path, search: Sequence[object]) -> Non
     for end, scoped in (("_scoped", True), ("", False)):
         for query in queries:
             peer.search(query, scoped=scoped)
-        memory = psutil.Process().memory_full_info()
-        sizes |= {f"rss{end}": memory.rss, f"own{end}": memory.uss}
+        memory = psutil.Process().memory_info()
+        sizes |= {f"rss{end}": memory.rss, f"own{end}": memory.rss - memory.shared}
     print(json.dumps(sizes))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from time import perf_counter
+from dataclasses import dataclass, replace
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from bench.vectors import RECALL_DEPTH, Truth
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The median and the 95th percentile of some times, in milliseconds."""
+    """The median and the 95th percentile of some times, in milliseconds, and the median of CPU time where measured."""
 
     p50: float
     p95: float
+    cpu: float | None = None
 
 
 def spread(milliseconds: Sequence[float]) -> Spread:
@@ -39,20 +40,28 @@ def milliseconds(work: Callable[[], Any]) -> float:
 def measure_in_turn(
     peers: Sequence[Peer], queries: Sequence[BenchQuery], *, scoped: bool, passes: int, advance: Callable[[int], None]
 ) -> dict[str, Spread]:
-    """Return the times of each peer: after one pass to warm up, the median of each percentile over the passes."""
+    """Return the times of each peer: after one pass to warm up, the median of each percentile over the passes.
+
+    CPU time is that of all threads of this process. Other processes change it less than the time itself.
+    """
     found: dict[str, list[Spread]] = {peer.name: [] for peer in peers}
     for turn in range(passes + 1):
         for peer in peers:
-            times = [
-                milliseconds(lambda peer=peer, query=query: peer.search(query, scoped=scoped)) for query in queries
-            ]
+            times, cpu = [], []
+            for query in queries:
+                used = process_time()
+                times.append(milliseconds(lambda peer=peer, query=query: peer.search(query, scoped=scoped)))
+                cpu.append((process_time() - used) * 1000)
             if turn > 0:
-                found[peer.name].append(spread(times))
+                found[peer.name].append(replace(spread(times), cpu=float(np.median(cpu))))
             advance(1)
-    return {
-        name: Spread(float(np.median([one.p50 for one in turns])), float(np.median([one.p95 for one in turns])))
-        for name, turns in found.items()
-    }
+    return {name: _middle(turns) for name, turns in found.items()}
+
+
+def _middle(turns: Sequence[Spread]) -> Spread:
+    """Return the median of each figure over the passes."""
+    p50, p95, cpu = np.median([(one.p50, one.p95, one.cpu or 0.0) for one in turns], axis=0).tolist()
+    return Spread(p50, p95, cpu)
 
 
 def stages(peer: RetentivePeer, queries: Sequence[BenchQuery], *, scoped: bool) -> Mapping[str, Spread]:

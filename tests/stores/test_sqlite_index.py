@@ -106,7 +106,7 @@ def test_a_large_scope_is_not_compared_vector_by_vector(large_path: str, monkeyp
         assert len(coded) == 100
 
         found = find_nearest(store, QUERIES[0], limit=1)  # 30 to rescore are less than a 25th of all
-        read = int(np.count_nonzero(store._index._cache._row_of > 0))  # type: ignore[union-attr]
+        read = int(np.count_nonzero(store._index._rounded._row_of > 0))  # type: ignore[union-attr]
 
     assert found[0] == coded[0]
     assert read < 3000
@@ -135,7 +135,8 @@ def test_vectors_that_do_not_fit_into_memory_give_the_same_results(large_path: s
 
     cached = results()
     for limit in (0, 100, 1500, 2999):
-        monkeypatch.setattr(vector_index, "CACHED", limit)
+        monkeypatch.setattr(vector_index, "CACHED", limit * 4 * WIDE.dimension)
+        monkeypatch.setattr(vector_index, "CACHED_ROUNDED", limit * WIDE.dimension)
         *found, scores, first = results()
         assert found == cached[:-2]
         assert scores == pytest.approx(cached[-2], abs=1e-6)
@@ -152,13 +153,14 @@ def test_the_keyword_retriever_gives_the_same_whether_it_scores_few_memories_its
         homes = [{"project": "p"}, {"project": "q"}, {}]
         store.add([record(at, texts[at % 6], **homes[at % 3 - at % 2]) for at in range(1, 60)], model=None)
 
-        def results(few: int) -> tuple[Sequence[Candidate], Mapping[str, float]]:
+        def results(few: int, lengths: int = 256) -> tuple[Sequence[Candidate], Mapping[str, float]]:
             monkeypatch.setattr(sqlite_search, "MAX_MATCHES", few)
+            monkeypatch.setattr(sqlite_search, "LENGTHS_AT_ONCE", lengths)
             query = make_query("tea with honey and a spoon", scope, exclude=[id_of(3)])
             with store.open_search(query) as search:
                 return search.keyword(limit).candidates, search.scores([id_of(at) for at in range(1, 60)]).keyword
 
-        assert results(few=1000) == results(few=10) == results(few=0)
+        assert results(few=1000) == results(few=10) == results(few=0) == results(few=0, lengths=1)
         assert results(few=1000)[0]
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType, TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import apsw
+import numpy as np
+import numpy.typing as npt
 
 from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.damage import Damage
@@ -18,7 +19,6 @@ from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_micros
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.filtering import filtered_keys
 from retentive.stores.sqlite.memory_table import (
-    CURRENT,
     IndexedRow,
     count_memories,
     fetch_json,
@@ -44,8 +44,12 @@ more, twice as many as are wanted are scored: the best by an approximation of BM
 ORDERING_TERMS = 2
 """If fewer terms retrieve candidates, the next rarest ones take part in that approximation too."""
 
-_BYTES = bytes(range(256))
-"""`instr` of a byte in it is the byte's value plus 1: how a statement reads the first bytes of a blob as numbers."""
+LENGTHS_AT_ONCE = 256
+"""If more memories match, the lengths of as many are read first: of those with the largest weights."""
+
+
+Keys = npt.NDArray[np.int64]
+"""Keys of memories, in ascending order unless it is said otherwise."""
 
 
 class StoreState(NamedTuple):
@@ -77,7 +81,8 @@ class QueryTerms(NamedTuple):
     """The terms of a query, rarest first, with their document frequencies in the scope.
 
     `retrieving` terms retrieve candidates, all `scoring` terms score them. `memories` is how many the scope has, and
-    `mean_length` the mean length of the memories of its profile.
+    `mean_length` the mean length of the memories of its profile. `keys` are those of the memories in the scope that
+    have a term, where they were counted there.
     """
 
     retrieving: Sequence[str] = ()
@@ -85,6 +90,7 @@ class QueryTerms(NamedTuple):
     frequencies: Mapping[str, int] = MappingProxyType({})
     memories: int = 0
     mean_length: float = 0.0
+    keys: Mapping[str, Keys] = MappingProxyType({})
 
 
 class SqliteSearch:
@@ -292,31 +298,40 @@ class SqliteSearch:
         if scope is None or not terms:
             return QueryTerms()
         connection = self._reader
+        keys: Mapping[str, Keys] = {}
         with self._connections.errors():
             memories, length = connection.execute(_PROFILE_TOTALS, (scope.profile,)).get
             mean_length = length / max(memories, 1)
             frequencies = _profile_frequencies(connection, scope.profile, terms)
             if scope.containers is not None or scope.kinds is not None:
                 in_scope = count_memories(connection, scope)
-                frequencies = self._scope_frequencies(frequencies, in_scope, share=in_scope / max(memories, 1))
+                share = in_scope / max(memories, 1)
+                frequencies, keys = self._in_scope(frequencies, in_scope, share=share)
                 memories = in_scope
         scoring = rare_terms(terms, frequencies, memories=memories, common=1.0)
         common = self._query.tuning.common_words
         retrieving = searching_terms(scoring, frequencies, memories=memories, common=common)
-        return QueryTerms(retrieving, scoring, frequencies, memories, mean_length)
+        return QueryTerms(retrieving, scoring, frequencies, memories, mean_length, keys)
 
-    def _scope_frequencies(self, in_profile: Mapping[str, int], memories: int, *, share: float) -> dict[str, int]:
-        """The document frequencies in the scope, given those in the profile and the scope's share of its memories."""
+    def _in_scope(
+        self, in_profile: Mapping[str, int], memories: int, *, share: float
+    ) -> tuple[dict[str, int], Mapping[str, Keys]]:
+        """The document frequencies in the scope, given those in the profile and the scope's share of its memories.
+
+        With the keys of the memories that have a term, where these are counted in the index.
+        """
         if memories <= MAX_MATCHES:
-            keys = _matching_keys(self._reader, _MATCHING.format(filter=""), {"any": self._fts_filter[len(" AND ") :]})
-            documents = _terms_of(self._reader, keys)
-            if len(documents) == len(keys):  # otherwise some are damaged
+            (all_keys,) = _matching_keys(self._reader, [self._fts_filter[len(" AND ") :]])
+            documents = _terms_of(self._reader, all_keys.tolist())
+            if len(documents) == len(all_keys):  # otherwise some are damaged
                 self._documents = documents
                 texts = [spaced(terms) for terms in documents.values()]
-                return {term: sum(f" {term} " in text for text in texts) for term in in_profile}
+                return {term: sum(f" {term} " in text for text in texts) for term in in_profile}, {}
         countable = [term for term, count in in_profile.items() if min(count, memories) <= MAX_COUNTED]
         estimated = {term: max(round(count * share), 1) for term, count in in_profile.items()}
-        return estimated | _count_matches(self._reader, countable, self._fts_filter)
+        found = _matching_keys(self._reader, [_fts_query([term], self._fts_filter) for term in countable])
+        keys = dict(zip(countable, found, strict=True))
+        return estimated | {term: len(keys[term]) for term in countable}, keys
 
     @cached_property
     def _bm25(self) -> BM25:
@@ -337,37 +352,10 @@ class SqliteSearch:
                 if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
             }
             return {key: matching[key] for key in self._without_retired(list(matching), kind)}
-        fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
-        if self._retired is None:
-            found = self._matching_keys(most, fts_filter, only)
-        else:
-            found = self._current_matches(most, fts_filter, only, kind, self._retired)
+        found = self._matching_keys(*self._weighted_keys(kind), most, kind)
         terms = _terms_of(self._reader, found)
         self._load(key for key in found if key not in terms)  # they are damaged
         return terms
-
-    def _current_matches(
-        self, most: int, fts_filter: str, only: array[int] | None, kind: Kind | None, retired: RetiredKeys
-    ) -> list[int]:
-        """The keys of the current memories that a retrieving term finds; if there are more, of about the best.
-
-        About twice as many are read, and those that are retired are left out, because that takes less time than a
-        condition in the statement. If too few are left, the statement has the condition.
-        """
-        most_read = most + min(most, retired.size)
-        found = self._matching_keys(most_read, fts_filter, only)
-        current = self._without_retired(found, kind)
-        if not self._has_more_than(most_read):  # these are all
-            return current
-        self._retired_matches = self._retired_matches[: 4 * max(self._query.limit, 1)]  # best first, as all of these
-        if len(current) < most <= len(found):
-            return self._matching_keys(most, fts_filter, only, current=True)
-        return current[:most]
-
-    def _has_more_than(self, most: int) -> bool:
-        """Whether the retrieving terms find perhaps more memories than are all scored."""
-        found = self._terms
-        return sum(found.frequencies[term] for term in found.retrieving) > max(most, MAX_MATCHES)
 
     def _without_retired(self, keys: list[int], kind: Kind | None) -> list[int]:
         retired = self._retired
@@ -377,35 +365,69 @@ class SqliteSearch:
             self._retired_matches = [key for key in keys if key in retired]
         return [key for key in keys if key not in retired]
 
-    def _matching_keys(
-        self, most: int, fts_filter: str, only: array[int] | None, *, current: bool = False
-    ) -> list[int]:
-        """The keys of the memories that a retrieving term finds; if there are more, of about the best.
+    def _matching_keys(self, keys: Keys, weights: npt.NDArray[np.float64], most: int, kind: Kind | None) -> list[int]:
+        """Those of the keys whose memories are current and match the filter; if there are more, about the best."""
+        found, retired = self._terms, self._retired
+        if self._filtered is not None:
+            matching = np.isin(keys, self._filtered)
+            keys, weights = keys[matching], weights[matching]
+        if sum(found.frequencies[term] for term in found.retrieving) <= max(most, MAX_MATCHES):
+            return self._without_retired(keys.tolist(), kind)  # these are all
+        if retired is not None:
+            current = ~retired.among(keys)
+            if kind is None:
+                few = 4 * max(self._query.limit, 1)
+                self._retired_matches = self._best_matching(keys[~current], weights[~current], few)
+            keys, weights = keys[current], weights[current]
+        return self._best_matching(keys, weights, most)
 
-        FTS5's own BM25 would order them by the statistics of the whole store.
+    def _weighted_keys(self, kind: Kind | None) -> tuple[Keys, npt.NDArray[np.float64]]:
+        """The keys of the memories that a retrieving term finds, with the sum of the weights of their terms.
+
+        If few terms retrieve, the next rarest ones are weighted too.
         """
         found = self._terms
-        any_term = _fts_query(found.retrieving, fts_filter)
-        filtered = {} if only is None else {"filtered": apsw.carray(only)}
-        condition = "AND +words.rowid IN carray(:filtered)" if filtered else ""
-        if not self._has_more_than(most) and not current:
-            return _matching_keys(self._reader, _MATCHING.format(filter=condition), {"any": any_term, **filtered})
+        fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
         others = [term for term in found.scoring if term not in found.retrieving]
         others = others[: max(ORDERING_TERMS - len(found.retrieving), 0)]
-        queries = [_fts_query([term], fts_filter) for term in found.retrieving]
-        queries += [f"{_fts_query([term], '')} AND {any_term}" for term in others]
-        weights = [self._bm25([term]) for term in (*found.retrieving, *others)]
-        parameters = {
-            "weights": json.dumps(list(zip(queries, weights, strict=True))),
-            "bytes": _BYTES,
-            "per_memory": K1 * (1 - B),
-            "per_term": K1 * B / max(found.mean_length, 1e-9),
-            "most": most,
-            "current_at": self._current_at,
-            **filtered,
-        }
-        statement = _BEST_MATCHING.format(filter=condition, current=CURRENT.format(key="found.key") if current else "")
-        return _matching_keys(self._reader, statement, parameters)
+        any_term = _fts_query(found.retrieving, fts_filter)
+        queries = {term: _fts_query([term], fts_filter) for term in found.retrieving}
+        queries |= {term: f"{_fts_query([term], '')} AND {any_term}" for term in others}
+        known = found.keys if kind is None else {}
+        unread = [term for term in queries if term not in known]
+        read = dict(zip(unread, _matching_keys(self._reader, [queries[term] for term in unread]), strict=True))
+        parts = [known[term] if term in known else read[term] for term in queries]
+        keys, places = np.unique(np.concatenate(parts), return_inverse=True)
+        weights = np.repeat([self._bm25([term]) for term in queries], [len(part) for part in parts])
+        retrieved = np.zeros(len(keys), np.bool_)
+        retrieved[places[: sum(len(part) for part in parts[: len(found.retrieving)])]] = True
+        return keys[retrieved], np.asarray(np.bincount(places, weights, len(keys)), np.float64)[retrieved]
+
+    def _best_matching(self, keys: Keys, weights: npt.NDArray[np.float64], most: int) -> list[int]:
+        """The best of these keys by an approximation of BM25 that ignores how often a term occurs in a memory.
+
+        FTS5's own BM25 would order them by the statistics of the whole store. A memory whose weight is too small for
+        the best, whatever its length, is left out before lengths are read.
+        """
+        per_memory, per_term = 1 + K1 * (1 - B), K1 * B / max(self._terms.mean_length, 1e-9)
+        scores = np.zeros(len(keys))
+
+        def score(places: npt.NDArray[np.intp]) -> None:
+            lengths = SCOPE_TOKENS + _lengths(self._reader, keys[places])
+            scores[places] = weights[places] / (per_memory + per_term * lengths)
+
+        unread = np.ones(len(keys), np.bool_)
+        heaviest = max(LENGTHS_AT_ONCE, 2 * most)
+        if len(keys) > heaviest:
+            first = np.sort(np.argpartition(-weights, heaviest)[:heaviest])
+            score(first)
+            least = float(np.partition(scores[first], -most)[-most])
+            unread = weights >= least * (per_memory + per_term * SCOPE_TOKENS)
+            unread[first] = False
+        score(np.flatnonzero(unread))
+        found = np.flatnonzero(scores)
+        best: list[int] = keys[found[np.lexsort((keys[found], -scores[found]))[:most]]].tolist()
+        return best
 
     def _keyword_score(self, key: int, terms: str) -> float:
         score = self._keyword.get(key)
@@ -437,29 +459,33 @@ _TERMS = """
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
 """
 
-_MATCHING = "SELECT json_group_array(rowid) FROM words WHERE words MATCH :any {filter}"
+_MATCHING = """
+    SELECT json_group_array((SELECT group_concat(rowid) FROM words WHERE words MATCH asked.value))
+    FROM carray(?) AS asked
+"""
 
-# An approximation of BM25 that ignores how often a term occurs in a memory. `sz` starts with the memory's length in
-# terms as a varint: one byte up to 127, otherwise two, of which the first is at least 128.
-_BEST_MATCHING = f"""
-    SELECT json_group_array(key) FROM (
-      SELECT key FROM (
-        SELECT words.rowid AS key, sum(one.value ->> 1) AS weight
-        FROM json_each(:weights) AS one CROSS JOIN words WHERE words MATCH (one.value ->> 0) {{filter}}
-        GROUP BY words.rowid
-      ) AS found
-      CROSS JOIN words_docsize ON id = key WHERE true {{current}}
-      ORDER BY weight / (1 + :per_memory + :per_term * ({SCOPE_TOKENS} + CASE
-        WHEN sz < x'80' THEN instr(:bytes, substr(sz, 1, 1)) - 1
-        ELSE (instr(:bytes, substr(sz, 1, 1)) - 129) * 128 + (instr(:bytes, substr(sz, 2, 1)) - 1) % 128
-      END)) DESC, key LIMIT :most
-    )
-"""  # noqa: S608 - a number of our own
+# `sz` starts with a memory's length in terms as a varint: one byte up to 127, otherwise two.
+_LENGTHS = """
+    SELECT group_concat(substr(coalesce(hex(d.sz), '') || '0000', 1, 4), '')
+    FROM carray(?) AS wanted LEFT JOIN words_docsize AS d ON d.id = wanted.value
+"""
 
 
-def _matching_keys(connection: apsw.Connection, statement: str, parameters: Mapping[str, Any]) -> list[int]:
-    keys: list[int] = fetch_json(connection, statement, parameters)
-    return keys
+def _matching_keys(connection: apsw.Connection, queries: Sequence[str]) -> list[Keys]:
+    """The keys that match each FTS5 query."""
+    if not queries:
+        return []
+    found: list[str | None] = fetch_json(connection, _MATCHING, (apsw.carray(tuple(queries)),))
+    return [np.fromstring(keys, np.int64, sep=",") if keys else np.zeros(0, np.int64) for keys in found]
+
+
+def _lengths(connection: apsw.Connection, keys: Keys) -> npt.NDArray[np.int64]:
+    """The number of terms of each of these memories."""
+    if not len(keys):
+        return keys
+    text: str = connection.execute(_LENGTHS, (apsw.carray(keys),)).get
+    first, second = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 2).astype(np.int64).T
+    return np.where(first < 128, first, (first - 128) * 128 + second % 128)
 
 
 def _terms_of(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, str]:
@@ -476,19 +502,6 @@ def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple
         (apsw.carray(terms), profile),
     )
     return found
-
-
-def _count_matches(connection: apsw.Connection, terms: Sequence[str], fts_filter: str) -> dict[str, int]:
-    """The document frequency of each term in the scope."""
-    if not terms:
-        return {}
-    queries = tuple(_fts_query([term], fts_filter) for term in terms)
-    counts: list[int] = fetch_json(
-        connection,
-        "SELECT json_group_array((SELECT count(*) FROM words WHERE words MATCH asked.value)) FROM carray(?) AS asked",
-        (apsw.carray(queries),),
-    )
-    return dict(zip(terms, counts, strict=True))
 
 
 def _fts_query(terms: Sequence[str], fts_filter: str) -> str:

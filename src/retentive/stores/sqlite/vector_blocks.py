@@ -257,13 +257,13 @@ def _runs(slots: Slots) -> list[tuple[int, slice]]:
     return [(int(slots[a] // BLOCK), slice(a, b)) for a, b in pairwise(edges) if b > a]
 
 
-def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> list[Any]:
+def changed_blocks(connection: apsw.Connection, model: int, *, since: int) -> Iterable[Any]:
     """The blocks of a model written after a sequence number: first slot, sequence number and bytes.
 
     A block that has become empty has no bytes.
     """
     statement = "SELECT id * 1024, sequence, slots FROM blocks WHERE model = ? AND sequence > ? ORDER BY +id"
-    return list(connection.execute(statement, (model, since)))
+    return connection.execute(statement, (model, since))
 
 
 def read_block(connection: apsw.Connection, first: int, dimension: int) -> Records:

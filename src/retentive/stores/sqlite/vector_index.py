@@ -1,13 +1,14 @@
 """Nearest-neighbour search in memory: exact in small scopes, sign codes with exact rescoring in large ones.
 
-The blocks of one model are held in memory, and the vectors that searches have read. Each search first checks whether
-any process has written since the last one, and reads only the blocks that changed.
+The blocks of one model are held in memory, and of the vectors that searches have read a copy that is rounded to bytes.
+Each search first checks whether any process has written since the last one, and reads only the blocks that changed.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import apsw
 import numpy as np
@@ -25,21 +26,31 @@ from retentive.stores.sqlite.vector_blocks import (
     record_type,
     signs,
 )
+from retentive.stores.sqlite.vector_codes import Codes, Places, by_distance, by_rounded, by_signs, rounded
 from retentive.stores.values import Vector
 
 EXACT = 20_000
 """Scopes of up to this many vectors are searched exactly. Codes lose recall on small or dense sets."""
 
 RESCORED = 4_096
-"""At least this many of the nearest by code are rescored exactly; a 25th of the scope if that is more."""
+"""At least this many of the nearest by their codes are compared by the rounded vectors, which finds the nearest of them
+exactly; a 250th of the scope if that is more."""
 
-CACHED = 400_000
-"""At most this many vectors are cached (600 MB at 384 dimensions); then the cache is emptied."""
+CODED = 50
+"""Of a large scope, a 50th, the nearest by the codes of both, is compared by the vector and the code first, if
+it is more than are rescored."""
+
+DIRECT = 256
+"""Of up to this many vectors the exact ones are read at once."""
+
+CACHED_ROUNDED = 400 << 20
+"""At most this many bytes of rounded vectors are cached (a million of 384 dimensions); then the cache is emptied."""
+
+CACHED = 48 << 20
+"""At most this many bytes of exact vectors are cached (32,000 of 384 dimensions); then the cache is emptied."""
 
 MOST_EMPTY = 64
 """An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
-
-Places = npt.NDArray[np.intp]
 
 
 class VectorIndex:
@@ -53,7 +64,7 @@ class VectorIndex:
         columns: _Columns | None = None,
         places: _BlockPlaces | None = None,
         count: int = 0,
-        cache: _Cache | None = None,
+        caches: tuple[_Cache, _Cache] | None = None,
     ) -> None:
         self.model = model
         self.dimension = dimension
@@ -65,7 +76,8 @@ class VectorIndex:
         self._count = count
         self._columns = columns or _Columns(BLOCK, dimension)
         self._block_places = places or _BlockPlaces()
-        self._cache = cache or _Cache(dimension)
+        self._caches = caches or (_Cache(dimension, CACHED, _unchanged), _Cache(dimension, CACHED_ROUNDED, rounded))
+        self._exact, self._rounded = self._caches
 
     def in_snapshot(self, connection: apsw.Connection, sequence: int) -> VectorIndex:
         """This index in the snapshot of a connection, whose sequence number is given.
@@ -89,7 +101,7 @@ class VectorIndex:
                     columns=columns,
                     places=self._block_places,
                     count=self._count,
-                    cache=self._cache,
+                    caches=self._caches,
                 )
             for first, written, data in changed_blocks(connection, self.model, since=self._sequence):
                 self._put(first, written, data)
@@ -135,27 +147,30 @@ class VectorIndex:
 
         `keep` tells which keys are searched; without it all are.
         """
-        count = self._count
-        columns = self._columns
-        places = np.flatnonzero(columns.within(scope, count))
-        if only is not None:
-            places = places[np.isin(columns.memory[places], only)]
-        if keep is not None:
-            places = places[keep(columns.memory[places])]
-        if exclude:
-            places = places[~np.isin(columns.memory[places], list(exclude))]
-        if len(places) > EXACT:
-            nearest = max(RESCORED, 30 * limit, len(places) // 25)
-            places = columns.nearest(signs(vector[None, :])[0], places, count, nearest)
-        scores = _cosines(*self._cache.rows(connection, self._block_places, places), vector)
-        return _best(columns.memory[places], scores, limit)
+        columns, count = self._columns, self._count
+        inside = columns.within(scope, count)
+        places = np.flatnonzero(inside) if np.count_nonzero(inside) <= EXACT else None
+        if only is not None or keep is not None or exclude:
+            keys = columns.memory[:count] if places is None else columns.memory[places]
+            searched = _searched(keys, only, keep, exclude)
+            if places is None:
+                inside &= searched
+            else:
+                places = places[searched]
+        if places is None:
+            places = _by_codes(columns.codes, vector, inside, limit)
+        places = places[columns.memory[places] != 0]  # another thread may be clearing some
+        if len(places) > DIRECT:
+            rows = self._rounded.rows(connection, self._block_places, places)
+            places = places[by_rounded(*rows, vector, columns.memory[places], limit)]
+        return _best(columns.memory[places], self._cosines(connection, places, vector), limit)
 
     def score(
         self, connection: apsw.Connection, vector: Vector, slots: Mapping[int, Sequence[int]]
     ) -> dict[int, float]:
         """The cosine of each memory's nearest part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        scores = _cosines(*self._cache.rows(connection, self._block_places, places), vector)
+        scores = self._cosines(connection, places, vector)
         found: dict[int, float] = {}
         for key, score in zip(owners, scores.tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
@@ -164,12 +179,16 @@ class VectorIndex:
     def first_vectors(self, connection: apsw.Connection, slots: Mapping[int, Sequence[int]]) -> dict[int, Vector]:
         """The vector of each memory's first part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        cached, numbers = self._cache.rows(connection, self._block_places, places)
+        (cached,), numbers = self._exact.rows(connection, self._block_places, places)
         rows = cached[numbers]
         first: dict[int, Vector] = {}
         for key, row in zip(owners, rows, strict=True):
             first.setdefault(key, row)
         return first
+
+    def _cosines(self, connection: apsw.Connection, places: Places, vector: Vector) -> npt.NDArray[np.float32]:
+        (cached,), numbers = self._exact.rows(connection, self._block_places, places)
+        return _cosines(cached, numbers, vector)
 
     def _places(self, slots: Mapping[int, Sequence[int]]) -> tuple[list[int], Places]:
         """The places of this model's slots, with the memory of each."""
@@ -180,6 +199,31 @@ class VectorIndex:
             if slot >> MODEL_SHIFT == self.model and (at := self._block_places.find(slot - slot % BLOCK)) is not None
         ]
         return [key for key, _ in pairs], np.array([place for _, place in pairs], np.intp)
+
+
+def _searched(
+    keys: npt.NDArray[np.int64],
+    only: Sequence[int] | None,
+    keep: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]] | None,
+    exclude: frozenset[int],
+) -> npt.NDArray[np.bool_]:
+    """Which of these keys are searched."""
+    found = np.ones(len(keys), np.bool_) if keep is None else keep(keys)
+    if only is not None:
+        found &= np.isin(keys, only)
+    if exclude:
+        found &= ~np.isin(keys, list(exclude))
+    return found
+
+
+def _by_codes(codes: Codes, vector: Vector, inside: npt.NDArray[np.bool_], limit: int) -> Places:
+    """The places inside; if there are many, about the nearest by their sign codes."""
+    size = int(np.count_nonzero(inside))
+    if size <= EXACT:
+        return np.flatnonzero(inside)
+    rescored = max(RESCORED, 30 * limit, size // 250)
+    places = by_distance(codes, signs(vector[None, :])[0], inside, max(rescored, size // CODED))
+    return by_signs(codes, vector, places, rescored) if size // CODED > rescored else places
 
 
 class _BlockPlaces:
@@ -236,88 +280,102 @@ class _Columns:
         self.memory[part] = records["memory"]
 
     def within(self, scope: ResolvedScope, count: int) -> npt.NDArray[np.bool_]:
-        """A mask of the slots that are in use and in the scope."""
-        inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == scope.profile
-        if scope.containers is not None:
-            projects, sessions = self.scope["project"][:count], self.scope["session"][:count]
-            within = _any_of(projects, scope.containers.projects) | _any_of(sessions, scope.containers.sessions)
+        """A mask of the slots in the scope. No scope has the ids of an unused slot, which are 0."""
+        if scope.containers is None:
+            inside: npt.NDArray[np.bool_] = self.scope["profile"][:count] == scope.profile
+        else:  # a project or session is of one profile
+            inside = _any_of(self.scope["session"][:count], scope.containers.sessions)
+            if scope.containers.projects:
+                inside |= _any_of(self.scope["project"][:count], scope.containers.projects)
             if scope.shares_identity:
-                within |= (projects == 0) & (self.scope["kind"][:count] == IDENTITY)
-            inside &= within
+                shared = self.scope["kind"][:count] == IDENTITY
+                shared &= self.scope["project"][:count] == 0
+                inside |= shared & (self.scope["profile"][:count] == scope.profile)
         if scope.kinds is not None:
             inside &= _any_of(self.scope["kind"][:count], scope.kinds)
-        inside &= self.memory[:count] != 0
         return inside
-
-    def nearest(self, code: npt.NDArray[np.uint64], places: Places, count: int, wanted: int) -> Places:
-        """The places with the smallest Hamming distance to the code."""
-        if wanted >= len(places):
-            return places
-        # For most of the store, read sequentially; for a part of it, gather that part first.
-        whole = 2 * len(places) > count
-        distance = np.zeros(count if whole else len(places), np.uint16)
-        for word, column in zip(code, self.codes, strict=True):
-            distance += np.bitwise_count((column[:count] if whole else column[places]) ^ word)
-        if whole:
-            distance = np.take(distance, places, mode="clip")
-        # Distances are small integers: counting finds the threshold faster than sorting, and keeps the places in order,
-        # which makes reading their vectors faster too.
-        limit = int(np.searchsorted(np.cumsum(np.bincount(distance)), wanted))
-        return places[np.flatnonzero(distance <= limit)]  # a third of the time that the mask itself would take
 
 
 def _any_of(column: npt.NDArray[np.int32], ids: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    return np.isin(column, ids) if len(ids) != 1 else column == ids[0]
+    if len(ids) > 4:
+        return np.isin(column, ids)
+    found = np.zeros(len(column), np.bool_) if not ids else column == ids[0]
+    for id in ids[1:]:
+        found |= column == id
+    return found
+
+
+def _unchanged(vectors: Vector) -> tuple[npt.NDArray[Any], ...]:
+    return (vectors,)
 
 
 class _Cache:
-    """The vectors that searches have read, as float32 rows in the order in which they were first read."""
+    """The vectors that searches have read, encoded as rows of some arrays, in the order in which they were first read.
 
-    def __init__(self, dimension: int) -> None:
+    Row 0 is that of a vector of zeros, for one that a snapshot does not have.
+    """
+
+    def __init__(self, dimension: int, most: int, encode: Callable[[Vector], tuple[npt.NDArray[Any], ...]]) -> None:
+        """With at most so many bytes, beside small arrays."""
         self._dimension = dimension
+        self._encode = encode
         self._filling = threading.Lock()
-        # Row 0 is all zeros, for a vector that a snapshot does not have.
-        self._rows: Vector = np.zeros((BLOCK, dimension), np.float32)
-        self._used = 1
+        self._most = most
+        self._columns: tuple[npt.NDArray[Any], ...] = ()
+        self._used = 0
         self._row_of = np.full(BLOCK, -1, np.int32)
+
+    def _clear(self) -> None:
+        """Forget all vectors. Running searches keep the old arrays."""
+        size = max([len(column) for column in self._columns], default=BLOCK)
+        zero = self._encode(np.zeros((1, self._dimension), np.float32))
+        self._columns = tuple(_extended(column, size) for column in zero)
+        self._used = 1
+        self._row_of = np.full(len(self._row_of), -1, np.int32)
 
     def rows(
         self, connection: apsw.Connection, blocks: _BlockPlaces, places: Places
-    ) -> tuple[Vector, npt.NDArray[np.int32]]:
-        """The cached rows, and the row number of each place; missing vectors are read from the file."""
-        if not len(places):
-            return self._rows, np.zeros(0, np.int32)
+    ) -> tuple[tuple[npt.NDArray[Any], ...], npt.NDArray[np.int32]]:
+        """The cached arrays, and the row number of each place; missing vectors are read from the file."""
         with self._filling:
-            top = int(places.max()) + 1
+            if not self._columns:
+                self._clear()
+            top = int(places.max(initial=0)) + 1
             if top > len(self._row_of):
                 more = np.full(max(top, 2 * len(self._row_of)) - len(self._row_of), -1, np.int32)
                 self._row_of = np.concatenate([self._row_of, more])
             numbers = self._row_of[places]
             missing = places[numbers < 0]
             if len(missing):
-                self._read(connection, blocks, missing, places)
+                most = self._most // self._columns[0][0].nbytes
+                if self._used + len(missing) > max(most, len(places) + 1):
+                    self._clear()
+                    missing = places
+                for at in range(0, len(missing), 4 * BLOCK):  # few at once, so that this takes little memory
+                    self._read(connection, blocks, missing[at : at + 4 * BLOCK])
                 numbers = np.maximum(self._row_of[places], 0)
-            return self._rows, numbers
+            return self._columns, numbers
 
-    def _read(self, connection: apsw.Connection, blocks: _BlockPlaces, missing: Places, places: Places) -> None:
-        if self._used + len(missing) > max(CACHED, len(places) + 1):
-            # Running searches keep the old arrays.
-            self._rows = np.zeros((BLOCK, self._dimension), np.float32)
-            self._used = 1
-            self._row_of = np.full(len(self._row_of), -1, np.int32)
-            missing = places
+    def _read(self, connection: apsw.Connection, blocks: _BlockPlaces, missing: Places) -> None:
         wanted = blocks.slots(missing)
         slots, found = read_vectors(connection, wanted, self._dimension)
         last = self._used + len(found)
-        if last > len(self._rows):
-            larger = np.empty((max(last, 2 * len(self._rows)), self._dimension), np.float32)
-            larger[: self._used] = self._rows[: self._used]
-            self._rows = larger
-        self._rows[self._used : last] = found
+        if last > len(self._columns[0]):
+            # By a half: where the rows fill most of a process's memory, twice as many would be too much.
+            size = max(last, 3 * len(self._columns[0]) // 2)
+            self._columns = tuple(_extended(column, size) for column in self._columns)
+        for column, values in zip(self._columns, self._encode(found), strict=True):
+            column[self._used : last] = values
         order = np.argsort(wanted)
         there = missing[order[np.searchsorted(wanted, slots, sorter=order)]]
         self._row_of[there] = np.arange(self._used, last)
         self._used = last
+
+
+def _extended(column: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
+    larger = np.empty((size, *column.shape[1:]), column.dtype)
+    larger[: len(column)] = column
+    return larger
 
 
 def _cosines(rows: Vector, numbers: npt.NDArray[np.int32], vector: Vector) -> npt.NDArray[np.float32]:

@@ -1,0 +1,80 @@
+"""How the SQLite store chooses the vectors of a large scope that it compares exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from retentive.stores.sqlite.vector_blocks import signs
+from retentive.stores.sqlite.vector_codes import by_distance, by_rounded, by_signs, rounded
+from retentive.stores.values import Vector
+
+DIMENSION = 100  # not a multiple of 64: the last word of a code has unused bits
+
+
+def unit(count: int, *, seed: int) -> Vector:
+    """Unit vectors with one much larger component, as some models have them."""
+    points = np.random.default_rng(seed).standard_normal((count, DIMENSION))
+    points[:, 7] += 4
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+
+
+VECTORS, QUERY = unit(5000, seed=1), unit(1, seed=2)[0]
+CODES = np.ascontiguousarray(signs(VECTORS).T)
+
+
+def test_the_nearest_by_distance_are_those_inside_with_the_fewest_other_signs():
+    other = np.count_nonzero((VECTORS > 0) != (QUERY > 0), axis=1)
+    for share in (1.0, 0.6, 0.1):  # read sequentially, with some left out, gathered
+        inside = np.random.default_rng(3).random(len(VECTORS)) < share
+
+        found = by_distance(CODES, signs(QUERY[None, :])[0], inside, 100)
+
+        assert inside[found].all()
+        assert (np.diff(found) > 0).all()
+        assert len(found) >= 100
+        assert other[found].max() == np.sort(other[inside])[99]
+
+
+def test_a_distance_that_all_have_keeps_all_inside_and_none_outside():
+    inside = np.arange(len(VECTORS)) < 4000
+    same = np.repeat(CODES[:, :1], len(VECTORS), axis=1)
+
+    assert by_distance(same, same[:, 0], inside, 10).tolist() == list(range(4000))
+
+
+def test_the_nearest_by_signs_have_the_largest_dot_products_with_the_query():
+    exact = np.where(VECTORS > 0, 1, -1) @ QUERY
+    places = np.arange(0, len(VECTORS), 2)
+
+    found = by_signs(CODES, QUERY, places, 200)
+
+    assert len(found) == 200
+    assert (np.diff(found) > 0).all()
+    assert np.isin(found, places).all()
+    best = places[np.argsort(-exact[places])[:150]]
+    assert np.isin(best, found).mean() > 0.95  # the query is rounded to a few bits
+    assert by_signs(CODES, QUERY, places, len(places)) is places
+
+
+@pytest.mark.parametrize("parts", [1, 3, 200])
+def test_no_vector_of_the_nearest_memories_is_lost_by_rounding(parts: int):
+    owners = np.arange(len(VECTORS)) // parts
+    exact = VECTORS @ QUERY
+    best = np.array([exact[owners == owner].max() for owner in np.unique(owners)])
+    columns = rounded(VECTORS)
+    numbers = np.arange(len(VECTORS), dtype=np.int32)
+    for limit in (1, 20, 100):
+        found = by_rounded(columns, numbers, QUERY, owners, limit)
+
+        nearest = np.argsort(-best)[:limit]
+        assert {(owner, best[owner]) for owner in nearest} <= set(zip(owners[found], exact[found], strict=True))
+        if parts == 1:
+            assert len(found) < 4 * limit + 100  # few besides are compared exactly
+
+
+def test_a_vector_of_zeros_is_rounded_to_zeros():
+    numbers, steps = rounded(np.zeros((1, DIMENSION), np.float32))
+
+    assert not numbers.any()
+    assert steps.tolist() == [0.0]
