@@ -142,7 +142,8 @@ class PostgresSearch:
         left_out: list[Candidate] = []
         if "keyword" in self._best:
             retrieving = stats.retrieving_terms(self._query.tuning.common_words)
-            rows = self._reader.execute(*self._keyword_statement(stats, retrieving, limit, None, retired=True))
+            part = keyword_part(self._query, stats, retrieving, limit, None, retired=True)
+            rows = self._reader.execute(*self._keyword_statement(*part))
             found = self._candidates((score, self._keep(row, score, cosine)) for score, cosine, *row in rows)
             left_out += self._above("keyword", limit, found)
         active = self._prepare().active
@@ -159,13 +160,14 @@ class PostgresSearch:
 
     def _keyword_rows(self, stats: SearchStats, retrieving: Sequence[str], limit: int, kind: Kind | None) -> Rows:
         """Read the memories to score. The BM25 extension selects them where it applies; if it fails, we do."""
-        plain = self._keyword_statement(stats, retrieving, limit, kind)
+        plain = self._keyword_statement(*keyword_part(self._query, stats, retrieving, limit, kind))
         extension = self._extension(stats)
         if extension is None or extension.index is None:
             if extension is not None:
                 self._maintenance.schedule()
             return self._reader.execute(*plain)
-        result = self._reader.try_execute(*self._keyword_statement(stats, retrieving, limit, kind, extension))
+        by_extension = keyword_part(self._query, stats, retrieving, limit, kind, extension)
+        result = self._reader.try_execute(*self._keyword_statement(*by_extension))
         if not isinstance(result, psycopg.Error):
             return result
         if is_lost(result):  # it may have crashed the server, and must not do so again in the next attempt
@@ -179,17 +181,8 @@ class PostgresSearch:
         """Return the BM25 extension where it applies. It selects before a filter does, which could leave nothing."""
         return None if self._query.filter else self._preselector.applicable(stats)
 
-    def _keyword_statement(
-        self,
-        stats: SearchStats,
-        retrieving: Sequence[str],
-        limit: int,
-        kind: Kind | None,
-        extension: Bm25Extension | None = None,
-        *,
-        retired: bool = False,
-    ) -> tuple[bytes, dict[str, Any]]:
-        by_keyword, parameters = keyword_part(self._query, stats, retrieving, limit, kind, extension, retired=retired)
+    def _keyword_statement(self, by_keyword: str, parameters: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+        """Return the statement of the keyword retriever alone, made of its part, and its parameters."""
         cosine, vector = self._cosine("m.key")
         return SQL("keyword", by_keyword=by_keyword, cosine=cosine, columns=COLUMNS), {**parameters, **vector}
 

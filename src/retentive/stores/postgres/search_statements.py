@@ -64,19 +64,9 @@ def keyword_part(
     """
     of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
     any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
-    words = [term for term, _ in stats.scorer.weights]
-    parameters: dict[str, Any] = {
+    parameters = {
+        **_bm25_parameters(stats),
         "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
-        "per_memory": K1 * (1 - B),
-        "per_term": K1 * B / max(stats.mean_length, 1e-9),
-        "k1": K1,
-        "saturation": K1 + 1,
-        "b": B,
-        "not_b": 1 - B,
-        "mean_length": max(stats.mean_length, 1e-9),
-        "words": words,
-        "spaced": [f" {term} " for term in words],
-        "idfs": [weight for _, weight in stats.scorer.weights],
         "exclude": list(query.exclude),
         "limit": limit,
     }
@@ -101,6 +91,23 @@ def keyword_part(
         schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(query.exclude))
         selected = SQL.text("select_by_extension", schema=schema, most=most, by_terms=selected, **parts)
     return f"{selected},\n{SQL.text('score')}", parameters
+
+
+def _bm25_parameters(stats: SearchStats) -> dict[str, Any]:
+    """Return what SQL needs to compute BM25 as `text.bm25` does, in the same order of operations."""
+    words, mean_length = [term for term, _ in stats.scorer.weights], max(stats.mean_length, 1e-9)
+    return {
+        "per_memory": K1 * (1 - B),
+        "per_term": K1 * B / mean_length,
+        "k1": K1,
+        "saturation": K1 + 1,
+        "b": B,
+        "not_b": 1 - B,
+        "mean_length": mean_length,
+        "words": words,
+        "spaced": [f" {term} " for term in words],
+        "idfs": [weight for _, weight in stats.scorer.weights],
+    }
 
 
 def extension_terms(stats: SearchStats) -> list[str]:

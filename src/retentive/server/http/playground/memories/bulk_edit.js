@@ -13,7 +13,7 @@ const UNDO_SECONDS = 15;
  * @param {App} app
  * @param {Memory[]} memories  complete, as in responses
  * @param {{projects: {name: string}[], sessions: {name: string}[]}} names
- * @param {{onChange: (memory: Memory) => void, onMove: () => void}} handlers
+ * @param {{onChange: (memory: Memory) => void, onMove: () => Promise<void>}} handlers
  */
 export async function editMemories(app, memories, names, handlers) {
   const wanted = await openDialog(`Edit ${plural(memories.length, "memory", "memories")}`, (close) => editForm(memories, names, close));
@@ -51,7 +51,7 @@ async function apply(app, requests, moves, { onChange, onMove }) {
   } catch (error) {
     failure = error;
   }
-  if (moves.length) onMove();
+  if (moves.length) await onMove(); // the list announces itself first
   if (failure) app.toast(`Not everything was changed: ${failure.message}`, { kind: "error" });
   return !failure;
 }

@@ -51,30 +51,34 @@ export function mount(root, app) {
   const reviewStatus = () => app.route.params.get("review");
 
   /** Show the list or the review queue, and the memory that the address names. */
+  /** Show what the address names; it ends when the list is loaded. */
   async function followRoute() {
     const id = app.route.params.get("id");
+    let listed = Promise.resolve();
     const listKey = JSON.stringify([app.scope.value, inSessionOrder(), filters.value(), reviewStatus()]);
     if (listKey !== shownList) {
       shownList = listKey;
       showHeading();
       catalogue.draw();
-      showMiddle(id);
+      listed = showMiddle(id);
     }
     if (id !== (editor?.id ?? loadingId)) await showEditor(id);
+    await listed;
   }
 
-  function showMiddle(id) {
+  async function showMiddle(id) {
     const isReview = Boolean(reviewStatus());
     const parts = isReview ? [review.element] : [review.bar, filters.element, timeline.element, selectionBar, list.element];
     if (middle.firstChild !== parts[0]) replace(middle, parts); // else a field in use would lose the focus
     if (isReview) {
-      review.show(reviewStatus());
+      await review.show(reviewStatus());
       return;
     }
     filters.element.hidden = false;
     filters.show();
     timeline.draw();
-    list.show(createPager(), id).then(() => list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) }));
+    await list.show(createPager(), id);
+    list.markOpen(app.route.params.get("id"), { scroll: Boolean(id) });
   }
 
   function createPager() {
@@ -196,7 +200,7 @@ export function mount(root, app) {
   function edit(memories) {
     editMemories(app, memories, catalogue.names(), { onChange: onEdit, onMove() {
       app.refreshScope();
-      reload();
+      return reload();
     } });
   }
 
@@ -204,7 +208,7 @@ export function mount(root, app) {
     if (!reviewStatus()) shownList = "";
     review.loadBar();
     catalogue.load();
-    followRoute();
+    return followRoute();
   }
 
   async function remember() {
