@@ -15,6 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from retentive.cli.app import app
+from retentive.cli.commands import COMMANDS as PROGRAM
+from retentive.cli.options import LazyCommands
 from retentive.cli.show import safe
 from retentive.stores import open_store
 
@@ -52,6 +54,13 @@ def test_every_command_has_help(command):
 
     assert "Usage" in text
     assert len(text) > 150
+
+
+@pytest.mark.parametrize("name", PROGRAM)
+def test_the_list_of_commands_has_the_first_sentence_of_the_help_of_each(name):
+    told = " ".join(LazyCommands()[name].help.split("\n\n")[0].split())
+
+    assert told.startswith(PROGRAM[name].summary)
 
 
 def test_a_remembered_text_is_recalled():
