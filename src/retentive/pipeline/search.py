@@ -15,6 +15,7 @@ from retentive.inference.embedders import Embedder, embed_queries
 from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverReport
 from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.rank import Texts, is_removed
+from retentive.ranking.relevance import FITTED_MODELS
 from retentive.stores.base import BothAtOnce, Search, Searchable
 from retentive.stores.damage import Damage
 from retentive.stores.values import Retrieved, Vector
@@ -342,7 +343,9 @@ def _ranked_lists(
             scores = reads.scores(ids)
             elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
     lists = []
-    telling = has_telling_terms(query.text)
+    # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
+    general = reads.model is not None and reads.model.fingerprint not in FITTED_MODELS
+    telling = general or has_telling_terms(query.text)
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}
