@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from retentive.models import Candidate, Memory
 from retentive.ranking import Tuning, rank
-from retentive.ranking.duplicates import drop_duplicates, normalised
 from retentive.ranking.fusion import fuse, scale_all
 from retentive.ranking.lists import RankedList, Ranking
+from retentive.ranking.rank import drop_duplicates
+from retentive.text.analysis import normalised
 from tests.ranking.build import FUSIONS, NOW, SCALINGS, hit, ids, in_mmr_order, memory, plain, scores, unit
 
 TEXTS = ("Likes tea", "likes tea!", "Lives in Rome", "lives in Rome with a dog", "has a dog", "👍", "")

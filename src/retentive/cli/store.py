@@ -22,7 +22,7 @@ from retentive.ranking.tuning import parameter_name
 from retentive.stores import open_store
 
 if TYPE_CHECKING:
-    from retentive.pipeline.calibration import CalibrationReport
+    from retentive.pipeline.embeddings import CalibrationReport
     from retentive.stores.damage import Repair, SetAside
 
 _LISTED = 20

@@ -16,8 +16,7 @@ from retentive.cli.help import command, group
 from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
-from retentive.models import snippet
-from retentive.pipeline.remember import check_name
+from retentive.models import check_name, snippet
 
 if TYPE_CHECKING:
     from retentive.transfer.formats.base import Fits, ImportIssue

@@ -15,7 +15,7 @@ from retentive.errors import Invalid
 from retentive.evaluation.benchmarks import NAMES, Benchmark, read_benchmark
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft
-from retentive.ranking.boosts import count_words
+from retentive.ranking.fusion import count_words
 from retentive.transfer.formats.beir import (
     CORPUS,
     QRELS,

@@ -18,7 +18,7 @@ from retentive.evaluation.run import Progress, System, all_memories, no_progress
 from retentive.evaluation.statistics import p_value
 from retentive.models import Memory
 from retentive.ranking import Tuning
-from retentive.ranking.boosts import count_words
+from retentive.ranking.fusion import count_words
 from retentive.stores.values import Judgement
 from retentive.transfer.formats.beir import BeirQuery, JudgedQuery, write_set
 

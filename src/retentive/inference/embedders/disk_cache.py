@@ -18,8 +18,7 @@ import apsw
 import numpy as np
 from platformdirs import user_cache_path
 
-from retentive.inference.embedders import EmbedderWrapper
-from retentive.inference.embedders.base import Embedder, EmbedsQueries, Matrix
+from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from retentive.errors import Invalid, MissingExtra, Unavailable
-from retentive.inference.embedders.base import Matrix
+from retentive.inference.embedders import Matrix
 from retentive.models import Model
 from retentive.text.splitting import split_text
 

@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from retentive.inference.embedders import EmbedderWrapper
-from retentive.inference.embedders.base import Embedder, EmbedsQueries, Matrix, WrapsEmbedder, length_check
+from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix, WrapsEmbedder, length_check
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
