@@ -333,7 +333,7 @@ def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_war
     assert "only the keyword retriever can find it" in result.stderr
     shown = run("recall", "apples", "--embedder", "none").stdout
     assert "keyword-only: no embedder is configured" in shown
-    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories have no vector; run: retentive reembed"]
+    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memory has no vector; run: retentive reembed"]
     assert json_of("reembed") == {"embedded": 1, "refused": []}
     assert json_of("doctor")["healthy"]
 

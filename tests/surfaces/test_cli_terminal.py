@@ -106,7 +106,7 @@ def test_a_unique_prefix_is_accepted_wherever_an_id_is(ids):
     assert attic in run("history", prefix).stdout
     run("judge", "--query", "attic", "--good", f"{prefix}=3")
     assert json.loads(run("judge", "--list", "--json").stdout)["judgements"][0]["memory"] == attic
-    assert "1 judgements removed" in run("judge", "--query", "attic", "--remove", prefix).stdout
+    assert "1 judgement removed" in run("judge", "--query", "attic", "--remove", prefix).stdout
     assert run("forget", prefix).stdout == "1 forgotten\n"
 
 
@@ -227,7 +227,7 @@ def test_without_a_command_a_terminal_shows_the_state_of_the_store_and_what_to_t
         lines = [line.rstrip() for line in text.partition("\nTry\n")[0].split("\n")]
     names = [line.split("  ")[0] for line in lines if not line.startswith(" ") and line]
     assert names == ["store", "memories", "model", "service", "last write"]
-    assert "4 in 1 projects and 1 sessions" in text
+    assert "4 in 1 project and 1 session" in text
     assert "does not run" in text
     assert "just now" in text
     assert "recall" in text.partition("\nTry\n")[2]
