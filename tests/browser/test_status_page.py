@@ -90,7 +90,7 @@ def test_suggested_commands_name_the_store_of_the_service(page, base_url, engine
     open_status(page, base_url)
 
     notes = page.locator(".status-notes")
-    expect(notes).to_contain_text("the model changed; run: retentive --store '/srv/my store.db' reembed")
+    expect(notes).to_contain_text("The model changed; run: retentive --store '/srv/my store.db' reembed")
     expect(notes).to_contain_text("retentive --store '/srv/my store.db' doctor finds the cause")
     engine.forget_scope(engine.scope(), confirm=True)
     page.goto(f"{base_url}/#/memories")

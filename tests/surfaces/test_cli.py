@@ -282,6 +282,9 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["config", "set"], 2, "parameter=value"),
         (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
         (["list", "--limit", "0"], 2, "1 to 1000"),
+        (["recall"], 2, "recall QUERY [OPTIONS]"),
+        (["recall", "x", "--embedder", "none"], 0, "the store has no memories yet; add one with: retentive"),
+        (["list"], 0, "the store has no memories yet"),
     ],
 )
 def test_errors_have_a_helpful_message_and_their_own_exit_code(words, code, says, empty_store):

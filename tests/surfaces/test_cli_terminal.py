@@ -73,6 +73,9 @@ def test_in_a_terminal_ids_are_unique_prefixes_and_every_line_fits(ids, columns)
     assert fits(recall("--explain"), columns)
     assert fits(run("explain", "plumber", first, "--embedder", "none").stdout, columns)
     assert fits(run("sessions").stdout, columns)
+    run("remember", "The plumber sang", "--project", "p" * 100, "--session", "s" * 100, "--embedder", "none")
+    assert fits(recall(), columns)
+    assert "p" * 100 in recall("--full")
     assert fits(run("status", "--embedder", "none").stdout.replace(os.environ["RETENTIVE_STORE"], ""), columns)
 
 

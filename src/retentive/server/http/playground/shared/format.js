@@ -86,9 +86,9 @@ export function fromLocalInput(value) {
   return value ? new Date(value).toISOString() : null;
 }
 
-/** A message of the service, which may start in lower case, as a sentence. */
+/** A message of the service, which may start in lower case, as a sentence; a command at its end has no full stop. */
 export function sentence(text) {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?:]$/.test(text) ? "" : "."}`;
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?:]$|: retentive [^;]*$/.test(text) ? "" : "."}`;
 }
 
 /** "semanticWeight" as "Semantic weight" */
