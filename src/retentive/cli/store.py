@@ -101,7 +101,10 @@ def _examine(engine: Engine) -> _Findings:
         {part: [with_store(problem) for problem in found] for part, found in problems.items()},
         engine.store.set_aside(),
         engine.calibrations.describe(None if problem else stats.model),
-        engine.embeddings.language_advice([memory.text for memory in engine.list(limit=100).memories]),
+        None
+        if problem
+        else engine.embeddings.prefix_advice()
+        or engine.embeddings.language_advice([memory.text for memory in engine.list(limit=100).memories]),
     )
 
 

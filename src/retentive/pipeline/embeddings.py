@@ -88,6 +88,13 @@ class Embeddings:
             "retentive --embedder multilingual reembed"
         )
 
+    def prefix_advice(self) -> str | None:
+        """Advice if the model is known to expect text before queries and memories, and none is set; None if not."""
+        from retentive.inference.embedders.prefixes import prefix_advice
+
+        embedder = self.available()
+        return None if embedder is None else prefix_advice(embedder)
+
     def count_missing(self) -> int:
         """How many memories have no vector of the embedder's model."""
         embedder = self.embedder()

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TypedDict
 
 from retentive.errors import RetentiveError, Unavailable, describe_error
-from retentive.inference.embedders import Embedder
+from retentive.inference.embedders import Embedder, embed_queries
 from retentive.inference.rerankers import Reranker, rerank_best
 from retentive.models import Candidate, Hit, Memory, Model, Period, Query, Reason, Recall
 from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
@@ -264,7 +264,7 @@ def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vec
         raise Unavailable(
             f"the store's vectors come from {stored}, the embedder is {opened.model}; run: retentive reembed"
         )
-    vector: Vector = opened.embed([opened.split(text)[0]])[0]
+    vector: Vector = embed_queries(opened, [opened.split(text)[0]])[0]
     return vector, (perf_counter() - started) * 1000
 
 

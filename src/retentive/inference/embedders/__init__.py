@@ -20,11 +20,13 @@ from retentive.inference.embedders.base import (
     ChecksLength,
     CountsTokens,
     Embedder,
+    EmbedsQueries,
     Matrix,
     ReadsContext,
     ReportsOutage,
     WrapsEmbedder,
     context_reader,
+    embed_queries,
     length_check,
     tokenizer_of,
 )
@@ -39,11 +41,13 @@ __all__ = [
     "CountsTokens",
     "Embedder",
     "EmbedderWrapper",
+    "EmbedsQueries",
     "Matrix",
     "ReadsContext",
     "ReportsOutage",
     "WrapsEmbedder",
     "context_reader",
+    "embed_queries",
     "length_check",
     "open_embedder",
     "outage_of",
@@ -51,6 +55,7 @@ __all__ = [
 ]
 
 Row = npt.NDArray[np.float32]
+Rows = OrderedDict[str, Row]
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:
@@ -61,6 +66,10 @@ def open_embedder(settings: EmbedderSettings) -> Embedder | None:
     if name not in _LOADERS:
         raise Invalid(f"there is no embedder '{settings.name}'; use one of {', '.join(_NAMES)}")
     embedder = _LOADERS[name](argument, settings)
+    if embedder is not None and (settings.query_prefix or settings.document_prefix):
+        from retentive.inference.embedders.prefixes import PrefixedEmbedder
+
+        embedder = PrefixedEmbedder(embedder, query=settings.query_prefix, document=settings.document_prefix)
     return None if embedder is None else CachedEmbedder(embedder)
 
 
@@ -137,6 +146,10 @@ class EmbedderWrapper:
         """Return one unit vector for each text."""
         return self.inner.embed(texts)
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query."""
+        return embed_queries(self.inner, texts)
+
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole."""
         return self.inner.split(text)
@@ -159,22 +172,19 @@ class CachedEmbedder(EmbedderWrapper):
             raise Invalid(f"the cache of an embedder has a size of at least one text, not {size}")
         super().__init__(inner)
         self._size = size
-        self._rows: OrderedDict[str, Row] = OrderedDict()
+        self._rows: Rows = OrderedDict()
+        self._queries: Rows = OrderedDict()
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return one read-only unit vector for each text; distinct texts not in the cache are embedded in one call."""
-        if not texts:
-            return self.inner.embed(texts)
-        rows = self._cached(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in rows]
-        if missing:
-            rows |= self._add(missing, self.inner.embed(missing))
-        if len(texts) == 1:
-            return rows[texts[0]][np.newaxis, :]
-        matrix = np.stack([rows[text] for text in texts])
-        matrix.setflags(write=False)
-        return matrix
+        return self._look_up(texts, self._rows, self.inner.embed)
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one read-only unit vector for each query, as `embed` does."""
+        if not isinstance(self.inner, EmbedsQueries):
+            return self.embed(texts)
+        return self._look_up(texts, self._queries, self.inner.embed_queries)
 
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole; a cached text was embedded whole."""
@@ -184,25 +194,39 @@ class CachedEmbedder(EmbedderWrapper):
         """Empty the cache and close the wrapped embedder."""
         with self._lock:
             self._rows.clear()
+            self._queries.clear()
         self.inner.close()
 
-    def _cached(self, texts: Sequence[str]) -> dict[str, Row]:
+    def _look_up(self, texts: Sequence[str], cache: Rows, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+        if not texts:
+            return embed(texts)
+        rows = self._cached(texts, cache)
+        missing = [text for text in dict.fromkeys(texts) if text not in rows]
+        if missing:
+            rows |= self._add(missing, embed(missing), cache)
+        if len(texts) == 1:
+            return rows[texts[0]][np.newaxis, :]
+        matrix = np.stack([rows[text] for text in texts])
+        matrix.setflags(write=False)
+        return matrix
+
+    def _cached(self, texts: Sequence[str], cache: Rows) -> dict[str, Row]:
         found: dict[str, Row] = {}
         with self._lock:
             for text in texts:
-                row = self._rows.get(text)
+                row = cache.get(text)
                 if row is not None:
-                    self._rows.move_to_end(text)
+                    cache.move_to_end(text)
                     found[text] = row
         return found
 
-    def _add(self, texts: Sequence[str], matrix: Matrix) -> dict[str, Row]:
+    def _add(self, texts: Sequence[str], matrix: Matrix, cache: Rows) -> dict[str, Row]:
         # A view of one row would hold the whole matrix of its call in memory for as long as that row is cached.
         rows = {text: row.copy() for text, row in zip(texts, matrix, strict=True)}
         for row in rows.values():
             row.setflags(write=False)
         with self._lock:
-            self._rows.update(rows)
-            while len(self._rows) > self._size:
-                self._rows.popitem(last=False)
+            cache.update(rows)
+            while len(cache) > self._size:
+                cache.popitem(last=False)
         return rows

@@ -22,7 +22,7 @@ class Embedder(Protocol):
     model into parts that are not, at natural boundaries, without loss; a text that fits is its own only part.
 
     An embedder that computes on this machine's cores can have an attribute `in_process = True`: the engine then limits
-    how many recalls run at once. See also `CountsTokens`, `ChecksLength` and `WrapsEmbedder`.
+    how many recalls run at once. See also `EmbedsQueries`, `CountsTokens`, `ChecksLength` and `WrapsEmbedder`.
     """
 
     @property
@@ -40,6 +40,15 @@ class Embedder(Protocol):
 
     def close(self) -> None:
         """Release connections and memory."""
+        ...
+
+
+@runtime_checkable
+class EmbedsQueries(Protocol):
+    """Optional ability of an embedder whose model reads queries in another way than memories."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query, to be compared with those of memories."""
         ...
 
 
@@ -88,6 +97,11 @@ class ReportsOutage(Protocol):
     def outage(self) -> str | None:
         """Why the last call failed; None if the service has answered since."""
         ...
+
+
+def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    """Return one unit vector for each query, by `embed` unless the model reads queries in another way."""
+    return embedder.embed_queries(texts) if isinstance(embedder, EmbedsQueries) else embedder.embed(texts)
 
 
 def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
