@@ -34,13 +34,13 @@ def test_the_words_that_match_the_query_are_marked(page, base_url, engine):
     engine.remember("<b>Parrots</b> like PARROT food, but a parrotfish is a fish")
     recall(page, base_url)
     first = page.locator(".hit-text").first
-    assert first.locator("mark").all_inner_texts() == ["cat", "eats"]
+    expect(first.locator("mark")).to_have_text(["cat", "eats"])
     expect(first).to_have_text("The cat is called Möbius and eats only the salmon pâté.")
 
     recall(page, base_url, "does the parrot sing?")
 
     text = page.locator(".hit-text").filter(has_text="parrotfish")
-    assert text.locator("mark").all_inner_texts() == ["Parrots", "PARROT", "parrotfish"]
+    expect(text.locator("mark")).to_have_text(["Parrots", "PARROT", "parrotfish"])
     expect(text).to_have_text("<b>Parrots</b> like PARROT food, but a parrotfish is a fish")
 
 
@@ -108,12 +108,12 @@ def test_the_score_bar_of_a_hit_opens_as_a_table_that_adds_up_to_the_score(page,
     bar.click()
 
     rows = page.locator(".hit").first.locator(".hit-score-table tr")
+    expect(rows.filter(has_text="Score")).to_have_count(1)
     changes = [float(text.replace("−", "-")) for text in rows.locator("td.number").all_inner_texts()]
     *steps, score, relevance = changes
     assert sum(steps) == pytest.approx(score, abs=0.003)
     assert 0 <= relevance <= 1
     expect(rows.nth(1)).to_contain_text("semantic")
-    expect(rows.filter(has_text="Score")).to_have_count(1)
     assert bar.locator("rect[data-step=quality]").evaluate("segment => segment.style.fill").startswith("url(")
     expect(bar).to_have_attribute("aria-label", re.compile(r"^Score 0\.\d+: semantic \+0\.\d+"))
 
@@ -121,8 +121,7 @@ def test_the_score_bar_of_a_hit_opens_as_a_table_that_adds_up_to_the_score(page,
 def test_a_link_restores_query_scope_and_limit(page, base_url):
     page.goto(f"{base_url}/#/recall?q=where+is+the+oven&limit=3&project=sample-kitchen")
 
-    page.locator(".hit").first.wait_for()
-    assert page.locator(".hit").count() == 3
+    expect(page.locator(".hit")).to_have_count(3)
     expect(page.get_by_label("Project")).to_have_value("sample-kitchen")
     expect(page.get_by_label("Query")).to_have_value("where is the oven")
     for provenance in page.locator(".hit .provenance").all_text_contents():

@@ -354,7 +354,7 @@ def test_a_closed_pipe_is_no_traceback(tmp_path):
     process.stdout.close()
     complaint = process.stderr.read()
     process.stderr.close()
-    process.wait(30)
+    process.wait(90)
 
     assert "Traceback" not in complaint
 

@@ -19,7 +19,7 @@ from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, comple
 from retentive.pipeline.retrievers import FurtherRetrievers, finished
 from retentive.ranking import order, pick
 from retentive.ranking.lists import Context, RankedList
-from retentive.ranking.relevance import Calibration, Relevance
+from retentive.ranking.relevance import FITTED_MODELS, Calibration, Relevance
 from retentive.stores.base import BothAtOnce, Search, Searchable, Store
 from retentive.stores.damage import Damage, left_out
 from retentive.stores.values import Vector
@@ -324,7 +324,9 @@ def _ranked_lists(
             scores = reads.scores(ids)
             elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
     lists = []
-    telling = has_telling_terms(query.text)
+    # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
+    general = reads.model is not None and reads.model.fingerprint not in FITTED_MODELS
+    telling = general or has_telling_terms(query.text)
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
@@ -257,6 +258,7 @@ def _options(
     }
 
 
+@cache
 def status_tool(*, read_only: bool) -> Callable[..., Any]:
     """Return the tool that reports the scope and the state of the server."""
 
@@ -300,6 +302,7 @@ def make_tools(*, read_only: bool, explain: bool) -> list[Tool]:
     return [tool for tool in tools if not (read_only and tool.name in WRITE_TOOLS)]
 
 
+@cache  # a service has two servers with the same tools, and the schemas of one tool take milliseconds
 def _tool(
     function: Callable[..., Any], title: str, *, writes: bool = False, destroys: bool = False, repeatable: bool = True
 ) -> Tool:
