@@ -225,6 +225,12 @@ def test_a_long_text_is_shortened_until_it_is_expanded(page, base_url, engine):
     expect(text).to_contain_text("and that is all.")
 
 
+def test_an_excerpt_of_a_text_without_spaces_is_not_empty(page, base_url, engine):
+    engine.remember("cat " + "Donaudampfschiff" * 40)
+    recall(page, base_url, "Donaudampfschiff cat")
+    expect(page.locator(".hit-text").filter(has_text="Donaudampfschiff" * 15)).to_contain_text("… more")
+
+
 def test_a_tab_restores_the_query(page, base_url):
     recall(page, base_url)
     page.get_by_role("link", name="Status").click()
@@ -290,7 +296,9 @@ def test_a_line_of_the_chart_highlights_its_card_and_a_click_focuses_it(page, ba
 def test_a_recall_without_an_embedder_is_shown_as_degraded(page, base_url):
     recall(page, base_url, LOGINS)
 
-    expect(page.locator(".timing .note")).to_contain_text("Degraded: keyword-only")
+    expect(page.locator(".timing .note")).to_contain_text("Degraded: keyword-only. No embedder is configured.")
+    page.get_by_role("link", name="What to do").click()
+    expect(page.get_by_role("heading", name="Recall is degraded: keyword retriever only")).to_be_visible()
 
 
 def test_a_token_is_requested_once_and_stored_in_the_tab(page, serve, engine, expected_errors):
@@ -299,6 +307,8 @@ def test_a_token_is_requested_once_and_stored_in_the_tab(page, serve, engine, ex
     dialog = page.get_by_role("dialog", name="Token required")
     dialog.wait_for()
     assert page.get_by_role("dialog").count() == 1
+    expect(dialog.get_by_label("Token")).to_be_focused()
+    expect(dialog.locator(".note")).to_have_text("This service requires a token.")
 
     dialog.get_by_label("Token").fill(token(engine, access="read"))
     dialog.get_by_role("button", name="Use token").click()

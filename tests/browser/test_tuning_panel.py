@@ -128,7 +128,7 @@ def test_a_judged_query_appears_in_the_evaluation_and_the_judgement_can_be_remov
     expect(relevant).to_have_attribute("aria-pressed", "true")
     relevant.click()
     expect(relevant).to_have_attribute("aria-pressed", "false")
-    expect(page.locator(".evaluation-body")).to_contain_text("Rate results to see quality metrics")
+    expect(page.locator(".evaluation-body")).to_contain_text("Judge hits to see quality metrics")
 
 
 def test_a_parameter_search_shows_its_progress_and_its_result_is_saved(page, base_url, engine):
