@@ -1,7 +1,7 @@
 """MemDaily: `memdaily.json`, or the files of `messages_and_QAs`: short runs of a user's messages with a question each.
 
-A message is a memory, and a run of about nine messages a session. A question searches fifty runs of its kind: in its own
-run alone, nearly every message would be among the first ten.
+A message is a memory, and a run of about nine messages a session. A question searches fifty runs of its kind: in its
+own run alone, nearly every message would be among the first ten.
 """
 
 from __future__ import annotations
