@@ -142,9 +142,10 @@ class Relevance:
         calibration: Calibration,
     ) -> None:
         self._terms = terms
+        self._words = sum(term.words for term in terms)
         self._cosines = cosines
         self._calibration = calibration
-        self._matched: dict[str, int] = {}
+        self._matched: dict[str, float] = {}
         self._missing = {term for term in terms if term.is_name}
         names = len(self._missing)
         best = max((self._count_terms(hit) for hit in hits[:BEST_HITS]), default=0)
@@ -160,16 +161,16 @@ class Relevance:
         matched, cosine = self._count_terms(hit), self._cosine(hit)
         coefficients = calibration.coefficients
         behind = calibration.scale * (cosines[0] - cosine) if cosines else 0.0
-        lag = coefficients.cosine * behind + coefficients.coverage * (self._best - matched) / (len(self._terms) + 1)
+        lag = coefficients.cosine * behind + coefficients.coverage * (self._best - matched) / (self._words + 1)
         logit = self._evidence - coefficients.own * max(lag, 0.0) - max(lag - FAR, 0.0)
         relevance = self._to_relevance(logit)
-        count = len(self._terms)
+        count = self._words
         figures: tuple[float, ...]
         if cosines:
-            note = "{:.2f}: cosine {:.2f}, the best {:.2f}, unrelated texts {:.2f}; {} of {} terms of the query"
+            note = "{:.2f}: cosine {:.2f}, the best {:.2f}, unrelated texts {:.2f}; {:g} of {:g} terms of the query"
             figures = (relevance, cosine, cosines[0], calibration.background, matched, count)
         else:
-            note, figures = "{:.2f}: {} of {} terms of the query", (relevance, matched, count)
+            note, figures = "{:.2f}: {:g} of {:g} terms of the query", (relevance, matched, count)
         # First among the reasons: it changes no score.
         reason = Reason("relevance", 0.0, 0.0, None, relevance, note, figures)
         return Hit(hit.memory, hit.score, (reason, *hit.why), hit.rank, relevance)
@@ -185,21 +186,22 @@ class Relevance:
         own = (reason.value for reason in hit.why if reason.step == "semantic" and reason.value is not None)
         return min(next(own, self._cosines[-1]), self._cosines[0])
 
-    def _features(self, cosine: float, matched: int) -> Features:
+    def _features(self, cosine: float, matched: float) -> Features:
         coefficients, background, scale, *_ = self._calibration
         if scale != 1.0:  # another model: only the distance from unrelated texts can be compared
             cosine, background = coefficients.unrelated + scale * (cosine - background), coefficients.unrelated
         # One term of one is weaker evidence than four of four.
-        coverage = matched / (len(self._terms) + 1)
+        coverage = matched / (self._words + 1)
         return Features(cosine, background, coverage, self._missing_share, len(self._cosines))
 
-    def _count_terms(self, hit: Hit) -> int:
+    def _count_terms(self, hit: Hit) -> float:
+        """How many terms a hit contains, at most as many as the query has words."""
         count = self._matched.get(hit.memory.id)
         if count is None:
             folded = folded_text(hit.memory.indexed_text)
             found = [term for term in self._terms if term.occurs(folded)]
             self._missing.difference_update(found)
-            count = self._matched[hit.memory.id] = len(found)
+            count = self._matched[hit.memory.id] = min(float(len(found)), self._words)
         return count
 
     def _to_relevance(self, logit: float) -> float:

@@ -185,12 +185,14 @@ MAX_ENDING = 4
 class InformativeTerm(NamedTuple):
     """A term that tells what a query is about: the start of a word, or characters that may stand anywhere.
 
-    A name is a word with a capital that does not begin a sentence.
+    A name is a word with a capital that does not begin a sentence. `words` is how many words of the query it stands
+    for: in a script without blanks, terms are overlapping pairs of characters, about two for each word.
     """
 
     text: str
     is_word: bool
     is_name: bool = False
+    words: float = 1.0
 
     def occurs(self, folded: str) -> bool:
         """Whether it is in a folded text: as a word with any ending of a few letters, or as characters."""
@@ -217,7 +219,8 @@ def informative_terms(text: str) -> tuple[InformativeTerm, ...]:
         if match.lastgroup == "cjk":
             for run in _FUNCTION_CHARACTERS.split(chunk):
                 pairs = [run[at : at + 2] for at in range(len(run) - 1)] or [run]
-                found.update((InformativeTerm(pair, False), None) for pair in pairs if pair)
+                words = max(len(run) / 2, 1.0) / len(pairs)
+                found.update((InformativeTerm(pair, False, words=words), None) for pair in pairs if pair)
         elif match.lastgroup == "symbol":
             found[InformativeTerm(chunk, False)] = None
         else:
