@@ -6,14 +6,9 @@ A store's own modules are imported when it is opened, so that tests of one store
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
-
-from qdrant_client import QdrantClient
-from qdrant_client.common import client_warnings
 
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -21,30 +16,6 @@ from retentive.stores.in_memory import InMemoryStore
 
 QDRANT_SERVER = os.environ.get("RETENTIVE_TEST_QDRANT", "")
 """A server to run the contract on as well, such as qdrant+http://127.0.0.1:6333; `edge` for the engine in process."""
-
-
-class LocalQdrant(QdrantClient):
-    """The engine inside qdrant-client, with a lock: unlike a server it cannot answer two requests at once."""
-
-    def __init__(self) -> None:
-        # It has no indexes and warns about it; test_qdrant.py checks what the store requests.
-        client_warnings.SEEN_MESSAGES |= {
-            "create-local-payload-indexes",
-            "local_query_points_search_params_ignored",
-        }
-        self._one_at_a_time = threading.RLock()
-        super().__init__(":memory:")
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or not callable(found):
-            return found
-
-        def one_at_a_time(*given: Any, **options: Any) -> Any:
-            with self._one_at_a_time:
-                return found(*given, **options)
-
-        return one_at_a_time
 
 
 def open_postgres(_: Path) -> Store:
@@ -55,6 +26,7 @@ def open_postgres(_: Path) -> Store:
 
 def open_local_qdrant(_: Path) -> Store:
     from retentive.stores.qdrant import QdrantStore
+    from tests.stores.local_qdrant import LocalQdrant
 
     return QdrantStore(LocalQdrant())
 
