@@ -55,7 +55,7 @@ browser: dev ## Find or install a Chromium for the tests of the playground
 
 pytest: dev
 	-@$(BIN)/python -m tests.browser.chromium
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 SECONDS ?= 60
 attack: dev ## Attack stores and services, each attack for SECONDS=60 (kills, races, damage, hostile input; see docs/reliability.md)

@@ -32,8 +32,8 @@ from retentive.evaluation.run import all_memories, open_evaluation_embedder, ope
 from retentive.inference.embedders import Embedder
 from retentive.inference.embedders.disk_cache import default_cache
 from retentive.models import Memory, Query
-from retentive.pipeline.concurrency import INLINE
-from retentive.pipeline.recall import search, signals
+from retentive.pipeline.recall import INLINE, signals
+from retentive.pipeline.search import search
 from retentive.ranking import Tuning, order
 from retentive.ranking.relevance import Relevance, sigmoid
 from retentive.settings import Settings, load_settings
@@ -94,7 +94,7 @@ def ask(engine: Engine, query: EvaluationQuery, project: str | None, exclude: Se
     asked = Query(query.text, engine.scope(project=project), TUNING, query.asked_at or engine.now(), 10, tuple(exclude))
     found = search(asked, engine.store, engine.embeddings.embedder, INLINE)
     hits = order(found.lists, TUNING, now=asked.now, context=found.context, **signals(asked)).hits
-    calibration = engine.calibrations.of(asked, found.embedding, found.model, found.cosines)
+    calibration = engine.calibrations.of(asked, found)
     rated = Relevance(informative_terms(query.text), hits, found.cosines, calibration)
     row = Row("", "", "", _numbers(rated.features))
     for hit in hits[:10]:

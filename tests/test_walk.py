@@ -14,11 +14,11 @@ import pytest
 from tools.walk import CONTRIBUTING, SURFACES, TOUR, Trace, Tracer, main, update_tours, walk
 
 MOST_FILES = {
-    "recall": {"cli": 34, "http": 33, "mcp": 34, "library": 24},
-    "remember": {"cli": 28, "http": 26, "mcp": 29, "library": 18},
+    "recall": {"cli": 29, "http": 27, "mcp": 25, "library": 20},
+    "remember": {"cli": 21, "http": 20, "mcp": 23, "library": 13},
 }
 """The numbers of today: a change may lower them, and must not raise them."""
-DEEPEST = {"cli": 12, "http": 11, "mcp": 11, "library": 11}
+DEEPEST = {"cli": 10, "http": 10, "mcp": 10, "library": 10}
 
 trace = cache(lambda action, via: walk(action, via=via, store="sqlite"))
 """Traces a call once for all tests here."""

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from retentive.configuration import PREFIX
+from retentive.inference.embedders.prefixes import KNOWN
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import Settings
 from tools.markdown import GENERATED, code, page, table
@@ -71,6 +72,14 @@ CHOOSE_EMBEDDER = """\
 Choose one with `--embedder`, or by the settings below. After a change, `retentive reembed` embeds the store again:
 vectors of different models are never compared."""
 
+PREFIXES = """\
+### Prefixes
+
+Some models were trained with a text before each query and another before each document. Without them they find less:
+multilingual-e5-small finds one of the right messages among the first five for 48 % of LoCoMo's questions with its
+prefixes, and for 34 % with the same one before both (locomo-dev, semantic retriever). `multilingual` has its prefixes
+built in, and `fastembed` knows those of its models. For the others, `retentive doctor` says what to set:"""
+
 PARAMETERS = """\
 Set a parameter for one recall (`tuning={"keyword_weight": 2}`, `--set keyword_weight=2`, over HTTP
 `"tuning": {"keywordWeight": 2}`), for everybody who uses the store (`retentive config set keyword_weight=2`), or for
@@ -104,6 +113,11 @@ TABLES = {
 _BOUNDS = {"minimum": "≥ ", "exclusiveMinimum": "> ", "maximum": "≤ ", "exclusiveMaximum": "< "}
 
 
+def _prefixes() -> str:
+    rows = ((f"`{model}…`", f'`"{known.query}"`', f'`"{known.document}"`') for model, known in KNOWN.items())
+    return table(("model", "`embedder.query_prefix`", "`embedder.document_prefix`"), rows)
+
+
 def settings_reference() -> str:
     """Return the page."""
     return page(
@@ -117,6 +131,7 @@ def settings_reference() -> str:
                 " ".join((model.__doc__ or "").split()),
                 *((table(("name", "description"), EMBEDDERS), CHOOSE_EMBEDDER) if name == "embedder" else ()),
                 _settings(model, name),
+                *((PREFIXES, _prefixes()) if name == "embedder" else ()),
             )
             for name, model in TABLES.items()
         ),

@@ -231,7 +231,7 @@ def _mcp(action: str, store: str) -> Iterator[Call]:
 
     from retentive.engine import Engine
     from retentive.server.mcp.server import build_server
-    from retentive.server.mcp.tool_scope import open_scope
+    from retentive.server.mcp.tools import open_scope
 
     with Engine.open(store) as engine, start_blocking_portal() as portal:
         scope = open_scope(engine)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Unavailable,
         VersionConflict,
     )
-    from retentive.inference.embedders.base import Embedder
+    from retentive.inference.embedders import Embedder
     from retentive.inference.rerankers import Reranker
     from retentive.models import Filter, Hit, Kind, Memory, Model, Query, Reason, Recall, RetrieverReport, Scalar, Scope
     from retentive.notebook import show_progress
@@ -126,7 +126,7 @@ _MODULES = {
     "aio": "AsyncEngine",
     "engine": "Engine",
     "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
-    "inference.embedders.base": "Embedder",
+    "inference.embedders": "Embedder",
     "inference.rerankers": "Reranker",
     "models": "Filter Hit Kind Memory Model Query Reason Recall RetrieverReport Scalar Scope",
     "notebook": "show_progress",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -19,13 +19,11 @@ from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
 from retentive.models import KINDS, Filter, Kind, Memory, Query, Recall, Scope, check_unicode
 from retentive.pipeline.access_tokens import AccessTokens
-from retentive.pipeline.calibration import Calibrations
-from retentive.pipeline.concurrency import INLINE, FairLimiter
-from retentive.pipeline.embeddings import Embeddings
+from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
 from retentive.pipeline.judgements import JudgementLog
 from retentive.pipeline.query_options import QueryOptions, to_as_of, to_filter, unit_vector
-from retentive.pipeline.recall import RecallLog, SearchOutcome, rank_outcome, search
+from retentive.pipeline.recall import INLINE, FairLimiter, RecallLog, rank_outcome
 from retentive.pipeline.remember import (
     CHANGE,
     SUGGESTED,
@@ -39,6 +37,7 @@ from retentive.pipeline.remember import (
     update_memory,
 )
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
+from retentive.pipeline.search import search
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
@@ -349,7 +348,8 @@ class Engine(FactVerbs, Transfer):
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
-            answer = self._rank(outcome, asked, threads, started)
+            calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
+            answer = rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
         self._recall_log.add(answer, asked.now if record_use else None)
         return answer
 
@@ -365,14 +365,10 @@ class Engine(FactVerbs, Transfer):
         asked = self._to_query(query, options)
         started = perf_counter()
         outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
-        answer = self._rank(outcome, asked, self._threads, started)
+        calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
+        answer = rank_outcome(outcome, asked, self._threads, calibration, reranker=reranker, started=started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
-
-    def _rank(self, outcome: SearchOutcome, query: Query, threads: Executor, started: float) -> Recall:
-        calibration = self.calibrations.of(query, outcome.embedding, outcome.model, outcome.cosines)
-        reranker = self._reranker_for(query)
-        return rank_outcome(outcome, query, threads, reranker=reranker, started=started, calibration=calibration)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
         if isinstance(query, str):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 DEFAULT_PROFILE = "default"
+MAX_NAME = 500
 ALL = 1_000_000_000
 """As a number of candidates: all of them."""
 
@@ -207,6 +208,15 @@ def _equal_scalars(a: Any, b: Scalar) -> bool:
 
 MAX_QUERY_TEXT = 8000
 """A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
+
+
+def check_name(name: str, value: Any) -> None:
+    """Raise `Invalid` if this cannot be a name; None is allowed except for a profile."""
+    if value is None and name != "profile":
+        return
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
+        raise Invalid(f"{name}: a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
+    check_unicode(name, value)
 
 
 def check_unicode(name: str, text: str) -> None:

@@ -40,6 +40,10 @@ class EmbedderSettings(BaseModel):
     api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
     path: str | None = Field(None, description="Where a fastembed model lies, if it is not to be fetched.")
     pooling: Literal["cls", "mean"] = Field("cls", description="How a local model's token vectors become one.")
+    query_prefix: str = Field("", max_length=500, description="Text that the model expects before a query.")
+    document_prefix: str = Field(
+        "", max_length=500, description="Text that the model expects before a memory; another one needs `reembed`."
+    )
     timeout: float = Field(10.0, gt=0, le=600, description="Seconds for one request to an http(s) address.")
     retries: int = Field(3, ge=0, le=10, description="How often a failed request is tried again.")
 

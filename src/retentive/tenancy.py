@@ -14,10 +14,10 @@ from typing import Any, Unpack
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
-from retentive.models import Kind, Memory, Query, Recall, Scalar, Scope
+from retentive.models import Kind, Memory, Query, Recall, Scalar, Scope, check_name
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
-from retentive.pipeline.remember import MemoryChanges, check_name
+from retentive.pipeline.remember import MemoryChanges
 from retentive.pipeline.review import Review, Status, Suggestion
 from retentive.pipeline.similar import OnDuplicate, Similar
 from retentive.pipeline.timeline import Timeline, TimelineBy

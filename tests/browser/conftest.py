@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
@@ -20,7 +20,8 @@ from tests.browser import chromium
 from tests.surfaces.serving import listening
 
 HOST = "127.0.0.1"
-WAIT_MS = 10_000
+WAIT_MS = 60_000
+expect.set_options(timeout=WAIT_MS)  # it does not use the default of a page, and waits for five seconds only
 
 
 # Scope "package", not "session": Playwright runs an event loop in this thread, and other packages start their own.

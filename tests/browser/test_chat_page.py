@@ -111,6 +111,7 @@ def test_a_stopped_answer_is_kept_as_incomplete_and_can_be_repeated(page, base_u
 def test_an_error_of_the_llm_is_shown_and_remember_can_be_off(page, base_url, engine: Engine, llm, expected_errors):
     expected_errors.append("503")
     page.set_viewport_size({"width": 390, "height": 844})
+    engine.remember("The cat eats fish", speaker="S" * 100, session="s" * 100)
     open_chat(page, base_url)
     llm.script = [fails(503, "the model is overloaded")]
     page.get_by_label("Remember", exact=True).uncheck()
@@ -121,6 +122,7 @@ def test_an_error_of_the_llm_is_shown_and_remember_can_be_off(page, base_url, en
     expect(answer(page).locator(".chat-text")).to_have_text(f"You said: {CAT}")
     show(page, "Remembered")
     expect(page.locator(".turn-panel")).to_contain_text("Remember is off")
+    expect(show(page, "Recalled").filter(has_text="S" * 100)).to_be_visible()
     assert said(engine, "evening") == []
     assert not is_too_wide(page)
     assert serious(page) == []

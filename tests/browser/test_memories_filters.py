@@ -158,6 +158,10 @@ def test_the_timeline_opens_a_session_by_pointer_or_key_and_filters_by_a_dragged
 def test_on_a_phone_filters_bulk_edit_and_timeline_fit(page, base_url, posts, api: Api):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{base_url}/#/memories?project=harbour&since=2025-01-10")
+    before = page.locator(".filter-more").bounding_box()
+    page.locator(".filter-more summary").click()
+    expect(page.get_by_label("From")).to_be_hidden()
+    assert page.locator(".filter-more").bounding_box() == before, "the button moves when it is pressed"
     page.get_by_text("Sessions over time").click()
     expect(page.get_by_role("listbox").get_by_role("option", name="watch-0")).to_be_visible()
     select(page, 5)

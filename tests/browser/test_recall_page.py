@@ -34,13 +34,13 @@ def test_the_words_that_match_the_query_are_marked(page, base_url, engine):
     engine.remember("<b>Parrots</b> like PARROT food, but a parrotfish is a fish")
     recall(page, base_url)
     first = page.locator(".hit-text").first
-    assert first.locator("mark").all_inner_texts() == ["cat", "eats"]
+    expect(first.locator("mark")).to_have_text(["cat", "eats"])
     expect(first).to_have_text("The cat is called Möbius and eats only the salmon pâté.")
 
     recall(page, base_url, "does the parrot sing?")
 
     text = page.locator(".hit-text").filter(has_text="parrotfish")
-    assert text.locator("mark").all_inner_texts() == ["Parrots", "PARROT", "parrotfish"]
+    expect(text.locator("mark")).to_have_text(["Parrots", "PARROT", "parrotfish"])
     expect(text).to_have_text("<b>Parrots</b> like PARROT food, but a parrotfish is a fish")
 
 
@@ -108,12 +108,12 @@ def test_the_score_bar_of_a_hit_opens_as_a_table_that_adds_up_to_the_score(page,
     bar.click()
 
     rows = page.locator(".hit").first.locator(".hit-score-table tr")
+    expect(rows.filter(has_text="Score")).to_have_count(1)
     changes = [float(text.replace("−", "-")) for text in rows.locator("td.number").all_inner_texts()]
     *steps, score, relevance = changes
     assert sum(steps) == pytest.approx(score, abs=0.003)
     assert 0 <= relevance <= 1
     expect(rows.nth(1)).to_contain_text("semantic")
-    expect(rows.filter(has_text="Score")).to_have_count(1)
     assert bar.locator("rect[data-step=quality]").evaluate("segment => segment.style.fill").startswith("url(")
     expect(bar).to_have_attribute("aria-label", re.compile(r"^Score 0\.\d+: semantic \+0\.\d+"))
 
@@ -121,8 +121,7 @@ def test_the_score_bar_of_a_hit_opens_as_a_table_that_adds_up_to_the_score(page,
 def test_a_link_restores_query_scope_and_limit(page, base_url):
     page.goto(f"{base_url}/#/recall?q=where+is+the+oven&limit=3&project=sample-kitchen")
 
-    page.locator(".hit").first.wait_for()
-    assert page.locator(".hit").count() == 3
+    expect(page.locator(".hit")).to_have_count(3)
     expect(page.get_by_label("Project")).to_have_value("sample-kitchen")
     expect(page.get_by_label("Query")).to_have_value("where is the oven")
     for provenance in page.locator(".hit .provenance").all_text_contents():
@@ -226,6 +225,12 @@ def test_a_long_text_is_shortened_until_it_is_expanded(page, base_url, engine):
     expect(text).to_contain_text("and that is all.")
 
 
+def test_an_excerpt_of_a_text_without_spaces_is_not_empty(page, base_url, engine):
+    engine.remember("cat " + "Donaudampfschiff" * 40)
+    recall(page, base_url, "Donaudampfschiff cat")
+    expect(page.locator(".hit-text").filter(has_text="Donaudampfschiff" * 15)).to_contain_text("… more")
+
+
 def test_a_tab_restores_the_query(page, base_url):
     recall(page, base_url)
     page.get_by_role("link", name="Status").click()
@@ -291,7 +296,9 @@ def test_a_line_of_the_chart_highlights_its_card_and_a_click_focuses_it(page, ba
 def test_a_recall_without_an_embedder_is_shown_as_degraded(page, base_url):
     recall(page, base_url, LOGINS)
 
-    expect(page.locator(".timing .note")).to_contain_text("Degraded: keyword-only")
+    expect(page.locator(".timing .note")).to_contain_text("Degraded: keyword-only. No embedder is configured.")
+    page.get_by_role("link", name="What to do").click()
+    expect(page.get_by_role("heading", name="Recall is degraded: keyword retriever only")).to_be_visible()
 
 
 def test_a_token_is_requested_once_and_stored_in_the_tab(page, serve, engine, expected_errors):
@@ -300,6 +307,8 @@ def test_a_token_is_requested_once_and_stored_in_the_tab(page, serve, engine, ex
     dialog = page.get_by_role("dialog", name="Token required")
     dialog.wait_for()
     assert page.get_by_role("dialog").count() == 1
+    expect(dialog.get_by_label("Token")).to_be_focused()
+    expect(dialog.locator(".note")).to_have_text("This service requires a token.")
 
     dialog.get_by_label("Token").fill(token(engine, access="read"))
     dialog.get_by_role("button", name="Use token").click()

@@ -69,19 +69,19 @@ def test_a_file_is_imported_into_an_empty_store(page, base_url, empty):
 
     chooser.value.set_files([{"name": "notes.jsonl", "mimeType": "application/jsonl", "buffer": line.encode()}])
 
-    assert examples(page) == ["The spare key is under the"]
+    assert examples(page) == ["The spare key is under"]
     expect(page.get_by_role("region", name="Import")).to_contain_text("1 memory added")
 
 
 def test_a_first_memory_is_written_in_an_empty_store(page, base_url, empty):
     page.goto(base_url)
-    page.get_by_role("button", name="Add a memory").click()
-    dialog = page.get_by_role("dialog", name="New memory")
+    page.get_by_role("button", name="Remember…").click()
+    dialog = page.get_by_role("dialog", name="Remember a memory")
     dialog.get_by_label("Text").fill("The spare key is under the third flowerpot")
 
     dialog.get_by_role("button", name="Remember").click()
 
-    assert examples(page) == ["The spare key is under the"]
+    assert examples(page) == ["The spare key is under"]
 
 
 def test_the_page_links_to_the_reference_of_the_api(page, base_url):

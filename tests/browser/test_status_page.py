@@ -38,6 +38,23 @@ def test_memories_over_time_are_shown_as_a_chart_and_as_a_table(page, base_url):
     expect(over_time.get_by_role("row", name="May 2026")).to_have_text("May 2026101011")
 
 
+def test_the_axis_of_a_large_store_is_in_sight_and_slow_recalls_are_in_seconds(page, base_url):
+    page.set_viewport_size({"width": 390, "height": 844})
+    bucket = {"start": "2026-01-01", "memories": 987_654, "byKind": {"episodic": 987_654}}
+    page.route("**/v1/timeline*", lambda route: route.fulfill(json={"by": "month", "buckets": [bucket]}))
+    status = page.request.get(f"{base_url}/v1/status").json()
+    slow = {**status, "latency": {"whole": {"p50": 12.34, "p95": 1234.5}}}
+    page.route("**/v1/status", lambda route: route.fulfill(json=slow))
+    open_status(page, base_url)
+
+    labels = page.locator(".timeline text[text-anchor=end]")
+    expect(labels.last).to_have_text("1,000,000")
+    box, chart = labels.last.bounding_box(), page.locator(".timeline").bounding_box()
+    assert box["x"] >= chart["x"]
+    expect(page.locator(".status-figure").filter(has_text="Median")).to_have_text("Median recall12.3 ms")
+    expect(page.locator(".status-figure").filter(has_text="p95")).to_have_text("p95 recall1.2 s")
+
+
 def test_the_model_and_the_store_are_shown(page, base_url, engine: Engine):
     open_status(page, base_url)
 
@@ -73,7 +90,7 @@ def test_suggested_commands_name_the_store_of_the_service(page, base_url, engine
     open_status(page, base_url)
 
     notes = page.locator(".status-notes")
-    expect(notes).to_contain_text("the model changed; run: retentive --store '/srv/my store.db' reembed")
+    expect(notes).to_contain_text("The model changed; run: retentive --store '/srv/my store.db' reembed")
     expect(notes).to_contain_text("retentive --store '/srv/my store.db' doctor finds the cause")
     engine.forget_scope(engine.scope(), confirm=True)
     page.goto(f"{base_url}/#/memories")
@@ -90,7 +107,7 @@ def test_degraded_recalls_are_counted_and_the_remedy_is_shown(page, base_url):
     open_status(page, base_url)
 
     expect(page.get_by_role("heading", name="Recall is degraded: keyword retriever only")).to_be_visible()
-    expect(page.locator(".status-notes")).to_contain_text("the model's files are gone")
+    expect(page.locator(".status-notes")).to_contain_text("The model's files are gone.")
     expect(page.locator(".status-notes")).to_contain_text("retentive doctor")
     expect(page.get_by_role("heading", name="3 memories have no vector")).to_be_visible()
     expect(page.get_by_role("row", name="keyword-only")).to_have_text("keyword-only4")

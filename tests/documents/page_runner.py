@@ -136,7 +136,7 @@ class PageRunner:
                 output = read_until(ready, process.stdout)
                 assert ready in output, output
                 if port := re.search(r"serves http://[^:]+:(\d+)", output):
-                    assert httpx2.get(f"http://127.0.0.1:{port[1]}/healthz").status_code == 200
+                    assert httpx2.get(f"http://127.0.0.1:{port[1]}/healthz", timeout=90).status_code == 200
             finally:
                 process.terminate()
         assert process.returncode == 0, output

@@ -203,8 +203,15 @@ def test_memdaily_reads_the_whole_file_and_the_single_files_alike(tmp_path: Path
     for path in (one, whole):
         read = read_evaluation_set(path)
         assert relevant(read) == {"simple_roles/0/q0": ["simple_roles/0/0"]}
-        assert (read.queries[0].category, read.corpus.searched) == ("simple", 2)
+        assert read.queries[0].category == "simple"
         assert read.queries[0].asked_at == datetime(2024, 4, 3, 7, 42, tzinfo=UTC)
+
+
+def test_a_question_of_memdaily_searches_fifty_runs_each_a_session_of_its_own(tmp_path: Path) -> None:
+    runs = [{**RUN, "question_list": [ASKED]}] * 51
+    read = read_evaluation_set(write(tmp_path / "01_simple_roles.json", runs))
+    assert [query.project for query in read.queries] == ["simple_roles 1"] * 50 + ["simple_roles 2"]
+    assert (read.corpus.searched, read.corpus.sessions) == (100, 51)
 
 
 def test_realmem_has_sessions_without_the_query_and_its_answer(tmp_path: Path) -> None:

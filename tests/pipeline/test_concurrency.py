@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from retentive.engine import Engine
-from retentive.pipeline.concurrency import FairLimiter, InlineExecutor
+from retentive.pipeline.recall import FairLimiter, InlineExecutor
 
 
 def test_waiting_threads_get_a_slot_in_the_order_in_which_they_came():

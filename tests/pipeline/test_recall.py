@@ -47,6 +47,20 @@ def ids(answer) -> list[str]:
     return [hit.id for hit in answer.hits]
 
 
+def test_keywords_lose_weight_among_short_memories_only_with_the_model_that_reads_those_well(
+    model, open_engine, tmp_path
+):
+    def keyword_note(embedder, name: str) -> str:
+        engine = open_engine(embedder, path=tmp_path / name)
+        engine.remember("The cat sleeps on the warm stove")
+        engine.remember("The dog sleeps in the garden")
+        why = engine.recall("where does the old cat like to sleep").hits[0].why
+        return next(reason.note for reason in why if reason.step == "keyword")
+
+    assert "× 0.20 for how telling the terms are" in keyword_note(model, "own.db")
+    assert "telling" not in keyword_note(Counting(), "general.db")
+
+
 def test_the_reasons_of_a_hit_tell_each_retriever_and_add_up_to_its_score(engine):
     engine.remember("The cat sleeps on the warm stove", importance=0.9)
     engine.remember("The dog sleeps in the garden")

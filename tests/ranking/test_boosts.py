@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.ranking.boosts import by_age, by_quality, by_source, days_between
+from retentive.ranking.rank import by_age, by_quality, by_source, days_between
 from retentive.ranking.tuning import Tuning
 from tests.ranking.build import NOW, days_ago, hit, ids, memory, scores
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from retentive.models import Hit
-from retentive.ranking.boosts import by_speaker
+from retentive.ranking.rank import by_speaker, is_about_asker
 from retentive.ranking.tuning import Tuning
-from retentive.text.analysis import is_about_asker
 from tests.stores.build import memory
 
 

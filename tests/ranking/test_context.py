@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentive.ranking import Tuning, rank
-from retentive.ranking.boosts import by_context, count_words
+from retentive.ranking.fusion import count_words
 from retentive.ranking.lists import Context
+from retentive.ranking.rank import by_context
 from tests.ranking.build import NOW, hit, ids, memory, plain, retriever, scores
 
 TALK = Tuning(neighbour_weight=0.6, session_weight=0.5, context_words=24)

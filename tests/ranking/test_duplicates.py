@@ -5,7 +5,8 @@ import unicodedata
 import pytest
 
 from retentive.pipeline.remember import content_hash
-from retentive.ranking.duplicates import drop_duplicates, normalised
+from retentive.ranking.rank import drop_duplicates
+from retentive.text.analysis import normalised
 from tests.ranking.build import hit, ids, memory
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retentive.models import Period
 from retentive.ranking import rank
-from retentive.ranking.boosts import by_time, closeness
+from retentive.ranking.rank import by_time, closeness
 from retentive.ranking.tuning import Tuning
 from tests.ranking.build import NOW, days_ago, hit, ids, memory, plain, retriever, scores
 

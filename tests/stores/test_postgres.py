@@ -128,7 +128,7 @@ def test_processes_that_open_a_new_database_together_create_one_schema_and_take_
 
     assert [ours.recv() for ours, _ in ends] == ["done"] * 6
     for _, process in ends:
-        process.join(30)
+        process.join(90)
     with opened(address) as store:
         stored = store.get([id_of(number) for number in range(6)])
         assert sorted(one.position for one in stored) == list(range(6))

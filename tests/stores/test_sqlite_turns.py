@@ -15,7 +15,7 @@ import pytest
 from retentive.errors import Conflict, Unavailable
 from retentive.models import Scope
 from retentive.stores.sqlite.batches import FIRST_BATCH
-from retentive.stores.sqlite.write_queue import WriteQueue
+from retentive.stores.sqlite.connections import WriteQueue
 from tests.stores.build import MODEL, embedded, id_of, keyword_ids, listed, nearest_ids, record, vector
 from tests.stores.sqlite_file import opened
 from tests.stores.test_sqlite_processes import child, hold_the_lock

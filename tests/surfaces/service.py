@@ -102,7 +102,7 @@ def served(store: Path, *options: str, before: Callable[[], None] | None = None,
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(30)
+        process.wait(90)
         listening.join()
         if process.stderr:
             process.stderr.close()

@@ -282,6 +282,9 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["config", "set"], 2, "parameter=value"),
         (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
         (["list", "--limit", "0"], 2, "1 to 1000"),
+        (["recall"], 2, "recall QUERY [OPTIONS]"),
+        (["recall", "x", "--embedder", "none"], 0, "the store has no memories yet; add one with: retentive"),
+        (["list"], 0, "the store has no memories yet"),
     ],
 )
 def test_errors_have_a_helpful_message_and_their_own_exit_code(words, code, says, empty_store):
@@ -333,7 +336,7 @@ def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_war
     assert "only the keyword retriever can find it" in result.stderr
     shown = run("recall", "apples", "--embedder", "none").stdout
     assert "keyword-only: no embedder is configured" in shown
-    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memories have no vector; run: retentive reembed"]
+    assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memory has no vector; run: retentive reembed"]
     assert json_of("reembed") == {"embedded": 1, "refused": []}
     assert json_of("doctor")["healthy"]
 
@@ -351,7 +354,7 @@ def test_a_closed_pipe_is_no_traceback(tmp_path):
     process.stdout.close()
     complaint = process.stderr.read()
     process.stderr.close()
-    process.wait(30)
+    process.wait(90)
 
     assert "Traceback" not in complaint
 

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from retentive.engine import Engine
 from tests.surfaces.test_cli import json_of, remember, run
 
 WORDS = ("--embedder", "none")
@@ -18,7 +19,8 @@ WORDS = ("--embedder", "none")
 @pytest.fixture
 def ids() -> list[str]:
     texts = ("The spare key is under the blue pot", "The red key opens the shed", "The cat likes tuna")
-    return [remember(text, "--project", "home") for text in texts]
+    with Engine.open(os.environ["RETENTIVE_STORE"], embedder="none") as engine:
+        return [engine.remember(text, project="home").id for text in texts]
 
 
 def judge(*words: str, **options):
@@ -167,7 +169,7 @@ def test_at_a_real_terminal_queries_are_asked_for(ids):
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         os.write(ours, typed)
-        assert process.wait(30) == 0
+        assert process.wait(90) == 0
     os.close(ours)
 
     assert listed() == [("where is the spare key?", None, "The spare key is under the blue pot", 1)]

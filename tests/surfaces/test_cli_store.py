@@ -71,7 +71,7 @@ def test_suggested_commands_name_the_store_unless_they_would_use_it_anyway(tmp_p
 
     assert f"see: retentive --store '{other}' imports" in run("imports", "undo", "x", "--store", other, code=3).stderr
     checks = json_of("doctor", "--store", other, code=1)["checks"]
-    assert checks["vectors"] == [f"1 memories have no vector; run: retentive --store '{other}' reembed"]
+    assert checks["vectors"] == [f"1 memory has no vector; run: retentive --store '{other}' reembed"]
     notes = tmp_path / "a.md"
     notes.write_text("The board has 16 A left.")
     imported = run("import", str(notes), "--store", other, "--embedder", "none").stdout

@@ -73,6 +73,9 @@ def test_in_a_terminal_ids_are_unique_prefixes_and_every_line_fits(ids, columns)
     assert fits(recall("--explain"), columns)
     assert fits(run("explain", "plumber", first, "--embedder", "none").stdout, columns)
     assert fits(run("sessions").stdout, columns)
+    run("remember", "The plumber sang", "--project", "p" * 100, "--session", "s" * 100, "--embedder", "none")
+    assert fits(recall(), columns)
+    assert "p" * 100 in recall("--full")
     assert fits(run("status", "--embedder", "none").stdout.replace(os.environ["RETENTIVE_STORE"], ""), columns)
 
 
@@ -106,7 +109,7 @@ def test_a_unique_prefix_is_accepted_wherever_an_id_is(ids):
     assert attic in run("history", prefix).stdout
     run("judge", "--query", "attic", "--good", f"{prefix}=3")
     assert json.loads(run("judge", "--list", "--json").stdout)["judgements"][0]["memory"] == attic
-    assert "1 judgements removed" in run("judge", "--query", "attic", "--remove", prefix).stdout
+    assert "1 judgement removed" in run("judge", "--query", "attic", "--remove", prefix).stdout
     assert run("forget", prefix).stdout == "1 forgotten\n"
 
 
@@ -227,7 +230,7 @@ def test_without_a_command_a_terminal_shows_the_state_of_the_store_and_what_to_t
         lines = [line.rstrip() for line in text.partition("\nTry\n")[0].split("\n")]
     names = [line.split("  ")[0] for line in lines if not line.startswith(" ") and line]
     assert names == ["store", "memories", "model", "service", "last write"]
-    assert "4 in 1 projects and 1 sessions" in text
+    assert "4 in 1 project and 1 session" in text
     assert "does not run" in text
     assert "just now" in text
     assert "recall" in text.partition("\nTry\n")[2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from retentive.engine import Engine
 from retentive.server.http.app import create_app
 from retentive.settings import ServerSettings, Settings
 from retentive.stores import open_store
+from tests.surfaces.service import until
 from tests.surfaces.serving import client
 
 
@@ -75,9 +75,7 @@ def test_the_service_deletes_by_itself_what_has_expired_long_ago() -> None:
         engine.remember("gone", expires=now - timedelta(days=2))
         recent = engine.remember("recent", expires=now - timedelta(hours=2))
         with TestClient(create_app(engine, settings), base_url="http://127.0.0.1"):
-            deadline = time.monotonic() + 30
-            while engine.stats().memories > 1 and time.monotonic() < deadline:
-                time.sleep(0.01)
+            until(lambda: engine.stats().memories == 1)
         assert [one.id for one in engine.list(include_retired=True).memories] == [recent.id]
 
 

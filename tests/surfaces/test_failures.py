@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from retentive.engine import Engine
-from tests.surfaces.service import Service, run, served, until
+from tests.surfaces.service import Service, served, until
+from tests.surfaces.test_cli import json_of
 
 
 @pytest.fixture
@@ -30,6 +31,10 @@ def texts_in(store: Path) -> set[str]:
     with Engine.open(store, embedder="none") as engine:
         assert engine.check() == []
         return {memory.text for memory in engine.list(limit=1000).memories}
+
+
+def variables(settings: dict[str, str]) -> dict[str, str]:
+    return {f"RETENTIVE_{name.upper()}": value for name, value in settings.items()}
 
 
 # A stopped embedder
@@ -96,8 +101,7 @@ def test_with_a_stopped_embedder_recall_answers_from_words_and_writes_wait_for_t
             assert 'retentive_recalls_degraded_total{kind="keyword-only"} 1.0' in service.ask("GET", "/metrics").body
 
             embedder.start()
-            done = run("--store", str(store), "reembed", "--json", **settings)
-            assert json.loads(done.stdout) == {"embedded": 1, "refused": []}, done.stderr
+            assert json_of("--store", str(store), "reembed", env=variables(settings)) == {"embedded": 1, "refused": []}
             until(lambda: service.recall("is the bicycle in the cellar?").body["degraded"] is None)
             assert service.ask("GET", "/v1/status").body["degraded"] is False
             assert "bicycle" not in service.said
@@ -110,7 +114,7 @@ def test_with_an_embedder_that_was_never_there_the_status_is_degraded_and_json_i
         engine.remember("the spare key is under the blue pot")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    settings = {"embedder": f"http://127.0.0.1:{port}", "embedder_model": "small", "embedder_retries": "2"}
+    settings = {"embedder": f"http://127.0.0.1:{port}", "embedder_model": "small", "embedder_retries": "1"}
 
     with served(store, **settings) as service:
         service.wait_until_ready()
@@ -124,25 +128,25 @@ def test_with_an_embedder_that_was_never_there_the_status_is_degraded_and_json_i
     assert "retentive_recall_seconds_count 0.0" in metrics
     assert len(recalled.body["hits"]) == 1
     for words in (["recall", "where is the key?"], ["status"], ["remember", "another one"], ["list"]):
-        done = run("--store", str(store), "--json", *words, **settings)
-        assert done.returncode == 0, done.stderr
-        json.loads(done.stdout)
+        json_of("--store", str(store), *words, env=variables(settings))
 
 
 # A full disk
 
 
 class SmallDisk:
-    """A file system of 4 MB where that can be had, else a limit on the size of the service's files."""
+    """A file system of 4 MB where that can be had, and a limit on the size of the service's files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
         mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
         self.mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+        self.ways = ["filled", "limited"] if self.mounted else ["limited"]
 
-    def fill(self, service: Service) -> None:
-        if not self.mounted:
+    def fill(self, service: Service, way: str) -> None:
+        """Leave no room. A limit shows as an error of writing, as a quota does."""
+        if way == "limited":
             largest = max(file.stat().st_size for file in self.folder.iterdir())
             resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
             return
@@ -154,8 +158,8 @@ class SmallDisk:
                 except OSError:
                     continue
 
-    def make_room(self, service: Service) -> None:
-        if self.mounted:
+    def make_room(self, service: Service, way: str) -> None:
+        if way == "filled":
             (self.folder / "other").unlink()
         else:
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
@@ -173,90 +177,95 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     small.close()
 
 
-@pytest.mark.parametrize("kind", ["as it comes", "limited"])
-def test_a_full_disk_is_said_and_nothing_is_half_written_and_reads_go_on(disk, tmp_path, kind):
-    if kind == "limited":  # shows as an error of writing, as a quota does
-        disk.close()
-        disk.mounted = False
+def test_a_full_disk_is_said_and_nothing_is_half_written_and_reads_go_on(disk):
     store = disk.folder / "store.db"
+    long = " ".join(f"word{number}" for number in range(20_000))
     with served(store, embedder="none") as service:
-        assert service.remember("before").status == 201
-        disk.fill(service)
-        long = " ".join(f"word{number}" for number in range(20_000))
+        for way in disk.ways:
+            assert service.remember(f"before it was {way}").status == 201
+            disk.fill(service, way)
 
-        refused = [service.remember(f"{long} {number}") for number in range(3)]
+            refused = [service.remember(f"{long} {number}") for number in range(3)]
 
-        for answer in refused:
-            assert answer.status == 503
-            assert answer.headers["Retry-After"]
-            assert answer.body["code"] == "unavailable"
-            assert "is full; make room and try again, nothing was changed" in answer.body["detail"]
-        assert [hit["memory"]["text"] for hit in service.recall("before").body["hits"]] == ["before"]
-        assert service.ask("GET", "/readyz").status == 200
+            for answer in refused:
+                assert answer.status == 503
+                assert answer.headers["Retry-After"]
+                assert answer.body["code"] == "unavailable"
+                assert "is full; make room and try again, nothing was changed" in answer.body["detail"]
+            found = service.recall(f"before it was {way}").body["hits"]
+            assert found[0]["memory"]["text"] == f"before it was {way}"
+            assert service.ask("GET", "/readyz").status == 200
 
-        disk.make_room(service)
-        assert service.remember("after").status == 201
+            disk.make_room(service, way)
+            assert service.remember(f"after it was {way}").status == 201
         assert service.end() == 0
 
-    assert texts_in(store) == {"before", "after"}
+    assert texts_in(store) == {f"{when} it was {way}" for when in ("before", "after") for way in disk.ways}
 
 
 # A locked store
 
 
-def test_a_store_that_another_process_keeps_locked_is_said_and_the_write_can_be_sent_again(store):
-    with served(store, embedder="none", busy_seconds="0.3") as service:
-        service.remember("before")
-        other = sqlite3.connect(store, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
+@pytest.fixture(scope="module")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("failures") / "store.db"
 
-        refused = service.remember("now or later", Idempotency_Key="one")
 
-        answers: list[int] = []
-        writers = [
-            threading.Thread(target=lambda: answers.append(service.remember("in between").status)) for _ in range(4)
-        ]
-        for writer in writers:
-            writer.start()
-        found = service.recall("before")
-        for writer in writers:
-            writer.join()
-        other.execute("ROLLBACK")
-        other.close()
-        again = [service.remember("now or later", Idempotency_Key="one") for _ in range(2)]
+@pytest.fixture(scope="module")
+def service(shared_store: Path) -> Iterator[Service]:
+    with served(shared_store, embedder="none", busy_seconds="0.3") as found:
+        found.wait_until_ready()
+        yield found
+        assert found.end() == 0
+    assert "Traceback" not in found.said
 
-        assert refused.status == 503
-        assert refused.headers["Retry-After"] == "1"
-        assert "another process held the lock" in refused.body["detail"]
-        assert answers == [503] * 4
-        assert found.status == 200
-        assert [answer.status for answer in again] == [201, 201]
-        assert again[0].body["id"] == again[1].body["id"]
-        assert service.end() == 0
 
-    assert texts_in(store) == {"before", "now or later"}
+def test_a_store_that_another_process_keeps_locked_is_said_and_the_write_can_be_sent_again(service, shared_store):
+    service.remember("before")
+    other = sqlite3.connect(shared_store, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    refused = service.remember("now or later", Idempotency_Key="one")
+
+    answers: list[int] = []
+    writers = [threading.Thread(target=lambda: answers.append(service.remember("in between").status)) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+    found = service.recall("before")
+    for writer in writers:
+        writer.join()
+    other.execute("ROLLBACK")
+    other.close()
+    again = [service.remember("now or later", Idempotency_Key="one") for _ in range(2)]
+
+    assert refused.status == 503
+    assert refused.headers["Retry-After"] == "1"
+    assert "another process held the lock" in refused.body["detail"]
+    assert answers == [503] * 4
+    assert found.status == 200
+    assert [answer.status for answer in again] == [201, 201]
+    assert again[0].body["id"] == again[1].body["id"]
+    assert {"before", "now or later"} <= texts_in(shared_store)
+    assert "in between" not in texts_in(shared_store)
 
 
 # A killed client
 
 
-def test_a_client_that_is_gone_in_the_middle_of_a_request_leaves_nothing_half_behind(store):
-    with served(store, embedder="none") as service:
-        whole = {f"whole number {number}" for number in range(20)}
-        for text in whole:
-            _send_and_vanish(service, text, part=1.0)
-        for number in range(20):
-            _send_and_vanish(service, f"half number {number}", part=0.5)
-        service.remember("the last one")
+def test_a_client_that_is_gone_in_the_middle_of_a_request_leaves_nothing_half_behind(service, shared_store):
+    before = texts_in(shared_store)
+    whole = {f"whole number {number}" for number in range(20)}
+    for text in whole:
+        _send_and_vanish(service, text, part=1.0)
+    for number in range(20):
+        _send_and_vanish(service, f"half number {number}", part=0.5)
+    service.remember("the last one")
 
-        until(lambda: not _under_way(service))
-        listed = {one["text"] for one in service.ask("GET", "/v1/memories?limit=100").body["memories"]}
-        assert service.end() == 0
-
-    assert listed <= whole | {"the last one"}
+    until(lambda: service.said.count("request_id=vanished") == 40)  # each leaves its line when it has ended
+    listed = {one["text"] for one in service.ask("GET", "/v1/memories?limit=100").body["memories"]}
+    assert texts_in(shared_store) == listed
+    assert listed - before <= whole | {"the last one"}
     assert "the last one" in listed
-    assert texts_in(store) == listed
-    assert "Traceback" not in service.said
 
 
 def _send_and_vanish(service: Service, text: str, *, part: float) -> None:
@@ -265,10 +274,5 @@ def _send_and_vanish(service: Service, text: str, *, part: float) -> None:
     with socket.create_connection(("127.0.0.1", service.port)) as client:
         client.sendall(
             b"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            b"Content-Length: %d\r\n\r\n" % len(body) + body[: int(len(body) * part)]
+            b"X-Request-Id: vanished\r\nContent-Length: %d\r\n\r\n" % len(body) + body[: int(len(body) * part)]
         )
-
-
-def _under_way(service: Service) -> bool:
-    """Whether any of the requests is not yet in the log: each leaves its line there when it has ended."""
-    return service.said.count("method=POST") < 41

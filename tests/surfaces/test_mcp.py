@@ -16,7 +16,7 @@ from mcp.server import MCPServer
 from retentive import Conflict, Engine, Invalid, NotFound, Unavailable
 from retentive.server.mcp import ToolScope, build_server
 from retentive.server.mcp.server import UNEXPECTED
-from retentive.server.mcp.tool_scope import open_scope
+from retentive.server.mcp.tools import open_scope
 from retentive.stores import open_store
 from retentive.tenancy import ProfileView
 

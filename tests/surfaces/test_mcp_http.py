@@ -55,7 +55,7 @@ async def talk(
 ) -> Any:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
-        httpx2.AsyncClient(headers=headers) as http,
+        httpx2.AsyncClient(headers=headers, timeout=90) as http,
         Client(streamable_http_client(url, http_client=http), mode=mode) as client,
     ):
         return await say(client)

@@ -56,6 +56,10 @@ def serving(engine: Engine) -> Iterator[str]:
     assert not thread.is_alive()
 
 
+def post(url: str, **sent: Any) -> httpx2.Response:
+    return httpx2.post(url, timeout=90, **sent)
+
+
 class Storage:
     """What a client keeps."""
 
@@ -84,7 +88,7 @@ class Person:
         self.target = ""
 
     async def open(self, url: str) -> None:
-        async with httpx2.AsyncClient() as browser:
+        async with httpx2.AsyncClient(timeout=90) as browser:
             consent = (await browser.get(url)).headers["location"]
             self.page = (await browser.get(consent)).text
             hidden = re.search(r'name="request" value="([^"]+)"', self.page)
@@ -105,7 +109,7 @@ def talk(address: str, person: Person, say: Callable[[Client], Awaitable[Any]], 
     async def conversation() -> Any:
         auth = OAuthClientProvider(f"{address}/mcp", metadata, storage, person.open, person.come_back)
         async with (
-            httpx2.AsyncClient(auth=auth) as http,
+            httpx2.AsyncClient(auth=auth, timeout=90) as http,
             Client(streamable_http_client(f"{address}/mcp", http_client=http)) as client,
         ):
             return await say(client)
@@ -135,10 +139,10 @@ def test_a_client_of_the_sdk_is_approved_with_a_token_and_acts_in_its_profile(en
 
         # An access token of OAuth is for /mcp only, and ends with the API token behind it.
         bearer = {"Authorization": f"Bearer {storage.tokens.access_token}"}
-        assert httpx2.get(f"{address}/v1/memories", headers=bearer).status_code == 401
-        assert httpx2.post(f"{address}/mcp", headers=bearer, json={}).status_code != 401
+        assert httpx2.get(f"{address}/v1/memories", headers=bearer, timeout=90).status_code == 401
+        assert post(f"{address}/mcp", headers=bearer, json={}).status_code != 401
         engine.tokens.revoke(token.id)
-        refused = httpx2.post(f"{address}/mcp", headers=bearer, json={})
+        refused = post(f"{address}/mcp", headers=bearer, json={})
         assert refused.status_code == 401
         assert "invalid_token" in refused.headers["www-authenticate"]
 
@@ -151,7 +155,7 @@ def test_a_client_gets_no_more_than_it_asks_for_and_no_more_than_the_token_has(e
         # The SDK's client asks for all scopes that the service offers; another one may ask for less.
         client, person = _registered(address), Person(writing)
         asyncio.run(person.open(_authorize(address, client, code_challenge=CHALLENGE, scope="read")))
-        granted = httpx2.post(f"{address}/token", data={**_form(client, person), "code_verifier": VERIFIER}).json()
+        granted = post(f"{address}/token", data={**_form(client, person), "code_verifier": VERIFIER}).json()
         assert granted["scope"] == "read"
 
 
@@ -167,15 +171,15 @@ def test_a_refresh_token_works_once_and_a_revoked_one_never(engine: Engine) -> N
 
         def refreshed(token: str | None) -> httpx2.Response:
             form = {"grant_type": "refresh_token", "refresh_token": token, **who}
-            return httpx2.post(f"{address}/token", data=form)
+            return post(f"{address}/token", data=form)
 
         second = refreshed(first.refresh_token)
         assert second.status_code == 200
         assert refreshed(first.refresh_token).json()["error"] == "invalid_grant"
         new = second.json()
-        assert httpx2.post(f"{address}/revoke", data={"token": new["access_token"], **who}).status_code == 200
+        assert post(f"{address}/revoke", data={"token": new["access_token"], **who}).status_code == 200
         assert refreshed(new["refresh_token"]).json()["error"] == "invalid_grant"
-        again = httpx2.post(f"{address}/mcp", headers={"Authorization": f"Bearer {new['access_token']}"}, json={})
+        again = post(f"{address}/mcp", headers={"Authorization": f"Bearer {new['access_token']}"}, json={})
         assert again.status_code == 401
 
 
@@ -187,7 +191,7 @@ def test_a_code_needs_its_verifier_and_is_used_once(engine: Engine) -> None:
         asyncio.run(person.open(_authorize(address, client, code_challenge=CHALLENGE)))
 
         def exchanged(**more: str) -> httpx2.Response:
-            return httpx2.post(f"{address}/token", data={**_form(client, person), **more})
+            return post(f"{address}/token", data={**_form(client, person), **more})
 
         assert exchanged(code_verifier="x" * 43).json()["error"] == "invalid_grant"
         assert (
@@ -214,7 +218,7 @@ def test_a_wrong_token_or_a_refusal_gives_the_client_nothing(engine: Engine) -> 
 
 def test_the_consent_page_cannot_be_framed_and_a_request_is_answered_once(engine: Engine) -> None:
     secret = engine.tokens.create(access="write")[1]
-    with serving(engine) as address, httpx2.Client() as browser:
+    with serving(engine) as address, httpx2.Client(timeout=90) as browser:
         consent = browser.get(_authorize(address, _registered(address))).headers["location"]
         page = browser.get(consent)
         policy = page.headers["content-security-policy"]
@@ -228,7 +232,7 @@ def test_the_consent_page_cannot_be_framed_and_a_request_is_answered_once(engine
 
 def test_metadata_tells_a_client_where_to_go_and_another_resource_is_refused(engine: Engine) -> None:
     engine.tokens.create()
-    with serving(engine) as address, httpx2.Client() as client:
+    with serving(engine) as address, httpx2.Client(timeout=90) as client:
         refused = client.post(f"{address}/mcp", json={})
         assert refused.status_code == 401
         where = re.search(r'resource_metadata="([^"]+)"', refused.headers["www-authenticate"])
@@ -265,7 +269,7 @@ def test_a_public_address_must_be_https_unless_it_is_this_machine(engine: Engine
 
 def _registered(address: str) -> dict[str, Any]:
     sent = {"client_name": "raw", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "client_secret_post"}
-    answer: dict[str, Any] = httpx2.post(f"{address}/register", json=sent).json()
+    answer: dict[str, Any] = post(f"{address}/register", json=sent).json()
     return answer
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Conflict
-from retentive.server.mcp.tool_scope import open_scope
+from retentive.server.mcp.tools import open_scope
 from retentive.stores import open_store
 from retentive.tenancy import ProfileView
 from tests.surfaces.serving import client, problem, token

@@ -107,5 +107,5 @@ def test_arguments_of_the_command_line_that_are_not_utf_8_are_refused(tmp_path, 
 
     assert done.returncode == 2, done.stderr
     assert "surrogate" in json.loads(done.stderr)["error"]["message"]
-    listed = subprocess.run([*program, "--json", "list"], capture_output=True, check=True, timeout=120)
-    assert json.loads(listed.stdout)["memories"] == []
+    with closing(open_store(store)) as opened:
+        assert opened.stats().memories == 0

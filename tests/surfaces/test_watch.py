@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from retentive.cli.app import app
 from retentive.engine import Engine
-from tests.surfaces.service import PROGRAM, run, until
+from tests.surfaces.service import PROGRAM, until
+from tests.surfaces.test_cli import run
 from tests.surfaces.test_failures import Embedder
 from tests.transfer.watching.build import write
 
@@ -72,7 +71,7 @@ class Watcher:
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(how)
-        return self.process.wait(30)
+        return self.process.wait(90)
 
 
 @contextmanager
@@ -91,7 +90,7 @@ def watching(
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(30)
+        process.wait(90)
         for thread in watcher.threads:
             thread.join()
         for pipe in (process.stdout, process.stderr):
@@ -183,19 +182,18 @@ def test_two_thousand_files_survive_kill_9_at_any_moment_and_are_all_there_once(
     with Engine.open(store, embedder="none") as engine:
         assert engine.stats().memories == 2000
         assert engine.check() == []
-    again = run("--store", str(store), "watch", str(folder), "--once", "--json")
+    again = invoke(str(folder), "--once", "--json")
     assert [json.loads(line)["change"] for line in again.stdout.splitlines()] == ["ready"]
 
 
-def test_with_the_real_model_a_passage_is_found_by_the_heading_above_it_and_its_line_is_shown(store, folder):
+def test_with_the_real_model_a_passage_is_found_by_the_heading_above_it_and_its_line_is_shown(folder):
     plain = "It costs forty euros a year and is valid from the first of March."
     write(folder, "car.md", f"# Parking permit\n\n{'Some words that fill the page. ' * 50}\n\n{plain}\n")
     write(folder, "gym.md", f"# Gym membership\n\n{'Some words that fill the page. ' * 50}\n\n{plain}\n")
-    done = run("--store", str(store), "watch", str(folder), "--once", embedder="memory-small")
-    assert done.returncode == 0, done.stderr
+    invoke(str(folder), "--once", "--embedder", "memory-small")
 
     for query, place in (("what does parking cost?", f"{folder}/car.md:5"), ("price of the gym", "gym.md:5")):
-        answer = run("--store", str(store), "recall", query, embedder="memory-small").stdout
+        answer = run("--embedder", "memory-small", "recall", query).stdout
         assert plain[:20] in answer.splitlines()[0]
         assert place in answer.splitlines()[1]
 
@@ -213,7 +211,9 @@ def test_an_unreadable_file_is_reported_once_and_read_when_it_is_readable_again(
     with watching(store, folder, before=drop_the_powers_of_root) as watcher:
         watcher.wait_for("ready")
         (folder / "closed").chmod(0)
-        write(folder, "a.md", "first, again").chmod(0)
+        draft = write(folder, ".a.md.tmp", "first, again")
+        draft.chmod(0)  # before it is in its place: the watcher must not read it between the two
+        draft.replace(folder / "a.md")
         watcher.wait_for("unreadable", "a.md")
         watcher.wait_for("unreadable", "closed")
         write(folder, "c.md", "third, again")
@@ -293,13 +293,12 @@ def test_only_one_process_watches_a_folder_for_a_store_and_a_killed_one_leaves_n
     with watching(store, folder) as watcher:
         watcher.wait_for("ready")
 
-        second = run("--store", str(store), "watch", str(folder), "--once")
-        assert (second.returncode, "another process watches" in second.stderr) == (4, True)
-        assert run("--store", str(store), "watch", str(folder), "--dry-run").returncode == 0
-        assert run("--store", str(tmp_path / "other.db"), "watch", str(folder), "--once").returncode == 0
+        assert "another process watches" in invoke(str(folder), "--once", code=4).stderr
+        invoke(str(folder), "--dry-run")
+        invoke(str(folder), "--once", "--store", str(tmp_path / "other.db"))
         watcher.end(signal.SIGKILL)
 
-    assert run("--store", str(store), "watch", str(folder), "--once").returncode == 0
+    invoke(str(folder), "--once")
 
 
 def test_the_store_may_lie_in_the_folder_and_of_many_edits_the_last_one_stays(folder):
@@ -321,9 +320,7 @@ def test_the_store_may_lie_in_the_folder_and_of_many_edits_the_last_one_stays(fo
 
 
 def invoke(*words: str, code: int = 0):
-    result = CliRunner().invoke(app, ["watch", *words])
-    assert result.exit_code == code, (result.output, result.exception)
-    return result
+    return run("watch", *words, code=code)
 
 
 def test_once_reports_what_it_did_and_dry_run_what_it_would_do(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,30 +15,39 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.inference.embedders import Embedder
 from retentive.server.runtime_file import running_service
 from retentive.server.workers.shared_counts import SharedCounts
 from retentive.server.workers.supervisor import check_workers
 from retentive.settings import Settings
+from retentive.stores import open_store
 from tests.stores import postgres_server
-from tests.surfaces.service import Service, ask, run, served, until
+from tests.surfaces.service import Service, ask, served, until
+from tests.surfaces.test_cli import run
 from tests.surfaces.test_http_tune import LONG, judge_things
 
 WORKERS = 2
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Path:
     path = tmp_path_factory.mktemp("workers") / "m.db"
-    with Engine.open(path, embedder="none") as engine:
+    with Engine(open_store(str(path)), model) as engine:
         engine.remember("The key is under the pot")
+        judge_things(engine)
     return path
 
 
 @pytest.fixture(scope="module")
 def service(store: Path) -> Iterator[Service]:
-    with served(store, "--workers", str(WORKERS), embedder="none", server_log="off") as found:
+    with served(store, "--workers", str(WORKERS), server_log="off") as found:
         found.wait_until_ready()
+        assert running_service(str(store)) == f"http://127.0.0.1:{found.port}"
         yield found
+        workers = pids(found)
+        assert found.end() == 0
+        assert not any(psutil.pid_exists(pid) for pid in workers)
+    assert running_service(str(store)) is None
 
 
 def pids(service: Service) -> list[int]:
@@ -114,57 +124,34 @@ def test_the_limit_of_a_token_is_counted_over_all_workers(tmp_path: Path) -> Non
         one.close()
 
 
-def test_one_tuning_run_at_a_time_whose_progress_every_worker_knows(tmp_path: Path) -> None:
-    store = tmp_path / "m.db"
-    with Engine.open(store) as engine:
-        judge_things(engine)
-    with served(store, "--workers", "2", server_log="off") as service:
-        service.wait_until_ready()
-        with ThreadPoolExecutor(8) as threads:
-            started = list(threads.map(lambda _: service.ask("POST", "/v1/tune", LONG).status, range(8)))
-        assert sorted(started) == [202, *[409] * 7]
-        seen = {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")}
-        assert "idle" not in seen
-        assert service.ask("DELETE", "/v1/tune").status == 200
-        until(lambda: {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")} <= {"stopped", "done"})
+def test_one_tuning_run_at_a_time_whose_progress_every_worker_knows(service: Service) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        started = list(threads.map(lambda _: service.ask("POST", "/v1/tune", LONG).status, range(8)))
+    assert sorted(started) == [202, *[409] * 7]
+    seen = {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")}
+    assert "idle" not in seen
+    assert service.ask("DELETE", "/v1/tune").status == 200
+    until(lambda: {body["state"] for body in from_each_worker(service, "GET", "/v1/tune")} <= {"stopped", "done"})
 
 
-def test_a_worker_that_is_killed_is_replaced_and_the_service_answers_meanwhile(tmp_path: Path) -> None:
-    store = tmp_path / "m.db"
-    with served(store, "--workers", "2", embedder="none", server_log="off") as service:
-        service.wait_until_ready()
-        assert running_service(str(store)) == f"http://127.0.0.1:{service.port}"
-        first, second = pids(service)
-        os.kill(first, signal.SIGKILL)
-        until(lambda: len(pids(service)) == 2 and first not in pids(service))
-        until(lambda: service.remember("still here").status == 201)
-        assert second in pids(service)
-        assert service.end() == 0
-        assert not psutil.pid_exists(second)
-    assert running_service(str(store)) is None
-
-
-def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
-    with served(tmp_path / "m.db", "--workers", "2", embedder="none", server_log="off") as service:
-        service.wait_until_ready()
-        workers = [psutil.Process(pid) for pid in pids(service)]
-        service.end(signal.SIGKILL)
-        psutil.wait_procs(workers, timeout=60)
-        assert not any(worker.is_running() for worker in workers)
+def test_a_worker_that_is_killed_is_replaced_and_the_service_answers_meanwhile(service: Service) -> None:
+    first, second = pids(service)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: len(pids(service)) == WORKERS and first not in pids(service))
+    until(lambda: service.remember("still here").status == 201)
+    assert second in pids(service)
 
 
 def test_a_store_in_memory_and_a_port_in_use_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="belongs to one process"):
         check_workers(Settings(store="memory://"), 2)
-    with served(tmp_path / "m.db", embedder="none") as service:
-        refused = run(
-            "--store", str(tmp_path / "m.db"), "serve", "--port", str(service.port), "--workers", "2", embedder="none"
-        )
-        assert refused.returncode == 5
-        assert "is used by another process" in refused.stderr
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        words = ("--store", str(tmp_path / "m.db"), "--embedder", "none", "serve", "--port", port, "--workers", "2")
+        assert "is used by another process" in run(*words, code=5).stderr
 
 
-def test_several_workers_serve_postgresql() -> None:
+def test_several_workers_serve_postgresql_and_end_with_their_supervisor() -> None:
     address: Any = postgres_server.address()
     with served(address, "--workers", "2", embedder="none", server_log="off") as service:
         service.wait_until_ready()
@@ -174,3 +161,7 @@ def test_several_workers_serve_postgresql() -> None:
         connection = service.connect()
         assert ask(connection, "GET", "/v1/status").body["memories"] == 24
         connection.close()
+        workers = [psutil.Process(pid) for pid in pids(service)]
+        service.end(signal.SIGKILL)
+        psutil.wait_procs(workers, timeout=90)
+        assert not any(worker.is_running() for worker in workers)

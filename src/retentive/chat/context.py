@@ -20,9 +20,8 @@ from retentive.chat.token_counting import TokenCounter, token_counter
 from retentive.errors import Invalid
 from retentive.models import Hit, Memory, Recall, Serializable
 from retentive.ranking import Tuning
-from retentive.ranking.duplicates import normalised
 from retentive.tenancy import ProfileView
-from retentive.text.analysis import folded_words
+from retentive.text.analysis import folded_words, normalised
 from retentive.text.splitting import split_text
 
 Part = Literal["identity", "facts", "recent", "recalled"]

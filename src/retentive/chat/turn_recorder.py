@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from retentive.chat.context import latest_episodes, unanswered_message
 from retentive.chat.sse import Answer
 from retentive.errors import Conflict, RetentiveError, Unavailable, describe_error
-from retentive.models import Memory
-from retentive.pipeline.remember import MAX_TEXT, check_name
+from retentive.models import Memory, check_name
+from retentive.pipeline.remember import MAX_TEXT
 from retentive.stores.rules import home_of
 from retentive.tenancy import ProfileView
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from retentive.cli.options import common, emit, with_store
+from retentive.cli.options import common, counted, emit, with_store
 
 
 def backup(
@@ -36,7 +36,7 @@ def backup(
     problems = [with_store(problem) for problem in done.problems]
 
     def print_all(show: ModuleType) -> None:
-        show.print_line(f"{done.memories:,} memories in {done.file} ({done.bytes / 1e6:,.1f} MB)")
+        show.print_line(f"{counted(done.memories, 'memory')} in {done.file} ({done.bytes / 1e6:,.1f} MB)")
         for file in done.removed:
             show.print_line(f"deleted: {file}")
         for problem in problems:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import EXIT_CODES, common, emit
+from retentive.cli.options import EXIT_CODES, common, counted, emit
 from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid
 from retentive.settings import load_settings
@@ -153,17 +153,16 @@ def _shorten(figure: str) -> str:
 
 def _copy_lines(copied: CopyResult) -> list[str]:
     before = f" after {copied.resumed:,} of an earlier run" if copied.resumed else ""
-    lines = [
-        f"{copied.memories:,} memories{before}, {copied.judgements:,} judgements, {copied.settings:,} settings copied",
-    ]
+    counts = (counted(copied.judgements, "judgement"), counted(copied.settings, "setting"))
+    lines = [f"{counted(copied.memories, 'memory')}{before}, {', '.join(counts)} copied"]
     if copied.changed or copied.forgotten:
         lines.append(f"{copied.changed:,} changed, {copied.forgotten:,} forgotten")
     if copied.existing:
-        lines.append(f"{copied.existing:,} memories existed in TO")
+        lines.append(f"{counted(copied.existing, 'memory')} existed in TO")
     if copied.target_kept:
         lines.append(f"{copied.target_kept:,} settings or judgements of TO were not replaced")
     if copied.tokens:
-        lines.append(f"{copied.tokens:,} tokens copied")
+        lines.append(f"{counted(copied.tokens, 'token')} copied")
     if copied.tokens_skipped:
-        lines.append(f"{copied.tokens_skipped:,} tokens not copied; --with-tokens copies them")
+        lines.append(f"{counted(copied.tokens_skipped, 'token')} not copied; --with-tokens copies them")
     return lines

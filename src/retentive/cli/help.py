@@ -55,14 +55,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class HelpCommand(TyperCommand):
-    """A command whose help is printed by `help_text`."""
+    """A command whose help is printed by `help_text`, with the same usage in errors."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        formatter.write_usage(ctx.command_path, _usage(self, _arguments(self, ctx)))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_text(self, ctx))
 
 
 class HelpGroup(TyperGroup):
-    """A group of commands whose help is printed by `help_text`."""
+    """A group of commands whose help is printed by `help_text`, with the same usage in errors."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        formatter.write_usage(ctx.command_path, _usage(self, _arguments(self, ctx)))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(help_text(self, ctx))
@@ -90,7 +96,7 @@ def help_text(command: Any, ctx: Any) -> str:
     """Return the help of a command: its usage, description, arguments, options by panel, commands and examples."""
     width = min(shutil.get_terminal_size().columns, MAX_WIDTH)
     shown = [one for one in command.get_params(ctx) if not one.hidden]
-    arguments = [one for one in shown if one.param_type_name == "argument"]
+    arguments = _arguments(command, ctx)
     options = [one for one in shown if one.param_type_name == "option"]
     lines = [f"{styled('Usage:', bold=True)} {ctx.command_path} {_usage(command, arguments)}", ""]
     for paragraph in (command.help or "").split("\n\n"):
@@ -104,6 +110,10 @@ def help_text(command: Any, ctx: Any) -> str:
     examples = (command.epilog or "").splitlines()
     lines += [styled("Examples", bold=True), *(f"  {example}" for example in examples)] if examples else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _arguments(command: Any, ctx: Any) -> list[Any]:
+    return [one for one in command.get_params(ctx) if one.param_type_name == "argument" and not one.hidden]
 
 
 def value_name(parameter: Any) -> str:

@@ -6,12 +6,13 @@ import os
 import shlex
 import sys
 from datetime import datetime, timedelta
+from pathlib import Path
 from shutil import which
 from typing import Any
 
 import typer
 
-from retentive.cli.options import common, emit
+from retentive.cli.options import common, counted, emit
 from retentive.engine import Engine
 from retentive.errors import NotFound
 from retentive.server.runtime_file import running_service
@@ -76,7 +77,9 @@ def _absent(ctx: typer.Context) -> dict[str, Any]:
 def _lines(value: dict[str, Any]) -> dict[str, str]:
     """The five lines: a name and a text each."""
     memories = value["memories"]
-    where = f" in {value['projects']:,} projects and {value['sessions']:,} sessions" if memories else ""
+    where = (
+        f" in {counted(value['projects'], 'project')} and {counted(value['sessions'], 'session')}" if memories else ""
+    )
     last = value["last_stored"]
     return {
         "store": _shortened(value["store"]),
@@ -97,13 +100,14 @@ def _ago(time: datetime) -> str:
     past = datetime.now(time.tzinfo) - time
     units = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
     name, count = next(((name, past // unit) for name, unit in units if past >= unit), ("", 0))
-    text = f"{count} {name}{'s' if count != 1 else ''} ago" if name else "just now"
+    text = f"{counted(count, name)} ago" if name else "just now"
     return f"{time.astimezone():%Y-%m-%d %H:%M} ({text})"
 
 
 def _command(ctx: typer.Context, line: str) -> str:
     """A command that can be copied: the program as it was typed if it is not on the path, and the store that it is."""
-    program = "retentive" if which("retentive") else sys.argv[0]
+    typed = "python -m retentive" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
+    program = "retentive" if which("retentive") else typed
     store = common(ctx).public_store
     named = f" --store {shlex.quote(store)}" if store and store != os.environ.get("RETENTIVE_STORE") else ""
     return f"{program}{named} {line}"

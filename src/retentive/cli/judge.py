@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from retentive.cli.ids import resolve_id, resolve_ids
-from retentive.cli.options import common, emit, shown_ids, styled
+from retentive.cli.options import common, counted, emit, shown_ids, styled
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError
 from retentive.models import Hit
@@ -55,7 +55,7 @@ def judge(
                 judged = engine.judge(text, good=grades, bad=resolve_ids(engine, bad), **where)
             else:
                 judged = _judge_interactively(engine, query, **where)
-            emit(ctx, {"judged": [one.to_dict() for one in judged]}, f"{len(judged)} judgements saved")
+            emit(ctx, {"judged": [one.to_dict() for one in judged]}, f"{counted(len(judged), 'judgement')} saved")
 
 
 def _required(query: str | None) -> str:
@@ -80,7 +80,9 @@ def _export(ctx: typer.Context, engine: Engine, folder: str, project: str | None
 
     count = export_own(engine, Path(folder), project=project)
     emit(
-        ctx, {"set": folder, "queries": count}, f"{count} queries written; evaluate them with: retentive eval {folder}"
+        ctx,
+        {"set": folder, "queries": count},
+        f"{counted(count, 'query')} written; evaluate them with: retentive eval {folder}",
     )
 
 
@@ -99,7 +101,7 @@ def _remove(ctx: typer.Context, engine: Engine, query: str, ids: Sequence[str], 
         if (one.query, one.project) == (query.strip(), project) and one.memory in ids
     ]
     count = engine.judgements.remove(*chosen)
-    emit(ctx, {"removed": count}, f"{count} judgements removed")
+    emit(ctx, {"removed": count}, f"{counted(count, 'judgement')} removed")
 
 
 def _judge_interactively(

@@ -57,7 +57,7 @@ def serve(
     output = _reserve_output()  # before the imports, which may print
     try:
         from retentive.server.mcp.stdio import serve_stdio
-        from retentive.server.mcp.tool_scope import open_scope
+        from retentive.server.mcp.tools import open_scope
     except ImportError as error:
         raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine(missing="create") as engine:

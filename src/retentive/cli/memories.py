@@ -21,6 +21,7 @@ from retentive.cli.options import (
     Yes,
     common,
     confirm,
+    counted,
     emit,
     shown_ids,
     warn,
@@ -144,7 +145,7 @@ def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict
             stored.extend(memory.id for memory in batch)
             advance(len(batch))
     _warn_without_vector(engine)
-    emit(ctx, {"stored": len(stored), "ids": stored}, f"{len(stored)} memories stored")
+    emit(ctx, {"stored": len(stored), "ids": stored}, f"{counted(len(stored), 'memory')} stored")
 
 
 def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Draft]:
@@ -345,7 +346,7 @@ def move(
         with progress("moving", total=total) as advance:
             moved = engine.move_session(session, project=project, from_project=from_project, progress=advance)
     where = f"to project '{moved.project}'" if moved.project else "out of its project"
-    emit(ctx, moved.to_dict(), f"moved {moved.memories} memories {where}")
+    emit(ctx, moved.to_dict(), f"moved {counted(moved.memories, 'memory')} {where}")
 
 
 def projects(ctx: typer.Context) -> None:

@@ -332,6 +332,12 @@ def warn(message: str) -> None:
     typer.echo(styled(with_store(message), fg="yellow"), err=True)
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun, such as "1 memory" or "1,200 memories"."""
+    plural = many or (f"{one[:-1]}ies" if one.endswith("y") else f"{one}s")
+    return f"{count:,} {one if count == 1 else plural}"
+
+
 def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
     """Return how each id is shown: whole, or as a short prefix in a terminal."""
     if not fits_terminal():
@@ -345,7 +351,7 @@ def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
 def warn_unknown(
     engine: Engine, found: Sequence[Memory], *, project: str | None = None, sessions: Sequence[str] | str | None = None
 ) -> None:
-    """Warn of names that do not exist, if nothing that was found has them: an empty answer alone does not tell why."""
+    """Warn of names that do not exist and of an empty store: an empty answer alone does not tell why."""
     wanted = [sessions] if isinstance(sessions, str) else sessions or ()
     absent = [name for name in wanted if all(memory.session != name for memory in found)]
     missing = project if all(memory.project != project for memory in found) else None
@@ -354,6 +360,8 @@ def warn_unknown(
 
         if lines := unknown_names(engine, project=missing, sessions=absent):
             warn(lines)
+    elif not found and not engine.stats().memories:
+        warn("the store has no memories yet; add one with: retentive remember TEXT")
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import Common, common, emit, styled, with_store
+from retentive.cli.options import Common, common, counted, emit, styled, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.settings import ServerSettings, Settings
@@ -90,7 +90,7 @@ def _print_summary(memories: int, settings: Settings, address: str, *, loaded: i
         "playground": f"{address}/",
         "API": f"{address}/docs",
         "MCP": f"{address}/mcp",
-        "store": f"{settings.public_store}, {memories:,} memories{samples}",
+        "store": f"{settings.public_store}, {counted(memories, 'memory')}{samples}",
         "embedder": settings.embedder.name,
     }
     if settings.server.workers > 1:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retentive.cli.options import fits_terminal, no_colour, with_store
+from retentive.cli.options import counted, fits_terminal, no_colour, with_store
 from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, snippet
 
 if TYPE_CHECKING:
@@ -188,9 +188,10 @@ def _hit(hit: Hit, ids: Ids, locate: Locate) -> None:
 
 
 def _where(memory: Memory, ids: Ids, locate: Locate) -> list[str]:
-    session = f"{memory.session} #{memory.position}" if memory.session else None
+    session = f"{cut(memory.session, used=_indent() + 6)} #{memory.position}" if memory.session else None
+    project = cut(memory.project, used=_indent()) if memory.project else None
     kind = memory.kind if memory.kind != "episodic" else None
-    parts = (locate(memory), memory.project, session, kind, _time(memory.when), ids.get(memory.id, memory.id))
+    parts = (locate(memory), project, session, kind, _time(memory.when), ids.get(memory.id, memory.id))
     return [part for part in parts if part]
 
 
@@ -353,10 +354,10 @@ def status(store: str, stats: Stats, problem: str | None) -> None:
     rows = [
         ("store", f"{store} ({stats.bytes / 1e6:.1f} MB)"),
         ("memories", f"{stats.memories:,}" + (f" ({kinds})" if kinds else "")),
-        ("scopes", f"{stats.profiles} profiles, {stats.projects} projects, {stats.sessions} sessions"),
+        ("scopes", ", ".join(counted(getattr(stats, f"{one}s"), one) for one in ("profile", "project", "session"))),
         (
             "vectors",
-            f"{stats.vectors:,}" + (f", {stats.unembedded:,} memories without one" if stats.unembedded else ""),
+            f"{stats.vectors:,}" + (f", {counted(stats.unembedded, 'memory')} without one" if stats.unembedded else ""),
         ),
         ("model", str(stats.model) if stats.model else "none"),
     ]
@@ -402,7 +403,7 @@ def config_changes(changes: Mapping[str, tuple[Any, Any]], overridden: Sequence[
 def welcome(answer: Recall, *, added: int, memories: int, store: str | None, queries: Sequence[str], ids: Ids) -> None:
     """Print an explained recall on the samples, and commands to try next."""
     loaded = f"{added} sample memories loaded" if added else "the sample memories were already stored"
-    console.print(Text(f"{loaded}; the store has {memories} memories.\n", style="dim"))
+    console.print(Text(f"{loaded}; the store has {counted(memories, 'memory')}.\n", style="dim"))
     console.print(Text(answer.query, style="bold"))
     recall(answer, explain=True, ids=ids)
     # As it was typed, if it is not on the path: the next lines can be copied.

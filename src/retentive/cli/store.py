@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import common, emit, parse_parameters, warn, with_store
+from retentive.cli.options import common, counted, emit, parse_parameters, warn, with_store
 from retentive.configuration import find_config
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
@@ -22,7 +22,7 @@ from retentive.ranking.tuning import parameter_name
 from retentive.stores import open_store
 
 if TYPE_CHECKING:
-    from retentive.pipeline.calibration import CalibrationReport
+    from retentive.pipeline.embeddings import CalibrationReport
     from retentive.stores.damage import Repair, SetAside
 
 _LISTED = 20
@@ -91,13 +91,20 @@ def _repair(engine: Engine) -> Repair:
 def _examine(engine: Engine) -> _Findings:
     problem = engine.embeddings.problem()
     stats = engine.stats()
-    missing = [f"{stats.unembedded} memories have no vector; run: retentive reembed"] if stats.unembedded else []
+    missing = (
+        [f"{counted(stats.unembedded, 'memory has', 'memories have')} no vector; run: retentive reembed"]
+        if stats.unembedded
+        else []
+    )
     problems = {"store": engine.check(), "embedder": [problem] if problem else [], "vectors": missing}
     return _Findings(
         {part: [with_store(problem) for problem in found] for part, found in problems.items()},
         engine.store.set_aside(),
         engine.calibrations.describe(None if problem else stats.model),
-        engine.embeddings.language_advice([memory.text for memory in engine.list(limit=100).memories]),
+        None
+        if problem
+        else engine.embeddings.prefix_advice()
+        or engine.embeddings.language_advice([memory.text for memory in engine.list(limit=100).memories]),
     )
 
 
@@ -139,7 +146,8 @@ def recover(
 
     def print_all(_: ModuleType) -> None:
         show.print_line(
-            f"{done.memories:,} memories, {done.judgements:,} judgements and {done.settings:,} settings saved in {new}"
+            f"{counted(done.memories, 'memory')}, {counted(done.judgements, 'judgement')} and "
+            f"{counted(done.settings, 'setting')} saved in {new}"
         )
         if done.changed:
             show.print_line(f"{len(done.changed):,} of them may not have their original text; --json lists them")
@@ -183,7 +191,7 @@ def reembed(ctx: typer.Context) -> None:
         with progress("re-embedding", total=total) as advance:
             refused: list[str] = []
             count = engine.embeddings.reembed(progress=advance, refused=refused.append)
-    lines = [f"{count} memories embedded", *(f"the embedder refuses the text of {id}" for id in refused)]
+    lines = [f"{counted(count, 'memory')} embedded", *(f"the embedder refuses the text of {id}" for id in refused)]
     emit(ctx, {"embedded": count, "refused": refused}, "\n".join(lines))
 
 

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
+from retentive.cli.options import SCOPE, Interrupted, common, confirm, counted, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
-from retentive.models import snippet
-from retentive.pipeline.remember import check_name
+from retentive.models import check_name, snippet
 
 if TYPE_CHECKING:
     from retentive.transfer.formats.base import Fits, ImportIssue
@@ -73,7 +72,9 @@ def import_memories(
         raise Interrupted(_interruption(stopped.result)) from None
     emit(ctx, done.to_dict(), lambda _: _print_import(done, report))
     if problem:
-        warn(f"warning: {done.unembedded:,} stored without a vector: {problem}")
+        warn(
+            f"warning: {done.unembedded:,} stored without a vector: {problem}; retentive reembed adds the vectors later"
+        )
     if done.truncated:
         raise typer.Exit(1)
 
@@ -111,7 +112,7 @@ def export(
             output=sys.stdout.buffer if to_output else None,
             progress=advance,
         )
-    message = f"{done.memories:,} memories and {done.judgements:,} judgements written to {path}"
+    message = f"{counted(done.memories, 'memory')} and {counted(done.judgements, 'judgement')} written to {path}"
     if to_output:
         typer.echo(message, err=True)
     else:
@@ -122,7 +123,7 @@ def export(
         profiles = f"{others} other profiles were" if others > 1 else "1 other profile was"
         warn(f"note: {profiles} not exported; --everything exports the whole store")
     if done.damaged:
-        warn(f"{len(done.damaged)} memories are damaged and were left out; see: retentive doctor")
+        warn(f"{counted(len(done.damaged), 'memory is', 'memories are')} damaged and left out; see: retentive doctor")
         raise typer.Exit(1)
 
 
@@ -148,7 +149,7 @@ def undo_import(
         total = sum(one.added for one in engine.imports.list() if one.id == run)
         with _progress("undoing", lambda: total) as advance:
             done = engine.imports.undo(run, progress=advance)
-    emit(ctx, done.to_dict(), f"{done.memories:,} memories removed")
+    emit(ctx, done.to_dict(), f"{counted(done.memories, 'memory')} removed")
 
 
 def _count(engine: Engine, path: str, format: str | None) -> int:
@@ -228,9 +229,9 @@ def _print_import(done: ImportResult, report: Path | None) -> None:
 
     would = "would be " if done.dry_run else ""
     print_line(f"{done.format}: {done.added:,} {would}added, {done.existing:,} already stored", style="bold")
-    for count, what in ((done.judgements, "judgements"), (done.settings, "settings")):
+    for count, what in ((done.judgements, "judgement"), (done.settings, "setting")):
         if count:
-            print_line(f"  {count:,} {what} {would}added")
+            print_line(f"  {counted(count, what)} {would}added")
     print_reasons("skipped", done.skipped)
     print_reasons("warnings", done.warnings)
     if (done.skipped or done.warnings) and report is None:

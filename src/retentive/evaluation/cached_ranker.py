@@ -17,8 +17,8 @@ from retentive.errors import Unavailable
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.run import LIMIT
 from retentive.models import Kind, Memory, Model, Query
-from retentive.pipeline.concurrency import INLINE
-from retentive.pipeline.recall import OpenEmbedder, search, signals
+from retentive.pipeline.recall import INLINE, signals
+from retentive.pipeline.search import OpenEmbedder, search
 from retentive.ranking import Tuning, order, pick
 from retentive.stores.base import Search, Searchable
 from retentive.stores.damage import Damage

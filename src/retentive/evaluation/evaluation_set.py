@@ -15,6 +15,7 @@ from retentive.errors import Invalid
 from retentive.evaluation.benchmarks import NAMES, Benchmark, read_benchmark
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft
+from retentive.ranking.fusion import count_words
 from retentive.transfer.formats.beir import (
     CORPUS,
     QRELS,
@@ -161,7 +162,7 @@ def _survey(drafts: Iterator[Draft]) -> _Corpus:
     words = array("L")
     for draft in drafts:
         projects[_document_id(draft.source) or ""] = draft.project
-        words.append(len(draft.text.split()))
+        words.append(round(count_words(draft.text)))
         if draft.session is not None:
             sessions.add(draft.session)
     return _Corpus(projects, len(sessions), words)

@@ -18,6 +18,7 @@ from retentive.evaluation.run import Progress, System, all_memories, no_progress
 from retentive.evaluation.statistics import p_value
 from retentive.models import Memory
 from retentive.ranking import Tuning
+from retentive.ranking.fusion import count_words
 from retentive.stores.values import Judgement
 from retentive.transfer.formats.beir import BeirQuery, JudgedQuery, write_set
 
@@ -85,7 +86,7 @@ def _corpus_stats(memories: Sequence[Memory], queries: Sequence[EvaluationQuery]
         memories=len(memories),
         projects=len(set(projects) - {None}),
         sessions=len({memory.session for memory in memories} - {None}),
-        median_words=float(median(len(memory.text.split()) for memory in memories)),
+        median_words=float(median(count_words(memory.text) for memory in memories)),
         searched=float(median(searched)),
     )
 

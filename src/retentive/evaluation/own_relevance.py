@@ -11,7 +11,7 @@ import numpy.typing as npt
 from retentive.engine import Engine
 from retentive.evaluation.own_judgements import by_query
 from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable
-from retentive.pipeline.calibration import Refinement
+from retentive.pipeline.embeddings import Refinement
 
 MIN_JUDGED = 20
 """With fewer judged memories, or of one kind only, nothing is refined."""

@@ -19,8 +19,8 @@ from uuid import UUID, uuid5
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, MissingExtra, NotFound
 from retentive.integrations.documents import profile_view
-from retentive.models import Kind, Memory
-from retentive.pipeline.remember import MAX_NAME, to_time
+from retentive.models import MAX_NAME, Kind, Memory
+from retentive.pipeline.remember import to_time
 from retentive.tenancy import ProfileView
 
 try:

@@ -17,7 +17,7 @@ from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, NotFound, RetentiveError
 from retentive.integrations.documents import profile_view
 from retentive.models import Kind, Memory
-from retentive.pipeline.explain import score_parts
+from retentive.ranking.rank import score_parts
 from retentive.tenancy import ProfileView
 
 try:

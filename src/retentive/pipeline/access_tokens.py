@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Serializable, check_unicode
-from retentive.pipeline.remember import check_name
+from retentive.models import Serializable, check_name, check_unicode
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries
 

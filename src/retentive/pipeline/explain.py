@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from retentive.models import Hit, Memory, Query, Recall, Serializable
-from retentive.pipeline.candidates import RetrieverResult
-from retentive.pipeline.recall import SearchOutcome, retired_hit
+from retentive.pipeline.recall import retired_hit
 from retentive.pipeline.scopes import scope_difference
+from retentive.pipeline.search import RetrieverResult, SearchOutcome
+from retentive.ranking.rank import STEPS, score_parts
 from retentive.stores.base import Search, Store
 from retentive.stores.values import Retrieved
 
@@ -75,20 +76,6 @@ DEPTH = 100_000
 
 TOLERANCE = 1e-6
 """Two computations of the same cosine may differ by rounding."""
-
-STEPS = {
-    "semantic": "semantic",
-    "keyword": "keyword",
-    "context": "from neighbouring memories",
-    "time": "for the time in the query",
-    "speaker": "because the user said it",
-    "source": "for its source",
-    "decay": "for its age",
-    "quality": "for importance and use",
-    "rerank": "from the reranker",
-    "diversity": "for diversity",
-}
-"""How each step of ranking is named in a sentence."""
 
 
 def explain(memory: Memory, query: Query, outcome: SearchOutcome, recall: Recall, store: Store) -> Explanation:
@@ -304,17 +291,6 @@ def _why_not_retrievable(retriever: str, score: float | None) -> str:
     if retriever == "semantic":
         return "" if score is not None else "it has no vector of the current model yet (run: retentive reembed)"
     return "no term of the query occurs in it" if not score else "its matching terms are too common to retrieve it"
-
-
-def score_parts(hit: Hit) -> str:
-    """The parts of a hit's score in words."""
-    parts = []
-    for reason in hit.why:
-        if reason.step in ("floor", "duplicate", "relevance"):
-            continue
-        rank = f" (rank {reason.rank})" if reason.rank else ""
-        parts.append(f"{reason.change:+.3f} {STEPS.get(reason.step, reason.step)}{rank}")
-    return ", ".join(parts) or "no part of the score is positive"
 
 
 def _main_difference(last: Hit, hit: Hit) -> str:

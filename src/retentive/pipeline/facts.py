@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
-from retentive.models import Memory, Scope
-from retentive.pipeline.remember import check_name, to_time
+from retentive.models import Memory, Scope, check_name
+from retentive.pipeline.remember import to_time
 from retentive.pipeline.store_verbs import StoreVerbs
 from retentive.stores.base import Store
 from retentive.stores.validity import retired

@@ -1,62 +1,34 @@
-"""The read path: both retrievers search, their candidates get neighbours and scores, and `ranking` ranks them."""
+"""The read path: limit how many recalls run at once, rank what `search` has read, and record the use of memories."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from concurrent.futures import TimeoutError as TookTooLong
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
 from datetime import datetime
 from time import perf_counter
-from typing import TypedDict
+from typing import Any, ClassVar, TypedDict
 
-from retentive.errors import RetentiveError, Unavailable, describe_error
-from retentive.inference.embedders import Embedder
+from retentive.errors import RetentiveError, describe_error
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Candidate, Hit, Memory, Model, Period, Query, Reason, Recall
-from retentive.pipeline.candidates import RetrieverResult, SearchedQuery, complete, prepare
-from retentive.pipeline.retrievers import FurtherRetrievers, finished
+from retentive.models import Hit, Memory, Period, Query, Reason, Recall
+from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
 from retentive.ranking import order, pick
-from retentive.ranking.lists import Context, RankedList
+from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Calibration, Relevance
-from retentive.stores.base import BothAtOnce, Search, Searchable, Store
-from retentive.stores.damage import Damage, left_out
-from retentive.stores.values import Vector
-from retentive.text.analysis import has_telling_terms, informative_terms, is_about_asker
+from retentive.stores.base import Searchable, Store
+from retentive.stores.damage import left_out
+from retentive.text.analysis import informative_terms
 from retentive.text.temporal import period
 
 log = logging.getLogger(__name__)
 
-EMBED_SECONDS = 5.0
-"""How long a recall waits for the query's embedding before it answers from the keyword retriever alone."""
-
 UNCALIBRATED = Calibration()
 """Relevance by the terms of the query alone."""
-
-OpenEmbedder = Callable[[], Embedder | None]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchOutcome:
-    """Everything that ranking needs, and how the retrievers went."""
-
-    semantic: RetrieverResult
-    keyword: RetrieverResult
-    lists: tuple[RankedList, ...]
-    context: Context
-    vectors: Mapping[str, Vector]
-    stages: Mapping[str, float]
-    embedding: Vector | None = None
-    others: tuple[RetrieverResult, ...] = ()
-    damaged: tuple[Damage, ...] = ()
-    retired: tuple[Memory, ...] = ()
-    model: Model | None = None
-
-    @property
-    def cosines(self) -> tuple[float, ...]:
-        """The best scores of the semantic retriever, largest first."""
-        return next((one.depth_scores for one in self.lists if one.name == "semantic"), ())
 
 
 def recall(
@@ -74,49 +46,14 @@ def recall(
     return rank_outcome(outcome, query, threads, reranker=reranker, started=started)
 
 
-def search(
-    query: Query,
-    store: Searchable,
-    embedder: OpenEmbedder,
-    threads: Executor,
-    *,
-    further: FurtherRetrievers | None = None,
-    embed_seconds: float = EMBED_SECONDS,
-) -> SearchOutcome:
-    """Read everything that a recall ranks, in one search of the store, and run the further retrievers."""
-    timer = StageTimer()
-    started = further.start(query, threads) if further else []
-    searched = prepare(query, store)
-    query = searched.query
-    with store.open_search(query) as reads:
-        semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
-        others = finished(started, seconds=embed_seconds) if started else ()
-        results = (semantic, keyword, *others)
-        timer.skip()
-        context = _neighbours(searched, reads, results)
-        timer.lap("neighbours")
-        lists = _ranked_lists(query, reads, results, context)
-        vectors: Mapping[str, Vector] = {}
-        if query.tuning.diversity > 0:
-            vectors = reads.vectors([*_memories(*results), *(memory.id for memory in context.memories)])
-        most = query.limit if query.limit > 0 else query.pool
-        ran = semantic.ran or keyword.ran
-        retired = tuple(memory for memory in reads.retired(most) if searched.matches(memory)) if ran else ()
-        damaged = tuple(reads.damaged)
-        timer.lap("score")
-        model = reads.model if embedding is not None else None
-    laps = timer.laps
-    return SearchOutcome(semantic, keyword, lists, context, vectors, laps, embedding, others, damaged, retired, model)
-
-
 def rank_outcome(
     outcome: SearchOutcome,
     query: Query,
     threads: Executor,
+    calibration: Calibration = UNCALIBRATED,
     *,
     reranker: Reranker | None,
     started: float,
-    calibration: Calibration = UNCALIBRATED,
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
     timer = StageTimer(outcome.stages)
@@ -179,186 +116,6 @@ def retired_hit(memory: Memory) -> Hit:
     return Hit(memory, 0.0, (Reason("retired", 0.0, 0.0, None, None, note, figures),))
 
 
-def _retrieve(
-    searched: SearchedQuery,
-    reads: Search,
-    embedder: OpenEmbedder,
-    threads: Executor,
-    timer: StageTimer,
-    embed_seconds: float,
-) -> tuple[RetrieverResult, RetrieverResult, Vector | None]:
-    """Run both retrievers; the query is embedded on another thread during the keyword search.
-
-    A retriever of weight 0 does not run: no search, no embedding, no network call.
-    """
-    query = searched.query
-    tuning = query.tuning
-    empty = not query.text.strip()
-    idle = "the query is empty" if empty else "its weight is 0"
-    keyword = RetrieverResult("keyword", tuning.keyword_weight, ran=False, note=idle)
-    semantic = RetrieverResult("semantic", tuning.semantic_weight, ran=False, note=idle)
-    embedding = None
-    if tuning.semantic_weight > 0 and not empty and query.vector is None:
-        embedding = threads.submit(_embed, query.text, reads.model, embedder)
-    pending = QueryVector(query.vector, embedding, embed_seconds)
-    if tuning.keyword_weight > 0 and not empty:
-        timer.skip()
-        if tuning.semantic_weight > 0 and isinstance(reads, BothAtOnce):
-            reads.expect(pending)
-        found = reads.keyword(query.pool)
-        found = complete(searched, found, lambda limit, kind: reads.keyword(limit, kind=kind))
-        keyword = RetrieverResult("keyword", tuning.keyword_weight, found, elapsed_ms=timer.lap("keyword"))
-    if tuning.semantic_weight <= 0 or empty:
-        return semantic, keyword, None
-    vector = pending.wait()
-    timer.laps |= pending.laps
-    if vector is None:
-        failed = RetrieverResult("semantic", tuning.semantic_weight, ran=False, failure=pending.failure)
-        return failed, keyword, None
-    timer.skip()
-    found = reads.nearest(vector, query.pool, depth=query.depth)
-    asked = vector
-    found = complete(
-        SearchedQuery(query), found, lambda limit, kind: reads.nearest(asked, limit, depth=query.depth, kind=kind)
-    )
-    elapsed = timer.lap("semantic") + timer.laps.setdefault("embed", 0.0)
-    if found.candidates and keyword.ran and not informative_terms(query.text):
-        keyword = replace(keyword, weight=0.0, note="no word of the query tells what it is about")
-    return RetrieverResult("semantic", tuning.semantic_weight, found, elapsed_ms=elapsed), keyword, vector
-
-
-class QueryVector:
-    """The vector of a query: given, or computed on another thread. `failure` is why there is none."""
-
-    def __init__(self, vector: Vector | None, embedding: Future[tuple[Vector, float]] | None, seconds: float) -> None:
-        self._vector = vector
-        self._embedding = embedding
-        self._seconds = seconds
-        self.failure: str | None = None
-        self.laps: dict[str, float] = {}
-
-    def ready(self) -> bool:
-        """Whether `wait` returns at once."""
-        return self._embedding is None or self._embedding.done()
-
-    def wait(self) -> Vector | None:
-        """Return the vector; None if it cannot be computed, or not in time."""
-        embedding, self._embedding = self._embedding, None
-        try:
-            if embedding is not None:
-                self._vector, self.laps["embed"] = embedding.result(timeout=self._seconds)
-        except TookTooLong:
-            self.failure = f"the embedder did not answer within {self._seconds:g} seconds"
-        except Unavailable as error:
-            self.failure = str(error)
-        return self._vector
-
-
-def _embed(text: str, stored: Model | None, embedder: OpenEmbedder) -> tuple[Vector, float]:
-    """Return a query's vector and the milliseconds. `Unavailable` if the store's vectors are of another model."""
-    started = perf_counter()
-    opened = embedder()
-    if opened is None:
-        raise Unavailable("no embedder is configured")
-    if stored is not None and stored.fingerprint != opened.model.fingerprint:
-        raise Unavailable(
-            f"the store's vectors come from {stored}, the embedder is {opened.model}; run: retentive reembed"
-        )
-    vector: Vector = opened.embed([opened.split(text)[0]])[0]
-    return vector, (perf_counter() - started) * 1000
-
-
-def _memories(*results: RetrieverResult, limit: int | None = None) -> dict[str, Memory]:
-    """The candidates of all retrievers by id, or the best of each."""
-    return {
-        candidate.memory.id: candidate.memory for result in results for candidate in result.retrieved.candidates[:limit]
-    }
-
-
-def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[RetrieverResult]) -> Context:
-    """The neighbours of the candidates in their sessions, if context affects the ranking.
-
-    Neighbours that the caller excludes, of kinds it did not ask for, or outside the filter are left out.
-    """
-    query = searched.query
-    candidates = _memories(*results)
-    if not candidates or not query.centres:
-        return Context()
-    pairs = reads.neighbours(list(_memories(*results, limit=query.centres)))
-    kinds = query.scope.kinds
-    added = {
-        memory.id: memory
-        for pair in pairs.values()
-        for memory in pair
-        if memory is not None
-        and memory.id not in candidates
-        and memory.id not in query.exclude
-        and (kinds is None or memory.kind in kinds)
-        and query.filter.unmet_by(memory) is None
-        and searched.matches(memory)
-    }
-    known = {**candidates, **added}
-    at = {(memory.project, memory.session, memory.position): memory.id for memory in known.values()}
-    neighbours: dict[str, tuple[str | None, str | None]] = {}
-    for id, memory in known.items():
-        if memory.session is None:
-            continue
-        if id in pairs:
-            before, after = ((one.id if one and one.id in known else None) for one in pairs[id])
-        else:
-            session, position = (memory.project, memory.session), memory.position or 0
-            before, after = at.get((*session, position - 1)), at.get((*session, position + 1))
-        neighbours[id] = before, after
-    return Context(tuple(added[id] for id in sorted(added)), neighbours)
-
-
-def _ranked_lists(
-    query: Query, reads: Search, results: Sequence[RetrieverResult], context: Context
-) -> tuple[RankedList, ...]:
-    """The candidates of each retriever; in full fusion with its scores of the memories that only others found."""
-    ran = [result for result in results if result.ran]
-    elsewhere: dict[str, Mapping[str, float]] = {}
-    if query.tuning.fusion == "full" and ran:
-        ids = [*_memories(*results), *(memory.id for memory in context.memories)]
-        if ids:
-            scores = reads.scores(ids)
-            elsewhere = {"semantic": scores.semantic, "keyword": scores.keyword}
-    lists = []
-    telling = has_telling_terms(query.text)
-    for result in ran:
-        candidates = sorted(result.retrieved.candidates, key=_best_first)
-        own = {candidate.memory.id for candidate in candidates}
-        others = {id: score for id, score in elsewhere.get(result.name, {}).items() if id not in own}
-        depth_scores = tuple(result.retrieved.depth_scores)
-        lists.append(RankedList(result.name, tuple(candidates), result.weight, depth_scores, others, telling))
-    return tuple(lists)
-
-
-def _best_first(candidate: Candidate) -> tuple[float, str]:
-    """Equal scores are ordered by id, on every store."""
-    return -candidate.score, candidate.memory.id
-
-
-class StageTimer:
-    """Milliseconds of each stage of a recall."""
-
-    def __init__(self, laps: Mapping[str, float] | None = None) -> None:
-        self.laps: dict[str, float] = dict(laps or {})
-        self._last = perf_counter()
-
-    def lap(self, name: str) -> float:
-        """Add the time since the last lap to a stage, and return it."""
-        now = perf_counter()
-        elapsed = (now - self._last) * 1000
-        self.laps[name] = self.laps.get(name, 0.0) + elapsed
-        self._last = now
-        return elapsed
-
-    def skip(self) -> None:
-        """Start the next lap now."""
-        self._last = perf_counter()
-
-
 USES_PER_WRITE = 64
 """The use of memories is recorded in one write for this many recalls."""
 
@@ -409,3 +166,65 @@ class RecallLog:
             self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
         except RetentiveError as error:
             log.warning("the use of memories was not recorded: %s", error)
+
+
+class FairLimiter:
+    """Lets a limited number of threads work at once, and the others wait in order.
+
+    The default is one more than there are cores: one thread is always starting or ending. Beyond that, threads compete
+    for the cores and the interpreter's lock: sixteen concurrent recalls were slower than the same recalls in sequence.
+    """
+
+    default: ClassVar[int] = (os.cpu_count() or 1) + 1
+    """A process that shares the cores with others sets it before it opens an engine."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._guard = threading.Lock()
+        self._free = limit or self.default
+        self._working = 0
+        self._waiting: deque[threading.Lock] = deque()
+
+    @contextmanager
+    def slot(self) -> Iterator[bool]:
+        """Wait for a slot; yields whether another thread is working or waiting."""
+        shared = self._acquire()
+        try:
+            yield shared
+        finally:
+            self._release()
+
+    def _acquire(self) -> bool:
+        with self._guard:
+            if self._free:
+                self._free -= 1
+                self._working += 1
+                return self._working > 1
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()  # the thread that releases its slot hands it over by releasing this lock
+        return True
+
+    def _release(self) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
+                self._working -= 1
+
+
+class InlineExecutor(Executor):
+    """Runs work on the calling thread: with every core busy, another thread brings nothing."""
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+        """Run the work now and return its result or exception as a future."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*arguments, **options))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+INLINE = InlineExecutor()

@@ -18,13 +18,22 @@ import numpy as np
 
 from retentive.errors import Invalid, Refused, Unavailable
 from retentive.inference.embedders import Embedder, context_reader
-from retentive.models import DEFAULT_PROFILE, FACT_FIELDS, KINDS, Kind, Memory, Scope, check_unicode, indexed_text
-from retentive.ranking.duplicates import content_hash
+from retentive.models import (
+    DEFAULT_PROFILE,
+    FACT_FIELDS,
+    KINDS,
+    Kind,
+    Memory,
+    Scope,
+    check_name,
+    check_unicode,
+    indexed_text,
+)
 from retentive.stores.base import Store
 from retentive.stores.values import IdempotencyKey, PreviousTurn, Record, Vector
+from retentive.text.analysis import content_hash
 
 MAX_TEXT = 1_000_000
-MAX_NAME = 500
 
 MAX_PARTS = 256
 """A memory has vectors of at most this many parts of its text; the keyword retriever reads all of it."""
@@ -428,15 +437,6 @@ def _check_text(text: Any) -> None:
     if len(text) > MAX_TEXT:
         raise Invalid(f"text: {len(text):,} characters are too many for one memory, the most is {MAX_TEXT:,}; split it")
     check_unicode("text", text)
-
-
-def check_name(name: str, value: Any) -> None:
-    """Raise `Invalid` if this cannot be a name; None is allowed except for a profile."""
-    if value is None and name != "profile":
-        return
-    if not isinstance(value, str) or not value.strip() or len(value) > MAX_NAME:
-        raise Invalid(f"{name}: a text of 1 to {MAX_NAME} characters, not {value!r:.80}")
-    check_unicode(name, value)
 
 
 def check_metadata(metadata: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from retentive.errors import Invalid
 from retentive.models import Candidate, Query
-from retentive.pipeline.candidates import RetrieverResult
 from retentive.pipeline.scopes import scope_difference
+from retentive.pipeline.search import RetrieverResult
 from retentive.stores.base import Store
 from retentive.stores.values import Retrieved
 
@@ -66,19 +66,18 @@ class FurtherRetrievers:
         found = Retrieved(candidates[: query.pool])
         return RetrieverResult(retriever.name, retriever.weight, found, elapsed_ms=(perf_counter() - started) * 1000)
 
-
-def finished(
-    started: Sequence[tuple[Retriever, Future[RetrieverResult]]], *, seconds: float
-) -> tuple[RetrieverResult, ...]:
-    """Wait for retrievers. One that fails or takes too long is reported and left out: the others answer without it."""
-    results = []
-    for retriever, future in started:
-        try:
-            results.append(future.result(timeout=seconds))
-            continue
-        except TookTooLong:
-            failure = f"it did not answer within {seconds:g} seconds"
-        except Exception as error:
-            failure = f"{type(error).__name__}: {error}"
-        results.append(RetrieverResult(retriever.name, retriever.weight, ran=False, failure=failure))
-    return tuple(results)
+    def finish(
+        self, started: Sequence[tuple[Retriever, Future[RetrieverResult]]], *, seconds: float
+    ) -> tuple[RetrieverResult, ...]:
+        """Wait for them. One that fails or takes too long is reported and left out: the others answer without it."""
+        results = []
+        for retriever, future in started:
+            try:
+                results.append(future.result(timeout=seconds))
+                continue
+            except TookTooLong:
+                failure = f"it did not answer within {seconds:g} seconds"
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}"
+            results.append(RetrieverResult(retriever.name, retriever.weight, ran=False, failure=failure))
+        return tuple(results)

@@ -9,12 +9,12 @@ from datetime import date, datetime
 from pathlib import Path
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Memory, Scalar, Scope, check_unicode
+from retentive.models import Memory, Scalar, Scope, check_name, check_unicode
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.judgements import to_judgements
 from retentive.pipeline.listing import list_matching
 from retentive.pipeline.query_options import to_as_of, to_filter
-from retentive.pipeline.remember import check_name, to_time
+from retentive.pipeline.remember import to_time
 from retentive.pipeline.scopes import scope_difference
 from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
 from retentive.settings import Settings

@@ -67,11 +67,12 @@ class SavedTuning:
 
         It is the tuning in effect, with `DEFAULT_MIN_RELEVANCE` unless `min_relevance` is set anywhere, also to 0.
         """
-        tuning = self.current(override)
+        if isinstance(override, Tuning):
+            return override
+        in_effect = self.current()
         given = {} if isinstance(override, str) or override is None else override
-        if isinstance(given, Tuning) or "min_relevance" in {
-            *map(parameter_name, given), *self.saved(), *self._settings.configured_tuning
-        }:  # fmt: skip
+        tuning = in_effect if override is None else self.current(override)
+        if "min_relevance" in {*map(parameter_name, given), *in_effect.model_fields_set}:
             return tuning
         return tuning.model_copy(update={"min_relevance": DEFAULT_MIN_RELEVANCE})
 

@@ -5,11 +5,10 @@ runs all steps. docs/fusion.md shows how.
 """
 
 from retentive.models import Candidate, Hit, Reason
-from retentive.ranking.duplicates import drop_duplicates
 from retentive.ranking.fusion import fuse
 from retentive.ranking.lists import RankedList, Ranking, ranked_list
 from retentive.ranking.presets import PRESETS, preset
-from retentive.ranking.rank import order, pick, rank
+from retentive.ranking.rank import drop_duplicates, order, pick, rank
 from retentive.ranking.rerank import rerank
 from retentive.ranking.tuning import Tuning, parse_tuning
 

@@ -10,6 +10,7 @@ NaN and infinity.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from heapq import nlargest
 from math import fsum, hypot, isfinite
@@ -17,7 +18,6 @@ from statistics import fmean, median, pstdev
 
 from retentive.errors import Invalid
 from retentive.models import Candidate, Hit, Memory, Reason
-from retentive.ranking.boosts import count_words
 from retentive.ranking.lists import RankedList
 from retentive.ranking.tuning import Tuning
 
@@ -31,6 +31,10 @@ NO_INFORMATION = 1e-3
 """BM25 gives terms of more than half of all memories a weight of a millionth. A sum of such weights tells nothing."""
 
 NO_SHARE: Share = (0.0, "", ())
+
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+UNSPACED_LETTERS = 1.7
+"""So many letters are a word, on average, where words are not separated by blanks (Chinese, Japanese, Thai, Lao)."""
 
 
 def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> list[Hit]:
@@ -302,3 +306,9 @@ _FITS: dict[str, Callable[[list[float]], Scale]] = {
     "saturate": lambda known: saturate,
     "none": lambda known: lambda score: score,
 }
+
+
+def count_words(text: str) -> float:
+    """How many words a text has, about."""
+    words = text.count(" ") + 1.0
+    return words if text.isascii() else words + len(_UNSPACED.findall(text)) / UNSPACED_LETTERS

@@ -20,7 +20,8 @@ class RankedList:
 
     `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
     `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` is set
-    if a match means much even in a short memory, because the query has an identifier, say.
+    if a match means much even in a short memory: the query has an identifier, say, or the vectors are of a general
+    model.
     """
 
     name: str

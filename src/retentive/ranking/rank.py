@@ -5,21 +5,47 @@ Pure arithmetic: the time is passed in, and nothing here reads a clock, a disk o
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from fnmatch import fnmatchcase
+from statistics import median
 
 from retentive.models import Hit, Kind, Memory, Period
-from retentive.ranking.boosts import by_age, by_context, by_quality, by_source, by_speaker, by_time
 from retentive.ranking.diversity import Vectors, diversify
-from retentive.ranking.duplicates import drop_duplicates
-from retentive.ranking.fusion import fuse
+from retentive.ranking.fusion import count_words, fuse
 from retentive.ranking.lists import Context, RankedList, Ranking
 from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
+from retentive.text.analysis import normalised, without_punctuation
 
 NO_CONTEXT = Context()
+
+USER = "user"
+"""The speaker of what the user of an assistant said, in every importer, in chat and in hooks."""
+
+_DAY = 86400.0
+_FAR = 0.01
+_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
+_SECOND_PERSON = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
+_LINES = re.compile(r"#L\d+(?:-L?\d+)?$")
+
+STEPS = {
+    "semantic": "semantic",
+    "keyword": "keyword",
+    "context": "from neighbouring memories",
+    "time": "for the time in the query",
+    "speaker": "because the user said it",
+    "source": "for its source",
+    "decay": "for its age",
+    "quality": "for importance and use",
+    "rerank": "from the reranker",
+    "diversity": "for diversity",
+}
+"""How each step of ranking is named in a sentence."""
 
 
 def rank(
@@ -103,21 +129,6 @@ def pick(
     return Ranking(placed, (*behind, *lowered, *low, *ranking.dropped))
 
 
-def _one_of_each(kinds: Sequence[Kind], picked: list[Hit], late: list[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Replace the last hits of kinds with several by the best of each kind that has none."""
-    count = Counter(hit.memory.kind for hit in picked)
-    for kind in dict.fromkeys(kinds):
-        best = next((hit for hit in late if hit.memory.kind == kind), None)
-        last = next((hit for hit in reversed(picked) if count[hit.memory.kind] > 1), None)
-        if count[kind] or best is None or last is None:
-            continue
-        picked = [hit for hit in picked if hit is not last]
-        picked.append(best.after("kind", best.score, None, "the best of the kind {}", kind))
-        late = sorted([last, *(hit for hit in late if hit is not best)], key=lambda hit: -hit.score)
-        count.subtract({last.memory.kind: 1, kind: -1})
-    return sorted(picked, key=lambda hit: -hit.score), late
-
-
 def _above_floor(retriever: RankedList, floor: float) -> RankedList:
     """Drop semantic candidates below the floor; other retrievers have no absolute scale.
 
@@ -139,6 +150,234 @@ def _near_enough(neighbours: Sequence[Memory], retrievers: Sequence[RankedList],
     if floor <= -1:
         return neighbours
     return [one for one in neighbours if cosines.get(one.id, floor) >= floor or keyword.get(one.id, 0.0) > 0]
+
+
+def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hit]:
+    """Add the shares of neighbours and session to the scores.
+
+    A turn is short and depends on the turns around it. The answer to "which one?" has none of the query's words. So a
+    memory gains a share of its better neighbour's score, and a share of its session's best. Long memories depend less
+    on context: the neighbour's share falls with the square of their length, and the longest, which match a little of
+    everything, gain less from their session. A memory without a session keeps its score.
+    """
+    if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
+        return list(hits)
+    placed = [hit for hit in hits if hit.memory.id in context.neighbours]
+    words = {hit.memory.id: count_words(hit.memory.text) for hit in placed}
+    typical = median(words.values()) if words else 1.0
+    shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
+    scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}
+    best: dict[tuple[str | None, str | None], float] = {}
+    for hit in placed:
+        home = (hit.memory.project, hit.memory.session)
+        best[home] = max(hit.score, best.get(home, 0.0))
+    weight = tuning.neighbour_weight * shortness
+    whole = 1.0 + tuning.session_weight
+    note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
+    adjusted = []
+    for hit in hits:
+        pair = context.neighbours.get(hit.memory.id)
+        if pair is None:
+            adjusted.append(hit)
+            continue
+        neighbour = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
+        share = tuning.session_weight
+        if shortness < 1.0 and len(best) > 1:  # among short memories, or in one session, length tells nothing
+            share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
+        session = best[hit.memory.project, hit.memory.session]
+        score = (hit.score + weight * neighbour + share * session) / whole
+        adjusted.append(
+            hit.after("context", score, neighbour, note, hit.score, weight, neighbour, share, session, whole)
+        )
+    return adjusted
+
+
+def by_source(hits: Sequence[Hit], weights: Mapping[str, float]) -> tuple[list[Hit], list[Hit]]:
+    """Multiply scores by the weight of the first pattern that a memory's source matches; a weight of 0 removes it.
+
+    Return the hits, and those removed with the reason.
+    """
+    if not weights:
+        return list(hits), []
+    kept: list[Hit] = []
+    removed: list[Hit] = []
+    for hit in hits:
+        pattern = source_pattern(hit.memory, weights)
+        if pattern is None:
+            kept.append(hit)
+        elif weight := weights[pattern]:
+            kept.append(hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern))
+        else:
+            removed.append(hit.after("source", hit.score, None, "the weight of {} is 0", pattern))
+    return kept, removed
+
+
+def source_pattern(memory: Memory, weights: Mapping[str, float]) -> str | None:
+    """The first pattern that matches a memory's source, with or without the lines at its end (`notes.md#L1-L3`)."""
+    source = memory.source or ""
+    names = {source, _LINES.sub("", source)}
+    return next((pattern for pattern in weights if any(fnmatchcase(name, pattern) for name in names)), None)
+
+
+def is_removed(memory: Memory, weights: Mapping[str, float]) -> bool:
+    """Whether the weight of a memory's source is 0."""
+    pattern = source_pattern(memory, weights) if weights else None
+    return pattern is not None and not weights[pattern]
+
+
+def by_time(hits: Sequence[Hit], period: Period | None, tuning: Tuning) -> list[Hit]:
+    """Raise the scores of memories from the period of the query, by up to the time weight; none is lowered."""
+    if period is None or not tuning.time_weight:
+        return list(hits)
+    return [_raise_by_time(hit, period, tuning.time_weight) for hit in hits]
+
+
+def _raise_by_time(hit: Hit, period: Period, weight: float) -> Hit:
+    near = closeness(hit.memory.when, period)
+    if near < _FAR:
+        return hit
+    factor = 1.0 + weight * near
+    return hit.after("time", _times(hit.score, factor), near, "× {:.3f} for “{}”", factor, period.text)
+
+
+def closeness(when: datetime, period: Period) -> float:
+    """1 for a time within the period, falling as a Gaussian outside: 0.61 at its blur, 0.14 at twice that."""
+    outside = max(period.start - when, when - period.end).total_seconds()
+    if outside <= 0:
+        return 1.0
+    blur = period.blur.total_seconds()
+    return math.exp(-0.5 * (outside / blur) ** 2) if blur > 0 else 0.0
+
+
+def is_about_asker(text: str) -> bool:
+    """Whether a query asks about the one who asks, in English: it says I, me or my, and does not address anybody."""
+    return bool(_FIRST_PERSON.search(text)) and not _SECOND_PERSON.search(text)
+
+
+def by_speaker(hits: Sequence[Hit], *, about_asker: bool, tuning: Tuning) -> list[Hit]:
+    """If the query is about the one who asks, raise the scores of memories that the user said."""
+    factor = 1.0 + tuning.speaker_weight
+    if not about_asker or factor == 1.0:
+        return list(hits)
+    note = "× {:.2f}: the query is about the asker, and the user said it"
+    return [
+        hit.after("speaker", _times(hit.score, factor), None, note, factor) if hit.memory.speaker == USER else hit
+        for hit in hits
+    ]
+
+
+def by_age(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
+    """Halve scores for every half-life of age. Identity and evergreen memories do not decay."""
+    if not tuning.decay:
+        return list(hits)
+    return [_decay(hit, tuning, now) for hit in hits]
+
+
+def _decay(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
+    memory = hit.memory
+    if memory.evergreen or memory.kind == "identity":
+        return hit
+    half_life = tuning.half_life_days * (1.0 + tuning.importance_slows_decay * memory.importance)
+    age = days_between(memory.when, now)
+    factor = 0.5 ** (age / half_life)
+    return hit.after("decay", _times(hit.score, factor), age, "× {:.3f} at {:.1f} days", factor, age)
+
+
+def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
+    """Adjust scores by importance and recent use.
+
+    The additive form divides relevance by the best in the set first, or the terms would outweigh all of RRF's range.
+    The multiplicative form keeps the scale: an irrelevant memory stays irrelevant however important it is.
+    """
+    best = max((hit.score for hit in hits), default=0.0)
+    if tuning.quality == "off" or best <= 0:
+        return list(hits)
+    adjust = _adding(best, tuning) if tuning.quality == "add" else _multiplying(tuning)
+    # Inlined, because it runs for every candidate of every recall.
+    recency_share, importance_share = tuning.recency_share, tuning.importance_share
+    half_life = tuning.access_half_life_days * _DAY
+    adjusted = []
+    for hit in hits:
+        memory = hit.memory
+        idle = (now - (memory.accessed or memory.created)).total_seconds()
+        recency = 0.5 ** (idle / half_life) if idle > 0 else 1.0
+        adjusted.append(adjust(hit, recency_share * recency + importance_share * memory.importance))
+    return adjusted
+
+
+def _adding(best: float, tuning: Tuning) -> Callable[[Hit, float], Hit]:
+    share = tuning.relevance_share / max(best, 1e-100)  # a best that is all but 0 must not make the others infinite
+
+    def adjust(hit: Hit, extra: float) -> Hit:
+        relevance = share * hit.score
+        return hit.after("quality", relevance + extra, extra, "{:.3f} + {:.3f}", relevance, extra)
+
+    return adjust
+
+
+def _multiplying(tuning: Tuning) -> Callable[[Hit, float], Hit]:
+    base = tuning.relevance_share
+    shares = tuning.recency_share + tuning.importance_share
+
+    def adjust(hit: Hit, extra: float) -> Hit:
+        quality = extra / shares if shares > 0 else 1.0
+        factor = base + (1.0 - base) * quality
+        score = _times(hit.score, factor)
+        return hit.after("quality", score, quality, "× {:.3f} for quality {:.2f}", factor, quality)
+
+    return adjust
+
+
+def _times(score: float, factor: float) -> float:
+    """The score times a factor. A negative score (of z-score scaling) is divided, so that a penalty never raises it."""
+    return score * factor if score >= 0 else score / max(factor, 1e-3)
+
+
+def days_between(earlier: datetime, later: datetime) -> float:
+    """Days from one time to a later one; 0 if it is not later."""
+    return max((later - earlier).total_seconds() / _DAY, 0.0)
+
+
+def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
+    if floor <= 0:  # off: half of any pool has negative z-scores, which does not mean irrelevant
+        return list(hits), []
+    kept = [hit for hit in hits if hit.score >= floor]
+    low = [hit.after("floor", hit.score, floor, "scores below {:g}", floor) for hit in hits if hit.score < floor]
+    return kept, low
+
+
+def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Return the first hit of each text, and the others with the reason."""
+    seen = Texts()
+    kept: list[Hit] = []
+    dropped: list[Hit] = []
+    for hit in hits:
+        higher = seen.first(hit.memory)
+        if higher is hit.memory:
+            kept.append(hit)
+        else:
+            dropped.append(hit.after("duplicate", hit.score, None, "same text as {}", higher.id))
+    return kept, dropped
+
+
+class Texts:
+    """The texts of the memories seen so far.
+
+    Texts are compared only if their content hashes are equal, because the hash costs a sixth of the comparison.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, Memory] = {}
+        self._alike: dict[str, dict[str, Memory]] = {}
+
+    def first(self, memory: Memory) -> Memory:
+        """The first memory seen with the same text, which may be this one."""
+        hash = memory.content_hash or without_punctuation(memory.text)
+        first = self._first.setdefault(hash, memory)
+        if first is memory:
+            return memory
+        alike = self._alike.setdefault(hash, {normalised(first.text): first})
+        return alike.setdefault(normalised(memory.text), memory)
 
 
 def _drop_irrelevant(
@@ -163,9 +402,27 @@ def _drop_irrelevant(
     return kept, dropped
 
 
-def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
-    if floor <= 0:  # off: half of any pool has negative z-scores, which does not mean irrelevant
-        return list(hits), []
-    kept = [hit for hit in hits if hit.score >= floor]
-    low = [hit.after("floor", hit.score, floor, "scores below {:g}", floor) for hit in hits if hit.score < floor]
-    return kept, low
+def _one_of_each(kinds: Sequence[Kind], picked: list[Hit], late: list[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Replace the last hits of kinds with several by the best of each kind that has none."""
+    count = Counter(hit.memory.kind for hit in picked)
+    for kind in dict.fromkeys(kinds):
+        best = next((hit for hit in late if hit.memory.kind == kind), None)
+        last = next((hit for hit in reversed(picked) if count[hit.memory.kind] > 1), None)
+        if count[kind] or best is None or last is None:
+            continue
+        picked = [hit for hit in picked if hit is not last]
+        picked.append(best.after("kind", best.score, None, "the best of the kind {}", kind))
+        late = sorted([last, *(hit for hit in late if hit is not best)], key=lambda hit: -hit.score)
+        count.subtract({last.memory.kind: 1, kind: -1})
+    return sorted(picked, key=lambda hit: -hit.score), late
+
+
+def score_parts(hit: Hit) -> str:
+    """The parts of a hit's score in words."""
+    parts = []
+    for reason in hit.why:
+        if reason.step in ("floor", "duplicate", "relevance"):
+            continue
+        rank = f" (rank {reason.rank})" if reason.rank else ""
+        parts.append(f"{reason.change:+.3f} {STEPS.get(reason.step, reason.step)}{rank}")
+    return ", ".join(parts) or "no part of the score is positive"

@@ -53,7 +53,7 @@ class Tuning(BaseModel):
         ge=0,
         le=1,
         description="The share of the keyword weight that remains (relative, full) where memories are short: a match "
-        "is then one or two words.",
+        "is then one or two words. With another embedding model than the default one, all of it remains.",
     )
     short_words: float = Field(
         80, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."

@@ -1,4 +1,4 @@
-"""Turn text into index terms and query terms, the same for every store.
+"""Turn text into index terms, query terms and a normal form, the same for every store.
 
 Case and diacritics are folded and English words stemmed. Words of a text in another language have a second term, their
 stem in that language, beside the English one: both sides of a match need not be detected. An identifier
@@ -8,16 +8,20 @@ any full-text engine as one token.
 
 The language of a text is detected by its script and its function words. One is named only where the evidence is clear,
 and never English, which is stemmed without being detected.
+
+The normal form of a text tells whether two texts are the same; the content hash of a memory is made of it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 import Stemmer
@@ -54,9 +58,6 @@ _STOP_WORDS = """
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English words that do not tell what a query is about."""
-
-_FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
-_SECOND_PERSON = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 
 
 class _Stems(dict[str, str]):
@@ -246,11 +247,6 @@ def has_telling_terms(text: str) -> bool:
     return detect(text, folded_text(text).split(), english=STOP_WORDS) is not None
 
 
-def is_about_asker(text: str) -> bool:
-    """Whether a query asks about the one who asks, in English: it says I, me or my, and does not address anybody."""
-    return bool(_FIRST_PERSON.search(text)) and not _SECOND_PERSON.search(text)
-
-
 def _is_identifier(token: str) -> bool:
     return ("_" in token.strip("_") or any(map(str.isdigit, token))) and not _QUANTITY.fullmatch(token)
 
@@ -413,3 +409,68 @@ def detect(text: str, words: Iterable[str], *, english: frozenset[str]) -> str |
     if count < needed or count <= len(seen & english) or (others and others[0][1] == count):
         return None
     return best
+
+
+# The normal form
+
+_MEANINGFUL = "#@%&/\\"
+"""Punctuation that changes the meaning: C is not C#."""
+
+
+class _Blanks(dict[int, str]):
+    """Maps punctuation, white space and control characters to spaces. Symbols and marks stay: 👍 is not 👎."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        blank = unicodedata.category(char)[0] in "PZC" and char not in _MEANINGFUL
+        self[code] = " " if blank else char
+        return self[code]
+
+
+_BLANKS = _Blanks()
+
+
+_SIGNS = re.compile(
+    r"(?<![^\W_])[-\u2013\u2212]+(?=[.$€£]?[^\W_])"  # a minus or an option, but no hyphen and no bullet
+    r"|(?<=\d)[-.,:\u2013](?=\d)"  # 3.5 is not 3-5
+    r"|(?<![^\W_])\.(?=\d)"  # .5 is not 5
+    r"|!(?==)|(?<![^\W_])!(?=[^\W_]|\()"  # x != y is not x = y, and !done is not done
+    r"|(?<=[^\W_])\*{1,2}(?=\d)|(?<=\d)\*{1,2}(?=[^\W_])"  # 2*3
+    r"|[:;]-?[()]"  # :) is not :(
+)
+"""Punctuation that changes the meaning where it stands."""
+
+_DASHES = str.maketrans("\u2013\u2212", "--")
+
+
+def normalised(text: str) -> str:
+    """Normalise case, white space, punctuation and Unicode form. Punctuation that changes the meaning is kept."""
+    folded = _case_folded(text)
+    parts = _SIGNS.split(folded)
+    if len(parts) == 1:
+        return _blanked(folded)
+    signs = [sign.translate(_DASHES) for sign in _SIGNS.findall(folded)]
+    kept = "".join(part.translate(_BLANKS) + sign for part, sign in zip_longest(parts, signs, fillvalue=""))
+    return " ".join(kept.split())
+
+
+def without_punctuation(text: str) -> str:
+    """Normalise case, white space, all punctuation and Unicode form; texts that differ here differ when `normalised`.
+
+    The content hash of stored memories is made of this form.
+    """
+    return _blanked(_case_folded(text))
+
+
+def _case_folded(text: str) -> str:
+    return text.casefold() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def _blanked(folded: str) -> str:
+    # A text of punctuation alone ("?!") is its own normal form: two different ones are not the same.
+    return " ".join(folded.translate(_BLANKS).split()) or folded.strip()
+
+
+def content_hash(text: str) -> str:
+    """A hash of the text that ignores case, white space and punctuation."""
+    return hashlib.blake2b(without_punctuation(text).encode(), digest_size=16).hexdigest()

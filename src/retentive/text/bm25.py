@@ -65,8 +65,10 @@ class BM25:
         b: float = B,
     ) -> None:
         self._k1, self._b = k1, b
-        # In a scope without memories no term tells anything.
-        self._weights = [(term, _idf(frequencies.get(term, 0), memories)) for term in terms if memories > 0]
+        self._weights: list[tuple[str, float]] = []
+        for term in terms if memories > 0 else ():  # in a scope without memories no term tells anything
+            frequency = min(frequencies.get(term, 0), memories)
+            self._weights.append((term, max(math.log((memories - frequency + 0.5) / (frequency + 0.5)), 1e-6)))
         self._terms = frozenset(term for term, _ in self._weights)
         self._mean_length = max(mean_length, 1e-9)
 
@@ -109,7 +111,3 @@ class BM25:
 def spaced(terms: str) -> str:
     """Terms that were joined by single spaces, each with a space of its own on both sides."""
     return f" {terms.replace(' ', '  ')} "
-
-
-def _idf(frequency: int, memories: int) -> float:
-    return max(math.log((memories - frequency + 0.5) / (frequency + 0.5)), 1e-6) if frequency <= memories else 1e-6

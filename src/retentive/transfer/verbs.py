@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
 from retentive.errors import Invalid
+from retentive.models import check_name
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.recall import RecallLog
-from retentive.pipeline.remember import check_name
 from retentive.settings import Settings
 from retentive.stores.base import Store
 

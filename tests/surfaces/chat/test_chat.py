@@ -202,7 +202,10 @@ def test_the_next_query_waits_for_a_slow_store_also_where_the_stream_is_still_op
     monkeypatch.setattr(engine.store, "add", slow)
     model.script = [hangs(stream_of("Kuzco"))]
     request = {"messages": [{"role": "user", "content": "Who is it?"}], "stream": True}
-    with httpx2.Client() as plain, plain.stream("POST", f"{url}/v1/chat/completions", json=request) as response:
+    with (
+        httpx2.Client(timeout=90) as plain,
+        plain.stream("POST", f"{url}/v1/chat/completions", json=request) as response,
+    ):
         pieces = response.iter_bytes()
         assert next(pieces).endswith(DONE)
         ask(url, "And now?")
@@ -257,7 +260,7 @@ def test_the_session_comes_from_the_body_then_the_header_then_the_user(engine: E
 
 
 def test_a_session_in_a_header_may_be_in_any_language(engine: Engine, model: ModelServer) -> None:
-    with chat_service(engine, model.url) as url, httpx2.Client() as plain:
+    with chat_service(engine, model.url) as url, httpx2.Client(timeout=90) as plain:
         headers = [(b"X-Session", "Küche".encode())]
         body = {"messages": [{"role": "user", "content": "a"}]}
         assert plain.post(f"{url}/v1/chat/completions", json=body, headers=headers).status_code == 200
@@ -265,7 +268,7 @@ def test_a_session_in_a_header_may_be_in_any_language(engine: Engine, model: Mod
 
 
 def test_the_example_of_the_document_works_as_it_is_shown(url: str, model: ModelServer) -> None:
-    with httpx2.Client(base_url=url) as plain:
+    with httpx2.Client(base_url=url, timeout=90) as plain:
         schemas = plain.get("/openapi.json").json()["components"]["schemas"]
         for example in schemas["ChatRequest"]["examples"]:
             assert plain.post("/v1/chat/completions", json=example).status_code == 200
@@ -404,7 +407,7 @@ def test_the_context_takes_messages_and_leaves_out_what_they_hold(url: str, engi
 
 
 def test_a_context_is_asked_for_by_a_query_or_messages_and_by_nothing_else(url: str) -> None:
-    with httpx2.Client(base_url=url) as plain:
+    with httpx2.Client(base_url=url, timeout=90) as plain:
         for body in ({}, {"query": "a", "messages": [{"role": "user", "content": "a"}]}, {"query": "a", "sesion": "s"}):
             response = plain.post("/v1/context", json=body)
             assert response.status_code == 422

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from contextlib import closing
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from openai import APIError, APIStatusError, APITimeoutError, InternalServerError, RateLimitError
+from openai import APIError, APIStatusError, InternalServerError, RateLimitError
 
 from retentive.engine import Engine
 from retentive.errors import Unavailable
@@ -180,7 +183,7 @@ def test_when_the_client_goes_in_mid_stream_the_model_is_let_go_and_what_came_is
     model.script = [hangs(event("Once upon"))]
     with chat_service(engine, model.url) as url:
         with (
-            httpx2.Client() as plain,
+            httpx2.Client(timeout=90) as plain,
             plain.stream("POST", f"{url}/v1/chat/completions", json={"messages": HELLO, "stream": True}) as response,
         ):
             assert next(response.iter_bytes()) == event("Once upon")
@@ -196,8 +199,10 @@ def test_when_the_client_goes_before_the_answer_the_model_is_let_go_and_the_quer
 ) -> None:
     model.script = [hangs()]
     with chat_service(engine, model.url) as url:
-        with client(url, timeout=3) as openai, pytest.raises(APITimeoutError):
-            openai.chat.completions.create(model="m", messages=HELLO, stream=stream)
+        with closing(HTTPConnection(urlsplit(url).netloc)) as connection:
+            body = json.dumps({"model": "m", "messages": HELLO, "stream": stream})
+            connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+            assert model.asked.wait(60)
         assert model.left.wait(60)
     assert said(engine) == [("user", "hello")]
 
@@ -268,7 +273,7 @@ def test_a_session_that_several_projects_have_is_refused_before_the_model_is_ask
 def test_a_request_that_is_not_valid_names_the_field_in_openais_shape(
     engine: Engine, model: ModelServer, body: dict[str, object], param: str
 ) -> None:
-    with chat_service(engine, model.url) as url, httpx2.Client() as plain:
+    with chat_service(engine, model.url) as url, httpx2.Client(timeout=90) as plain:
         response = plain.post(f"{url}/v1/chat/completions", json=body)
     assert response.status_code == 422
     error = response.json()["error"]
@@ -306,7 +311,7 @@ def test_an_unreachable_store_is_an_error_before_the_model_is_asked(
 
 
 def test_text_that_no_store_can_hold_is_refused_before_the_model_is_asked(engine: Engine, model: ModelServer) -> None:
-    with chat_service(engine, model.url) as url, httpx2.Client() as plain:
+    with chat_service(engine, model.url) as url, httpx2.Client(timeout=90) as plain:
         body = b'{"messages": [{"role": "user", "content": "half \\ud83d of a pair"}]}'
         response = plain.post(f"{url}/v1/chat/completions", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 422

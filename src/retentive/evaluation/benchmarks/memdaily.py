@@ -1,6 +1,7 @@
 """MemDaily: `memdaily.json`, or the files of `messages_and_QAs`: short runs of a user's messages with a question each.
 
-A message is a memory; a run is a project of about nine messages, which is what its question searches.
+A message is a memory, and a run of about nine messages a session. A question searches fifty runs of its kind: in its
+own run alone, nearly every message would be among the first ten.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ NAME = "MemDaily"
 
 _TIME = re.compile(r"(\d+)年(\d+)月(\d+)日\D*(\d+):(\d+)")
 _NUMBER = re.compile(r"^\d+_")
+POOL = 50
+"""So many runs are searched together."""
+
 _FAILED = {"[ERRORQ]", "[ERRORA]"}
 """What the benchmark has in place of a question or an answer that could not be made."""
 
@@ -31,11 +35,11 @@ def recognises(value: Any) -> bool:
 def read(files: Sequence[Contents]) -> Benchmark:
     """Return the runs of the files."""
     builder = Builder(NAME)
-    builder.notes.append("a question searches the messages of its own run, about nine of them")
+    builder.notes.append(f"a question searches {POOL} runs of its kind, about nine messages each")
     for file in files:
         for kind, runs in _lists(_NUMBER.sub("", file.name), file.value):
             for number, run in enumerate(runs):
-                _add_run(builder, kind, f"{kind}/{number}", run)
+                _add_run(builder, f"{kind} {number // POOL + 1}", kind, f"{kind}/{number}", run)
     return builder.build()
 
 
@@ -47,18 +51,17 @@ def _lists(name: str, value: Any) -> Iterator[tuple[str, list[Mapping[str, Any]]
             yield from _lists(key if name == "memdaily" else f"{name}_{key}", part)
 
 
-def _add_run(builder: Builder, kind: str, project: str, run: Mapping[str, Any]) -> None:
+def _add_run(builder: Builder, project: str, kind: str, session: str, run: Mapping[str, Any]) -> None:
     questions = run["question_list"] if "question_list" in run else [run["QA"]]
     for message in run["message_list"]:
-        builder.add_memory(
-            f"{project}/{message['mid']}", message["message"], project=project, occurred=_time(message["time"])
-        )
+        id, occurred = f"{session}/{message['mid']}", _time(message["time"])
+        builder.add_memory(id, message["message"], project=project, session=session, occurred=occurred)
     for question in questions:
         if {question["question"], str(question["answer"])} & _FAILED:
             continue
-        id, asked_at = f"{project}/q{question['qid']}", _time(question["time"])
+        id, asked_at = f"{session}/q{question['qid']}", _time(question["time"])
         query = BeirQuery(id, question["question"], project, asked_at, kind.rpartition("_")[0])
-        relevant = (f"{project}/{step}" for step in question["target_step_id"])
+        relevant = (f"{session}/{step}" for step in question["target_step_id"])
         builder.add_query(query, relevant, answer=question["answer"])
 
 

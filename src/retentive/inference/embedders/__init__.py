@@ -1,4 +1,4 @@
-"""Embedders turn text into vectors. They are opened by name, with a cache of vectors in memory.
+"""Embedders turn text into vectors: the `Embedder` protocol, opening one by name, and a cache of vectors in memory.
 
 `open_embedder` opens one by name: `memory-small` (the default, local and offline), `multilingual` (an extra, local and
 offline too), `local:DIRECTORY` (any ONNX model with its tokenizer), `fastembed:NAME`, an `http://` or `https://`
@@ -10,47 +10,150 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.inference.embedders.base import (
-    ChecksLength,
-    CountsTokens,
-    Embedder,
-    Matrix,
-    ReadsContext,
-    ReportsOutage,
-    WrapsEmbedder,
-    context_reader,
-    length_check,
-    tokenizer_of,
-)
 from retentive.models import Model
 
 if TYPE_CHECKING:
     from retentive.settings import EmbedderSettings
 
-__all__ = [
-    "CachedEmbedder",
-    "ChecksLength",
-    "CountsTokens",
-    "Embedder",
-    "EmbedderWrapper",
-    "Matrix",
-    "ReadsContext",
-    "ReportsOutage",
-    "WrapsEmbedder",
-    "context_reader",
-    "length_check",
-    "open_embedder",
-    "outage_of",
-    "tokenizer_of",
-]
-
+Matrix = npt.NDArray[np.float32]
 Row = npt.NDArray[np.float32]
+Rows = OrderedDict[str, Row]
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of one model.
+
+    `embed` returns one row of length 1 for each text, in order, and the same row for the same text whatever else is in
+    the call. It raises `Unavailable` when the model cannot be reached now, and `Refused` when it does not accept one of
+    the texts; the caller then sends fewer at once. `split` cuts a text that is too long for the
+    model into parts that are not, at natural boundaries, without loss; a text that fits is its own only part.
+
+    An embedder that computes on this machine's cores can have an attribute `in_process = True`: the engine then limits
+    how many recalls run at once. See also `EmbedsQueries`, `CountsTokens`, `ChecksLength` and `WrapsEmbedder`.
+    """
+
+    @property
+    def model(self) -> Model:
+        """The model that makes the vectors."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each text."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """Return the text in parts that the model can read whole."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and memory."""
+        ...
+
+
+@runtime_checkable
+class EmbedsQueries(Protocol):
+    """Optional ability of an embedder whose model reads queries in another way than memories."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query, to be compared with those of memories."""
+        ...
+
+
+@runtime_checkable
+class CountsTokens(Protocol):
+    """Optional ability of an embedder that has the tokenizer of its model."""
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the text has, also beyond what the model can read at once."""
+        ...
+
+
+@runtime_checkable
+class ChecksLength(Protocol):
+    """Optional ability of an embedder that can check a length faster than it can split."""
+
+    def reads_whole(self, text: str) -> bool:
+        """Whether the model can read the text at once."""
+        ...
+
+
+@runtime_checkable
+class ReadsContext(Protocol):
+    """Optional ability of an embedder that was trained to read a turn together with the one before it."""
+
+    def in_context(self, text: str, before: str) -> str | None:
+        """Return one text to embed for a turn and the turn before it; None if it should only be embedded alone."""
+        ...
+
+
+@runtime_checkable
+class WrapsEmbedder(Protocol):
+    """Optional ability of an embedder that passes calls on to another one, such as a cache."""
+
+    @property
+    def inner(self) -> Embedder:
+        """The wrapped embedder."""
+        ...
+
+
+@runtime_checkable
+class ReportsOutage(Protocol):
+    """Optional ability of an embedder that depends on a service."""
+
+    @property
+    def outage(self) -> str | None:
+        """Why the last call failed; None if the service has answered since."""
+        ...
+
+
+def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    """Return one unit vector for each query, by `embed` unless the model reads queries in another way."""
+    return embedder.embed_queries(texts) if isinstance(embedder, EmbedsQueries) else embedder.embed(texts)
+
+
+def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
+    """Return the embedder that can count tokens: this one or one that it wraps; None if none can."""
+    while embedder is not None:
+        if isinstance(embedder, CountsTokens):
+            return embedder
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
+
+
+def context_reader(embedder: Embedder | None) -> ReadsContext | None:
+    """Return the embedder that can read a turn with the one before it: this one or one that it wraps."""
+    while embedder is not None:
+        if isinstance(embedder, ReadsContext):
+            return embedder
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
+
+
+def length_check(embedder: Embedder | None) -> Callable[[str], bool]:
+    """Return a function that tells whether the model can read a text at once; without an embedder it always can."""
+    if embedder is None:
+        return lambda text: True
+    inner: Embedder | None = embedder
+    while inner is not None:
+        if isinstance(inner, ChecksLength):
+            return inner.reads_whole
+        inner = inner.inner if isinstance(inner, WrapsEmbedder) else None
+    return lambda text: len(embedder.split(text)) == 1
+
+
+def outage_of(embedder: Embedder | None) -> str | None:
+    """Return why the service of an embedder could not be reached last; None if it answers, or if there is none."""
+    while embedder is not None:
+        if isinstance(embedder, ReportsOutage):
+            return embedder.outage
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+    return None
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:
@@ -61,16 +164,11 @@ def open_embedder(settings: EmbedderSettings) -> Embedder | None:
     if name not in _LOADERS:
         raise Invalid(f"there is no embedder '{settings.name}'; use one of {', '.join(_NAMES)}")
     embedder = _LOADERS[name](argument, settings)
+    if embedder is not None and (settings.query_prefix or settings.document_prefix):
+        from retentive.inference.embedders.prefixes import PrefixedEmbedder
+
+        embedder = PrefixedEmbedder(embedder, query=settings.query_prefix, document=settings.document_prefix)
     return None if embedder is None else CachedEmbedder(embedder)
-
-
-def outage_of(embedder: Embedder | None) -> str | None:
-    """Return why the service of an embedder could not be reached last; None if it answers, or if there is none."""
-    while embedder is not None:
-        if isinstance(embedder, ReportsOutage):
-            return embedder.outage
-        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
-    return None
 
 
 def _open_memory_small(_: str, _settings: EmbedderSettings) -> Embedder:
@@ -137,6 +235,10 @@ class EmbedderWrapper:
         """Return one unit vector for each text."""
         return self.inner.embed(texts)
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query."""
+        return embed_queries(self.inner, texts)
+
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole."""
         return self.inner.split(text)
@@ -159,22 +261,19 @@ class CachedEmbedder(EmbedderWrapper):
             raise Invalid(f"the cache of an embedder has a size of at least one text, not {size}")
         super().__init__(inner)
         self._size = size
-        self._rows: OrderedDict[str, Row] = OrderedDict()
+        self._rows: Rows = OrderedDict()
+        self._queries: Rows = OrderedDict()
         self._lock = threading.Lock()
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return one read-only unit vector for each text; distinct texts not in the cache are embedded in one call."""
-        if not texts:
-            return self.inner.embed(texts)
-        rows = self._cached(texts)
-        missing = [text for text in dict.fromkeys(texts) if text not in rows]
-        if missing:
-            rows |= self._add(missing, self.inner.embed(missing))
-        if len(texts) == 1:
-            return rows[texts[0]][np.newaxis, :]
-        matrix = np.stack([rows[text] for text in texts])
-        matrix.setflags(write=False)
-        return matrix
+        return self._look_up(texts, self._rows, self.inner.embed)
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one read-only unit vector for each query, as `embed` does."""
+        if not isinstance(self.inner, EmbedsQueries):
+            return self.embed(texts)
+        return self._look_up(texts, self._queries, self.inner.embed_queries)
 
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole; a cached text was embedded whole."""
@@ -184,25 +283,39 @@ class CachedEmbedder(EmbedderWrapper):
         """Empty the cache and close the wrapped embedder."""
         with self._lock:
             self._rows.clear()
+            self._queries.clear()
         self.inner.close()
 
-    def _cached(self, texts: Sequence[str]) -> dict[str, Row]:
+    def _look_up(self, texts: Sequence[str], cache: Rows, embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+        if not texts:
+            return embed(texts)
+        rows = self._cached(texts, cache)
+        missing = [text for text in dict.fromkeys(texts) if text not in rows]
+        if missing:
+            rows |= self._add(missing, embed(missing), cache)
+        if len(texts) == 1:
+            return rows[texts[0]][np.newaxis, :]
+        matrix = np.stack([rows[text] for text in texts])
+        matrix.setflags(write=False)
+        return matrix
+
+    def _cached(self, texts: Sequence[str], cache: Rows) -> dict[str, Row]:
         found: dict[str, Row] = {}
         with self._lock:
             for text in texts:
-                row = self._rows.get(text)
+                row = cache.get(text)
                 if row is not None:
-                    self._rows.move_to_end(text)
+                    cache.move_to_end(text)
                     found[text] = row
         return found
 
-    def _add(self, texts: Sequence[str], matrix: Matrix) -> dict[str, Row]:
+    def _add(self, texts: Sequence[str], matrix: Matrix, cache: Rows) -> dict[str, Row]:
         # A view of one row would hold the whole matrix of its call in memory for as long as that row is cached.
         rows = {text: row.copy() for text, row in zip(texts, matrix, strict=True)}
         for row in rows.values():
             row.setflags(write=False)
         with self._lock:
-            self._rows.update(rows)
-            while len(self._rows) > self._size:
-                self._rows.popitem(last=False)
+            cache.update(rows)
+            while len(cache) > self._size:
+                cache.popitem(last=False)
         return rows

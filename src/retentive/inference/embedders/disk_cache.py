@@ -18,8 +18,7 @@ import apsw
 import numpy as np
 from platformdirs import user_cache_path
 
-from retentive.inference.embedders import EmbedderWrapper
-from retentive.inference.embedders.base import Embedder, Matrix
+from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +55,24 @@ class DiskCachedEmbedder(EmbedderWrapper):
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         """Return one unit vector for each text; distinct texts not in the file are embedded in one call."""
+        return self._look_up(texts, self.inner.embed)
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query, as `embed` does."""
+        if not isinstance(self.inner, EmbedsQueries):
+            return self.embed(texts)
+        return self._look_up(texts, self.inner.embed_queries, purpose=b"query")
+
+    def _look_up(
+        self, texts: Sequence[str], embed: Callable[[Sequence[str]], Matrix], *, purpose: bytes = b""
+    ) -> Matrix:
         if not texts:
-            return self.inner.embed(texts)
-        digests = {text: hashlib.blake2b(text.encode(), digest_size=20).digest() for text in texts}
+            return embed(texts)
+        digests = {text: hashlib.blake2b(text.encode(), digest_size=20, person=purpose).digest() for text in texts}
         rows = self._read(digests)
         missing = [text for text in digests if text not in rows]
         if missing:
-            made = self.inner.embed(missing)
+            made = embed(missing)
             rows |= dict(zip(missing, made, strict=True))
             self._write([(digests[text], rows[text]) for text in missing])
         return np.stack([rows[text] for text in texts])

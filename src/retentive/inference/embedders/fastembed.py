@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from retentive.errors import Invalid, MissingExtra, Unavailable
-from retentive.inference.embedders.base import Matrix
+from retentive.inference.embedders import Matrix
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -53,6 +53,10 @@ class FastembedEmbedder:
             return np.zeros((0, self.model.dimension), dtype=np.float32)
         return np.stack([self._embed_one(text) for text in texts])
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return one unit vector for each query; fastembed knows which models read queries in another way."""
+        return np.stack([self._embed_one(text, query=True) for text in texts]) if texts else self.embed(texts)
+
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can probably read whole, by their number of characters."""
         return split_text(text, lambda part: len(part) <= _MAX_CHARS)
@@ -83,9 +87,11 @@ class FastembedEmbedder:
                 "check the network, or set embedder.path to a directory with the model."
             ) from error
 
-    def _embed_one(self, text: str) -> Matrix:
+    def _embed_one(self, text: str, *, query: bool = False) -> Matrix:
+        engine = self._load()
         try:
-            vector = np.asarray(next(iter(self._load().embed([text]))), dtype=np.float64).reshape(-1)
+            found = next(iter(engine.query_embed([text]) if query else engine.embed([text])))
+            vector = np.asarray(found, dtype=np.float64).reshape(-1)
         except (Invalid, Unavailable):
             raise
         except Exception as error:

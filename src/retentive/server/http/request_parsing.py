@@ -31,9 +31,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from retentive.errors import Invalid
-from retentive.models import Kind
+from retentive.models import MAX_NAME, Kind
 from retentive.pipeline.judgements import MAX_QUERY
-from retentive.pipeline.remember import MAX_NAME, MAX_TEXT, to_expiry, to_time
+from retentive.pipeline.remember import MAX_TEXT, to_expiry, to_time
 from retentive.ranking import Tuning, preset
 from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS

@@ -5,6 +5,6 @@ read another scope. Memory text is data: it is always returned as JSON.
 """
 
 from retentive.server.mcp.server import build_server
-from retentive.server.mcp.tool_scope import ToolScope
+from retentive.server.mcp.tools import ToolScope
 
 __all__ = ["ToolScope", "build_server"]

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 import retentive
 from retentive.errors import NotFound, RetentiveError, describe_error
 from retentive.server.mcp.results import NOTICE, escaped_json, hit_out, memory_out, memory_result
-from retentive.server.mcp.tool_scope import ToolScope
-from retentive.server.mcp.tools import TOOL_SCOPE, WRITE_TOOLS, make_tools
+from retentive.server.mcp.tools import TOOL_SCOPE, WRITE_TOOLS, ToolScope, make_tools
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import anyio
 
 from retentive.server.logs import without_messages
 from retentive.server.mcp.server import build_server
-from retentive.server.mcp.tool_scope import ToolScope
+from retentive.server.mcp.tools import ToolScope
 
 
 def serve_stdio(tool_scope: ToolScope, output: TextIO, *, read_only: bool = False, explain: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from retentive.engine import Engine
-from retentive.pipeline.concurrency import FairLimiter
+from retentive.pipeline.recall import FairLimiter
 from retentive.server.run import serve
 from retentive.server.workers.peers import Peers
 from retentive.settings import ServerSettings

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from retentive.models import Memory
-from retentive.ranking.duplicates import content_hash
 from retentive.stores.damage import NOT_ITS_TEXT, Damage, Repair
 from retentive.stores.postgres.memories import scan_page
 from retentive.stores.postgres.pool import Connection
@@ -14,7 +13,7 @@ from retentive.stores.postgres.search_stats import ScopedTerms, record_changes
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import COLUMNS
 from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds, to_memories
-from retentive.text.analysis import index_terms
+from retentive.text.analysis import content_hash, index_terms
 
 _SQL = Statements("repair")
 _TEXT_HASH = 5 + 18

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from qdrant_client import models as q
 
-from retentive.ranking.duplicates import content_hash
 from retentive.stores.damage import NOT_ITS_TEXT, Damage, Repair, damage_sentences
 from retentive.stores.qdrant.connection import Connection, matching, payload_of
 from retentive.stores.qdrant.listing import FEW
@@ -17,6 +16,7 @@ from retentive.stores.qdrant.points import NewPoint, has_changed_text, has_stale
 from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, weights
 from retentive.stores.rules import stale_vectors
+from retentive.text.analysis import content_hash
 
 
 def find_problems(connection: Connection, names: NameRegistry, state: CollectionState) -> list[str]:

@@ -14,8 +14,9 @@ from retentive.errors import Conflict
 from retentive.models import KINDS, Kind, Model, Scope
 from retentive.stores.rules import home_of, no_session, taken_name
 from retentive.stores.sql_codec import ScopeIds, from_micros
-from retentive.stores.sqlite import keyword_index, memory_table, validity, vector_blocks
-from retentive.stores.sqlite.memory_table import NameRegistry, resolve, sessions_named
+from retentive.stores.sqlite import memory_table, validity, vector_blocks
+from retentive.stores.sqlite.memory_table import resolve, sessions_named
+from retentive.stores.sqlite.row_changes import NameRegistry, add_keywords, keyword_entries, remove_keywords
 from retentive.stores.values import Day, Profile, Project, Session, Stats
 
 _LAST_STORED = "SELECT created FROM memories ORDER BY key DESC LIMIT 1"
@@ -161,16 +162,16 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
         "SELECT key FROM memories WHERE key IN carray(?) AND session = ? AND project IS NOT ?",
         (wanted, move.session, move.project),
     )
-    entries = keyword_index.entries(connection, [key for (key,) in here])
+    entries = keyword_entries(connection, [key for (key,) in here])
     if not entries:  # others have changed all of them meanwhile, which moves them too
         return
-    keyword_index.remove(connection, entries)
+    remove_keywords(connection, entries)
     moved = [(key, terms, replace(old, project=move.project or 0)) for key, terms, old in entries]
     _settle_moved(connection, {key: new for key, _, new in moved})
     connection.executemany(
         "UPDATE memories SET project = ? WHERE key = ?", ((move.project, key) for key, _, _ in moved)
     )
-    keyword_index.add(connection, moved)
+    add_keywords(connection, moved)
     vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
 
 

@@ -10,14 +10,13 @@ import apsw
 import numpy as np
 
 from retentive.models import Memory
-from retentive.ranking.duplicates import content_hash
 from retentive.stores.damage import NOT_ITS_TEXT, Damage, damage_sentences
 from retentive.stores.rules import stale_vectors
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import by_keys
 from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
-from retentive.text.analysis import index_terms
+from retentive.text.analysis import content_hash, index_terms
 
 
 def problems(connection: apsw.Connection) -> list[str]:

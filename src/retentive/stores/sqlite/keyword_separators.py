@@ -13,8 +13,6 @@ from typing import Any
 
 import apsw
 
-from retentive.stores.sqlite.keyword_index import Entry
-
 _MAIN = b"0"
 """FTS5 writes this before every term of the main index."""
 
@@ -39,9 +37,9 @@ _FIND = """
 """
 
 
-def clear(connection: apsw.Connection, removed: Iterable[Entry]) -> None:
-    """Replace separators made of the terms of these removed entries, unless they begin a term that is still there."""
-    wanted = tuple({_MAIN + term.encode() for _, terms, _ in removed for term in terms})
+def clear(connection: apsw.Connection, removed: Iterable[str]) -> None:
+    """Replace separators made of these removed terms, unless they begin a term that is still there."""
+    wanted = tuple({_MAIN + term.encode() for term in removed})
     if not wanted:
         return
     # FTS5 collects changes in memory. A savepoint makes it write them.

@@ -1,4 +1,4 @@
-"""The table of memories: scopes and names as ids, rows as memories, and the statements that read and insert them."""
+"""The table of memories: scopes and names as ids, rows as memories, and the statements that read them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from retentive.errors import Conflict
 from retentive.models import KINDS, Memory, Scope
 from retentive.stores.damage import UNREADABLE, Damage
-from retentive.stores.rules import home_of, is_within, prefix_range
-from retentive.stores.sql_codec import EPOCH, FACT_COLUMNS, KIND_NUMBERS, ScopeIds, fact_values, to_memories, to_micros
-
-INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 27)})"  # noqa: S608 - a number of our own
+from retentive.stores.rules import is_within, prefix_range
+from retentive.stores.sql_codec import EPOCH, FACT_COLUMNS, KIND_NUMBERS, to_memories
 
 _COLUMNS = f"""
     m.key, m.id, m.text, m.created, p.name, r.name, s.name, m.position, m.kind, m.speaker, m.importance, m.metadata,
@@ -143,13 +140,16 @@ def _tokens(letter: str, ids: tuple[int, ...]) -> list[str]:
 
 def resolve(connection: apsw.Connection, scope: Scope) -> ResolvedScope | None:
     """Resolve the names of a scope; None if one does not exist, which matches nothing."""
-    profile = _id(connection, "SELECT id FROM profiles WHERE name = ?", scope.profile)
-    if profile is None or scope.kinds == ():
+    if scope.kinds == () or not all(is_storable(name) for name in (scope.profile, scope.project) if name):
+        return None
+    profile: int | None = connection.execute("SELECT id FROM profiles WHERE name = ?", (scope.profile,)).get
+    if profile is None:
         return None
     kinds = None if scope.kinds is None else tuple(KIND_NUMBERS[kind] for kind in scope.kinds)
-    project = None
+    project: int | None = None
     if scope.project is not None:
-        project = _id(connection, "SELECT id FROM projects WHERE profile = ? AND name = ?", profile, scope.project)
+        statement = "SELECT id FROM projects WHERE profile = ? AND name = ?"
+        project = connection.execute(statement, (profile, scope.project)).get
         if project is None:
             return None
     if scope.sessions is None:
@@ -173,13 +173,6 @@ def _containers(connection: apsw.Connection, scope: Scope, profile: int, within:
             else:
                 projects[project] = None
     return Containers(tuple(projects), tuple(sessions)) if projects or sessions else None
-
-
-def _id(connection: apsw.Connection, statement: str, *values: str | int) -> int | None:
-    if any(isinstance(value, str) and not is_storable(value) for value in values):
-        return None
-    found: int | None = connection.execute(statement, values).get
-    return found
 
 
 def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
@@ -376,91 +369,3 @@ def sessions_named(
     """The ids of the sessions of a name, by project: that of the project given, or two, that in no project first."""
     parameters = {"profile": profile, "session": session, "project": project}
     return {home: id for id, home in connection.execute(_SESSION_NAMED, parameters)}
-
-
-def to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
-    """The values of a memory for `INSERT`."""
-    metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
-    return (
-        key, memory.id, ids.profile, ids.project or None, ids.session or None, position, ids.kind,
-        memory.speaker, memory.importance, metadata, memory.source, to_micros(memory.created),
-        to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, memory.evergreen,
-        memory.content_hash, memory.text, " ".join(terms), memory.text_hash, *fact_values(memory),
-    )  # fmt: skip
-
-
-def check_new(connection: apsw.Connection, ids: Sequence[str]) -> None:
-    """Raise `Conflict` if one of these ids exists, or is given twice."""
-    if len(set(ids)) < len(ids):
-        raise Conflict("two of these memories have the same id; nothing was stored")
-    statement = "SELECT id FROM memories WHERE id IN carray(?) ORDER BY id LIMIT 1"
-    known = connection.execute(statement, (apsw.carray(tuple(ids)),)).get
-    if known is not None:
-        raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
-
-
-class NameRegistry:
-    """Creates the ids of names while a batch is written, and assigns positions in sessions."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self._connection = connection
-        self._profiles: dict[str, int] = {}
-        self._projects: dict[tuple[int, str], int] = {}
-        self._sessions: dict[tuple[int, str, int], int] = {}
-        self._next: dict[int, int] = {}
-
-    def scope_ids(self, memory: Memory, *, exact: bool = False) -> ScopeIds:
-        """The ids of a memory's names, created where they are new.
-
-        Unless `exact`, one without a project goes into the session of its name that `home_of` chooses.
-        """
-        profile = self.profile(memory.profile)
-        project = self.project(profile, memory.project) if memory.project is not None else 0
-        session = 0
-        if memory.session is not None:
-            if not project and not exact:
-                project = home_of(memory.session, project, self._homes(profile, memory.session))
-            session = self._session(profile, memory.session, project)
-        return ScopeIds(profile, project, session, KIND_NUMBERS[memory.kind])
-
-    def position(self, memory: Memory, session: int) -> int | None:
-        """The memory's position in its session: the one given, or the next free one."""
-        if not session:
-            return None
-        if session not in self._next:
-            statement = "SELECT coalesce(max(position), -1) + 1 FROM memories WHERE session = ?"
-            self._next[session] = self._connection.execute(statement, (session,)).get
-        position = self._next[session] if memory.position is None else memory.position
-        self._next[session] = max(self._next[session], position + 1)
-        return position
-
-    def profile(self, name: str) -> int:
-        """The id of a profile."""
-        if name not in self._profiles:
-            self._connection.execute("INSERT OR IGNORE INTO profiles (name) VALUES (?)", (name,))
-            self._profiles[name] = self._connection.execute("SELECT id FROM profiles WHERE name = ?", (name,)).get
-        return self._profiles[name]
-
-    def project(self, profile: int, name: str) -> int:
-        """The id of a project."""
-        key = (profile, name)
-        if key not in self._projects:
-            self._connection.execute("INSERT OR IGNORE INTO projects (profile, name) VALUES (?, ?)", key)
-            found = self._connection.execute("SELECT id FROM projects WHERE profile = ? AND name = ?", key)
-            self._projects[key] = found.get
-        return self._projects[key]
-
-    def _session(self, profile: int, name: str, project: int) -> int:
-        """The id of a session of a project; project 0 is none."""
-        key = (profile, name, project)
-        if key not in self._sessions:
-            statement = "INSERT OR IGNORE INTO sessions (profile, name, project) VALUES (?, ?, nullif(?, 0))"
-            self._connection.execute(statement, key)
-            statement = "SELECT id FROM sessions WHERE profile = ? AND name = ? AND coalesce(project, 0) = ?"
-            self._sessions[key] = self._connection.execute(statement, key).get
-        return self._sessions[key]
-
-    def _homes(self, profile: int, name: str) -> list[int]:
-        """The projects of two sessions of a name; 0 is none and comes first."""
-        statement = "SELECT coalesce(project, 0) FROM sessions WHERE profile = ? AND name = ? ORDER BY 1 LIMIT 2"
-        return [project for (project,) in self._connection.execute(statement, (profile, name))]

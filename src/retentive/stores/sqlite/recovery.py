@@ -15,7 +15,6 @@ import apsw
 
 from retentive.errors import Invalid
 from retentive.models import Memory
-from retentive.ranking.duplicates import content_hash
 from retentive.stores.base import Store
 from retentive.stores.damage import UNREADABLE, Damage, Recovery
 from retentive.stores.rules import PAGE_BYTES
@@ -23,6 +22,7 @@ from retentive.stores.sql_codec import from_micros, to_memories
 from retentive.stores.sqlite.connections import MIGRATIONS
 from retentive.stores.sqlite.raw_pages import RawPages, RawRow, RawText
 from retentive.stores.values import Judgement, Record
+from retentive.text.analysis import content_hash
 
 _BATCH = 500
 _FIELDS = (

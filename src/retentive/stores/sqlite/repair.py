@@ -12,15 +12,15 @@ import numpy as np
 
 from retentive.errors import Damaged
 from retentive.models import KINDS, Memory, Scope
-from retentive.ranking.duplicates import content_hash
 from retentive.stores.damage import UNREADABLE, Repair, SetAside
 from retentive.stores.rules import is_within
 from retentive.stores.sql_codec import EPOCH, ScopeIds, from_micros, to_micros
-from retentive.stores.sqlite import keyword_index, vector_blocks
+from retentive.stores.sqlite import vector_blocks
 from retentive.stores.sqlite.integrity import page_problems
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope, by_keys, id_of, storable_ids, unchecked
-from retentive.text.analysis import index_terms
+from retentive.stores.sqlite.row_changes import add_keywords
+from retentive.text.analysis import content_hash, index_terms
 
 _SCOPE_COLUMNS = "profile, project, session, kind"
 _MISSING = """
@@ -85,7 +85,7 @@ def _repair_memories(connection: apsw.Connection, at: datetime) -> tuple[list[st
             _update(connection, key, memory, terms, changed=key not in intact)
             scope = connection.execute(f"SELECT {_SCOPE_COLUMNS} FROM memories WHERE key = ?", (key,)).get  # noqa: S608 - constant
             entries.append((key, terms, ScopeIds(*(id or 0 for id in scope))))
-        keyword_index.add(connection, entries)
+        add_keywords(connection, entries)
         memories += len(entries)
     return changed, unreadable, memories
 

@@ -1,17 +1,39 @@
-"""Insert, replace and delete memories in the tables and indexes."""
+"""Insert, replace and delete memories: their names, their rows, and their entries in the keyword index.
+
+The keyword index is an FTS5 table over our own terms. The document frequencies of each profile are counted beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import apsw
 
+from retentive.errors import Conflict
 from retentive.models import Memory
-from retentive.stores.rules import stays_in_session
-from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds
-from retentive.stores.sqlite import keyword_index, keyword_separators, memory_table, validity, vector_blocks
+from retentive.stores.rules import home_of, stays_in_session
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, fact_values, to_micros
+from retentive.stores.sqlite import keyword_separators, validity, vector_blocks
 from retentive.stores.sqlite.block_reclaim import reclaim
-from retentive.stores.sqlite.memory_table import NameRegistry
+
+Entry = tuple[int, list[str], ScopeIds]
+"""A memory's key, its terms and its scope, as the keyword index has them."""
+
+_INSERT = f"INSERT INTO memories VALUES ({', '.join('?' * 27)})"  # noqa: S608 - a number of our own
+
+
+def check_new(connection: apsw.Connection, ids: Sequence[str]) -> None:
+    """Raise `Conflict` if one of these ids exists, or is given twice."""
+    if len(set(ids)) < len(ids):
+        raise Conflict("two of these memories have the same id; nothing was stored")
+    statement = "SELECT id FROM memories WHERE id IN carray(?) ORDER BY id LIMIT 1"
+    known = connection.execute(statement, (apsw.carray(tuple(ids)),)).get
+    if known is not None:
+        raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
 
 
 def insert_rows(
@@ -27,14 +49,25 @@ def insert_rows(
     if any(memory.key is not None for memory in memories):
         memories = validity.settle(connection, memories, scopes)
     connection.executemany(
-        memory_table.INSERT,
+        _INSERT,
         [
-            memory_table.to_row(key, memory, scope, names.position(memory, scope.session), of_text)
+            _to_row(key, memory, scope, names.position(memory, scope.session), of_text)
             for key, memory, scope, of_text in zip(keys, memories, scopes, terms, strict=True)
         ],
     )
-    keyword_index.add(connection, list(zip(keys, terms, scopes, strict=True)))
+    add_keywords(connection, list(zip(keys, terms, scopes, strict=True)))
     return keys, scopes
+
+
+def _to_row(key: int, memory: Memory, ids: ScopeIds, position: int | None, terms: Sequence[str]) -> tuple[Any, ...]:
+    """The values of a memory for `_INSERT`."""
+    metadata = json.dumps(dict(memory.metadata), ensure_ascii=False) if memory.metadata else None
+    return (
+        key, memory.id, ids.profile, ids.project or None, ids.session or None, position, ids.kind,
+        memory.speaker, memory.importance, metadata, memory.source, to_micros(memory.created),
+        to_micros(memory.occurred), to_micros(memory.accessed), memory.access_count, memory.evergreen,
+        memory.content_hash, memory.text, " ".join(terms), memory.text_hash, *fact_values(memory),
+    )  # fmt: skip
 
 
 def updated_scope(connection: apsw.Connection, key: int, memory: Memory, current: Memory) -> ScopeIds:
@@ -51,23 +84,147 @@ def updated_scope(connection: apsw.Connection, key: int, memory: Memory, current
 
 def replace_row(connection: apsw.Connection, key: int, memory: Memory, scope: ScopeIds, terms: list[str]) -> None:
     """Replace the row of a memory and its entry in the keyword index."""
-    replaced = keyword_index.entries(connection, [key])
-    keyword_index.remove(connection, replaced)
+    replaced = keyword_entries(connection, [key])
+    remove_keywords(connection, replaced)
     connection.execute("DELETE FROM memories WHERE key = ?", (key,))
     position = memory.position if scope.session else None
-    connection.execute(memory_table.INSERT, memory_table.to_row(key, memory, scope, position, terms))
-    keyword_index.add(connection, [(key, terms, scope)])
-    keyword_separators.clear(connection, replaced)
+    connection.execute(_INSERT, _to_row(key, memory, scope, position, terms))
+    add_keywords(connection, [(key, terms, scope)])
+    keyword_separators.clear(connection, _terms_of(replaced))
 
 
 def remove_rows(connection: apsw.Connection, keys: Sequence[int]) -> None:
     """Delete memories with their terms, vectors and judgements."""
     for at in range(0, len(keys), 1000):
         some = keys[at : at + 1000]
-        removed = keyword_index.entries(connection, some)
-        keyword_index.remove(connection, removed)
-        keyword_separators.clear(connection, removed)
+        removed = keyword_entries(connection, some)
+        remove_keywords(connection, removed)
+        keyword_separators.clear(connection, _terms_of(removed))
         emptied = vector_blocks.remove_vectors(connection, some) + vector_blocks.remove_turns(connection, some)
         reclaim(connection, emptied)
         connection.executemany("DELETE FROM judgements WHERE memory = ?", [(key,) for key in some])
         connection.executemany("DELETE FROM memories WHERE key = ?", [(key,) for key in some])
+
+
+def _terms_of(entries: Iterable[Entry]) -> list[str]:
+    return [term for _, terms, _ in entries for term in terms]
+
+
+def keyword_entries(connection: apsw.Connection, keys: Iterable[int]) -> list[Entry]:
+    """The entries of these memories in the keyword index, as they were indexed."""
+    wanted = array("q", keys)
+    if not wanted:
+        return []
+    rows = connection.execute(
+        "SELECT m.key, m.terms, m.profile, coalesce(m.project, 0), coalesce(m.session, 0), m.kind "
+        "FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value",
+        (apsw.carray(wanted),),
+    )
+    return [(key, terms.split(), ScopeIds(*scope)) for key, terms, *scope in rows]
+
+
+def add_keywords(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
+    """Add these memories to the keyword index."""
+    connection.executemany(
+        "INSERT INTO words (rowid, terms, scope) VALUES (?, ?, ?)",
+        ((key, " ".join(terms), ids.tokens) for key, terms, ids in entries),
+    )
+    _count_keywords(connection, entries, +1)
+
+
+def remove_keywords(connection: apsw.Connection, entries: Sequence[Entry]) -> None:
+    """Delete these memories from the keyword index. Terms and scope are those they were indexed with."""
+    connection.executemany(
+        "INSERT INTO words (words, rowid, terms, scope) VALUES ('delete', ?, ?, ?)",
+        ((key, " ".join(terms), ids.tokens) for key, terms, ids in entries),
+    )
+    _count_keywords(connection, entries, -1)
+
+
+def _count_keywords(connection: apsw.Connection, entries: Sequence[Entry], sign: int) -> None:
+    """Count memories in their profiles: their number, their total length, and the document frequency of each term."""
+    counts: Counter[tuple[int, str]] = Counter()
+    lengths: dict[int, list[int]] = {}
+    for _, terms, ids in entries:
+        counts.update((ids.profile, term) for term in set(terms))
+        lengths.setdefault(ids.profile, []).append(len(terms) + SCOPE_TOKENS)
+    connection.executemany(
+        "INSERT INTO term_counts (profile, term, memories) VALUES (?, ?, ?) "
+        "ON CONFLICT (profile, term) DO UPDATE SET memories = memories + excluded.memories",
+        ((profile, term, sign * count) for (profile, term), count in sorted(counts.items())),
+    )
+    if sign < 0:
+        connection.executemany(
+            "DELETE FROM term_counts WHERE profile = ? AND term = ? AND memories <= 0", sorted(counts)
+        )
+    connection.executemany(
+        "UPDATE profiles SET memories = memories + ?, terms = terms + ? WHERE id = ?",
+        ((sign * len(some), sign * sum(some), profile) for profile, some in lengths.items()),
+    )
+
+
+class NameRegistry:
+    """Creates the ids of names while a batch is written, and assigns positions in sessions."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._profiles: dict[str, int] = {}
+        self._projects: dict[tuple[int, str], int] = {}
+        self._sessions: dict[tuple[int, str, int], int] = {}
+        self._next: dict[int, int] = {}
+
+    def scope_ids(self, memory: Memory, *, exact: bool = False) -> ScopeIds:
+        """The ids of a memory's names, created where they are new.
+
+        Unless `exact`, one without a project goes into the session of its name that `home_of` chooses.
+        """
+        profile = self.profile(memory.profile)
+        project = self.project(profile, memory.project) if memory.project is not None else 0
+        session = 0
+        if memory.session is not None:
+            if not project and not exact:
+                project = home_of(memory.session, project, self._homes(profile, memory.session))
+            session = self._session(profile, memory.session, project)
+        return ScopeIds(profile, project, session, KIND_NUMBERS[memory.kind])
+
+    def position(self, memory: Memory, session: int) -> int | None:
+        """The memory's position in its session: the one given, or the next free one."""
+        if not session:
+            return None
+        if session not in self._next:
+            statement = "SELECT coalesce(max(position), -1) + 1 FROM memories WHERE session = ?"
+            self._next[session] = self._connection.execute(statement, (session,)).get
+        position = self._next[session] if memory.position is None else memory.position
+        self._next[session] = max(self._next[session], position + 1)
+        return position
+
+    def profile(self, name: str) -> int:
+        """The id of a profile."""
+        if name not in self._profiles:
+            self._connection.execute("INSERT OR IGNORE INTO profiles (name) VALUES (?)", (name,))
+            self._profiles[name] = self._connection.execute("SELECT id FROM profiles WHERE name = ?", (name,)).get
+        return self._profiles[name]
+
+    def project(self, profile: int, name: str) -> int:
+        """The id of a project."""
+        key = (profile, name)
+        if key not in self._projects:
+            self._connection.execute("INSERT OR IGNORE INTO projects (profile, name) VALUES (?, ?)", key)
+            found = self._connection.execute("SELECT id FROM projects WHERE profile = ? AND name = ?", key)
+            self._projects[key] = found.get
+        return self._projects[key]
+
+    def _session(self, profile: int, name: str, project: int) -> int:
+        """The id of a session of a project; project 0 is none."""
+        key = (profile, name, project)
+        if key not in self._sessions:
+            statement = "INSERT OR IGNORE INTO sessions (profile, name, project) VALUES (?, ?, nullif(?, 0))"
+            self._connection.execute(statement, key)
+            statement = "SELECT id FROM sessions WHERE profile = ? AND name = ? AND coalesce(project, 0) = ?"
+            self._sessions[key] = self._connection.execute(statement, key).get
+        return self._sessions[key]
+
+    def _homes(self, profile: int, name: str) -> list[int]:
+        """The projects of two sessions of a name; 0 is none and comes first."""
+        statement = "SELECT coalesce(project, 0) FROM sessions WHERE profile = ? AND name = ? ORDER BY 1 LIMIT 2"
+        return [project for (project,) in self._connection.execute(statement, (profile, name))]

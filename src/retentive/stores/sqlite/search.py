@@ -100,7 +100,7 @@ class SqliteSearch:
         self,
         connections: Connections,
         query: Query,
-        vector_index: Callable[[apsw.Connection, StoreState], VectorIndex | None],
+        vector_index: Callable[[StoreState], VectorIndex | None],
         dated_keys: Callable[[apsw.Connection, StoreState], DatedKeys],
     ) -> None:
         self._connections = connections
@@ -259,8 +259,9 @@ class SqliteSearch:
 
     @cached_property
     def _index(self) -> VectorIndex | None:
+        index = self._open_index(self._state)
         with self._connections.errors():
-            return self._open_index(self._reader, self._state)
+            return None if index is None else index.in_snapshot(self._reader, self._state.sequence)
 
     @cached_property
     def _fts_filter(self) -> str:

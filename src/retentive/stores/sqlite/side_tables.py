@@ -10,7 +10,8 @@ import apsw
 from retentive.errors import NotFound
 from retentive.stores.rules import check_same_request
 from retentive.stores.sql_codec import from_micros, to_micros
-from retentive.stores.sqlite.memory_table import NameRegistry, is_storable, storable_ids
+from retentive.stores.sqlite.memory_table import is_storable, storable_ids
+from retentive.stores.sqlite.row_changes import NameRegistry
 from retentive.stores.values import IdempotencyKey, Judgement
 
 # Idempotency keys

@@ -18,7 +18,6 @@ from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import (
     catalogue,
     integrity,
-    keyword_index,
     memory_table,
     repair,
     side_tables,
@@ -30,7 +29,14 @@ from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import resolve
-from retentive.stores.sqlite.row_changes import insert_rows, remove_rows, replace_row, updated_scope
+from retentive.stores.sqlite.row_changes import (
+    check_new,
+    insert_rows,
+    keyword_entries,
+    remove_rows,
+    replace_row,
+    updated_scope,
+)
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.space import compact, tidy
 from retentive.stores.sqlite.vector_index import VectorIndex
@@ -95,14 +101,14 @@ class SqliteStore:
                 self._dated = known
         return known
 
-    def _vector_index(self, connection: apsw.Connection, state: StoreState) -> VectorIndex | None:
-        """The index of the active model in this snapshot; created anew when the model or most of it has changed."""
+    def _vector_index(self, state: StoreState) -> VectorIndex | None:
+        """The index of the active model; created anew when the model or most of it has changed."""
         if state.model_id is None or state.model is None:
             return None
         index = self._index
         if index is None or index.model != state.model_id or index.is_sparse:
             index = self._index = VectorIndex(state.model_id, state.model.dimension)
-        return index.in_snapshot(connection, state.sequence)
+        return index
 
     # Memories
 
@@ -123,7 +129,7 @@ class SqliteStore:
             written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
             if written is not None:
                 return [memory for _, memory in memory_table.by_ids(connection, written).values()]
-            memory_table.check_new(connection, ids)
+            check_new(connection, ids)
             keys, scopes = insert_rows(connection, [record.memory for record in records], terms, exact=exact)
             self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
             if idempotency_key:
@@ -359,7 +365,7 @@ class SqliteStore:
             # Another process may have embedded a memory meanwhile; then its vectors stay.
             missing = [
                 (key, scope, unchanged[key])
-                for key, _, scope in keyword_index.entries(connection, unchanged)
+                for key, _, scope in keyword_entries(connection, unchanged)
                 if key not in embedded
             ]
             vector_blocks.add_vectors(connection, missing, model=number, dimension=model.dimension)

@@ -52,7 +52,9 @@ def add_vectors(
     """
     embedded = [(key, ids, one) for key, ids, one in entries if one.vectors is not None]
     turns = _stored_turns(connection, [one for _, _, one in embedded])
-    embedded = [(key, ids, one if one.memory.id in turns else one.alone()) for key, ids, one in embedded]
+    embedded = [
+        (key, ids, one if one.previous is None or one.memory.id in turns else one.alone()) for key, ids, one in embedded
+    ]
     given = [(key, ids, one.memory, one.vectors) for key, ids, one in embedded if one.vectors is not None]
     if not given:
         return range(0)

@@ -163,16 +163,17 @@ class VectorIndex:
         if len(places) > DIRECT:
             rows = self._rounded.rows(connection, self._block_places, places)
             places = places[by_rounded(*rows, vector, columns.memory[places], limit)]
-        return _best(columns.memory[places], self._cosines(connection, places, vector), limit)
+        (cached,), numbers = self._exact.rows(connection, self._block_places, places)
+        return _best(columns.memory[places], _cosines(cached, numbers, vector), limit)
 
     def score(
         self, connection: apsw.Connection, vector: Vector, slots: Mapping[int, Sequence[int]]
     ) -> dict[int, float]:
         """The cosine of each memory's nearest part, given the slots of the memories by key."""
         owners, places = self._places(slots)
-        scores = self._cosines(connection, places, vector)
+        (cached,), numbers = self._exact.rows(connection, self._block_places, places)
         found: dict[int, float] = {}
-        for key, score in zip(owners, scores.tolist(), strict=True):
+        for key, score in zip(owners, _cosines(cached, numbers, vector).tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
         return found
 
@@ -185,10 +186,6 @@ class VectorIndex:
         for key, row in zip(owners, rows, strict=True):
             first.setdefault(key, row)
         return first
-
-    def _cosines(self, connection: apsw.Connection, places: Places, vector: Vector) -> npt.NDArray[np.float32]:
-        (cached,), numbers = self._exact.rows(connection, self._block_places, places)
-        return _cosines(cached, numbers, vector)
 
     def _places(self, slots: Mapping[int, Sequence[int]]) -> tuple[list[int], Places]:
         """The places of this model's slots, with the memory of each."""

@@ -24,10 +24,10 @@ from uuid import UUID
 import numpy as np
 
 from retentive.errors import Invalid, RetentiveError
-from retentive.models import Memory, Model
-from retentive.pipeline.remember import Draft, check_name, to_memory, to_time
-from retentive.ranking.duplicates import content_hash
+from retentive.models import Memory, Model, check_name
+from retentive.pipeline.remember import Draft, to_memory, to_time
 from retentive.stores.values import Judgement, Vector
+from retentive.text.analysis import content_hash
 from retentive.transfer.formats.base import (
     ImportEntry,
     ImportIssue,

@@ -19,8 +19,7 @@ import numpy as np
 import psycopg
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import Embedder
-from retentive.inference.embedders.base import length_check
+from retentive.inference.embedders import Embedder, length_check
 from retentive.models import Kind
 from retentive.stores.postgres.address import Address, parse_address
 from retentive.stores.postgres.error_mapping import first_line, to_store_error

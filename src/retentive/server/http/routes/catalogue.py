@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse
 from pydantic import ConfigDict, Field
 
-from retentive.pipeline.remember import MAX_NAME
+from retentive.models import MAX_NAME
 from retentive.pipeline.timeline import TimelineBy
 from retentive.server.http.auth import CurrentCaller, ProfileHeader, ReadView, WriteView
 from retentive.server.http.openapi import problem_responses

@@ -9,8 +9,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from retentive.errors import NotFound
+from retentive.models import MAX_NAME
 from retentive.pipeline.judgements import MAX_RELEVANCE
-from retentive.pipeline.remember import MAX_NAME
 from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field

@@ -21,8 +21,7 @@ from pydantic import (
 )
 
 from retentive.errors import NotFound
-from retentive.models import Kind
-from retentive.pipeline.remember import MAX_NAME
+from retentive.models import MAX_NAME, Kind
 from retentive.pipeline.similar import OnDuplicate
 from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses

@@ -1,7 +1,7 @@
 /** What memory did for one message: what is in the prompt, what was left out and why, and what was stored. */
 
 import { el, replace } from "../shared/dom.js";
-import { dateTime, day, number, plural } from "../shared/format.js";
+import { dateTime, day, number, plural, sentence } from "../shared/format.js";
 import { route } from "../shared/route.js";
 
 const MAX_LEFT_OUT = 10;
@@ -58,7 +58,7 @@ export function contextSummary({ items, tokenCount }) {
 
 function promptPart({ items, tokenCount, budget, relevance, note, degraded, text }) {
   return [
-    degraded && el("p", { class: "note warn" }, degraded),
+    degraded && el("p", { class: "note warn" }, sentence(degraded)),
     el("p", { class: "quiet small" }, `${number(tokenCount)} of ${number(budget)} tokens · relevance of the recall ${percent(relevance)}`),
     items.length ? el("ol", { class: "turn-items" }, items.map(promptItem)) : el("p", { class: "quiet small" }, sentence(note ?? "nothing is stored in this scope")),
     text && el("details", { class: "turn-block" }, el("summary", { class: "small" }, "Text that is added to the prompt"), el("pre", { tabindex: "0" }, text)),
@@ -98,7 +98,7 @@ function storedItem(memory) {
 function itemText(text, id) {
   const profile = route.params.get("profile");
   const params = new URLSearchParams({ ...(profile && { profile }), id });
-  return el("a", { class: "turn-text-link", href: `#/memories?${params}`, title: "Open in Memories" }, text);
+  return el("a", { class: "turn-text-link", dir: "auto", href: `#/memories?${params}`, title: "Open in Memories" }, text);
 }
 
 /** A bar from 0 to 1 with its number. */
@@ -109,4 +109,3 @@ function relevanceBar(value) {
 }
 
 const percent = (value) => `${Math.round(100 * value)} %`;
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;

@@ -37,7 +37,7 @@ function createChat(app) {
   const log = el("ol", { class: "chat-log", "aria-label": "Conversation" });
   const note = el("div", {});
   const side = el("aside", { class: "chat-side panel", "aria-label": "Memory of the selected message", tabindex: "0" });
-  const input = el("textarea", { rows: 1, placeholder: "Write a message", onkeydown: sendOnKey, oninput: showButtons });
+  const input = el("textarea", { rows: 1, dir: "auto", placeholder: "Write a message", onkeydown: sendOnKey, oninput: showButtons });
   const sendButton = el("button", { class: "button primary" }, "Send");
   const stopButton = el("button", { type: "button", class: "button", hidden: true, onclick: () => pending?.abort() }, "Stop");
   const form = el("form", { class: "chat-form", onsubmit: submit },
@@ -140,11 +140,11 @@ function createChat(app) {
 
   function createTurn(text) {
     const turn = { text, key: turnKey(), answer: "", state: "", panel: createTurnPanel() };
-    turn.body = el("p", { class: "chat-text" });
+    turn.body = el("p", { class: "chat-text", dir: "auto" });
     turn.error = el("div", {});
     turn.opener = el("button", { type: "button", class: "chat-memory", "aria-pressed": "false", onclick: () => select(turn) }, "Recalling…");
     turn.element = el("li", { class: "chat-turn" },
-      el("div", { class: "chat-user" }, el("span", { class: "visually-hidden" }, "You: "), el("p", { class: "chat-text" }, text)),
+      el("div", { class: "chat-user" }, el("span", { class: "visually-hidden" }, "You: "), el("p", { class: "chat-text", dir: "auto" }, text)),
       el("div", { class: "chat-answer" }, turn.body, turn.error, turn.opener));
     return turn;
   }

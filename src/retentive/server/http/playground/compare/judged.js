@@ -34,7 +34,7 @@ export function createJudged(app, run) {
 
   function parts(measured, same) {
     if (!measured.n) {
-      return el("p", { class: "quiet" }, "No query has a memory that was judged good. Rate hits with the thumbs in ",
+      return el("p", { class: "quiet" }, "No query has a memory that was judged good. Judge hits with the thumbs in ",
         el("a", { href: "#/recall" }, "Recall"), ", and the metrics of both tunings appear here.");
     }
     return [

@@ -52,7 +52,7 @@ function row(hit, move, side) {
   return el("li", { class: "compare-row", "data-id": hit.id },
     el("span", { class: "compare-rank mono" }, hit.rank),
     el("div", { class: "compare-body" },
-      el("a", { class: "compare-text", href: `#/memories?${params}`, title: memory.text }, memory.text),
+      el("a", { class: "compare-text", dir: "auto", href: `#/memories?${params}`, title: memory.text }, memory.text),
       el("p", { class: "quiet compare-facts" },
         [memory.speaker, memory.session ?? memory.project, day(memoryTime(memory))].filter(Boolean).join(" · "))),
     el("div", { class: "compare-numbers" },
@@ -87,6 +87,6 @@ function leftList(hits) {
   if (!hits.length) return null;
   return el("section", { class: "compare-left", "aria-label": "Only in A" }, el("h2", {}, "Only in A"),
     el("ul", {}, hits.map(({ id, rank, memory }) => el("li", { class: "compare-row", "data-id": id },
-      el("span", { class: "compare-rank mono" }, rank), el("div", { class: "compare-body" }, el("p", { class: "compare-text" }, memory.text)),
+      el("span", { class: "compare-rank mono" }, rank), el("div", { class: "compare-body" }, el("p", { class: "compare-text", dir: "auto" }, memory.text)),
       el("div", { class: "compare-numbers" }, el("span", { class: "compare-move left" }, "left"))))));
 }

@@ -1,8 +1,20 @@
 /** The choice of one of the two tunings: the saved one or a preset, and parameters that differ from it. */
 
+import { RERANKED_HITS } from "../recall/basic_parameters.js";
 import { parameterField } from "../recall/parameter_field.js";
 import { el, replace, unique } from "../shared/dom.js";
 import { sentenceCase } from "../shared/format.js";
+
+/**
+ * Changes of several parameters that are often compared, in terms of the tuning that they change.
+ * @type {Record<string, (values: Tuning) => Tuning>}
+ */
+const SHORTCUTS = {
+  "Keyword retriever only": ({ keywordWeight }) => ({ semanticWeight: 0, keywordWeight: keywordWeight || 1 }),
+  "Semantic retriever only": ({ semanticWeight }) => ({ keywordWeight: 0, semanticWeight: semanticWeight || 1 }),
+  "Reranking on": ({ rerank }) => ({ rerank: rerank || RERANKED_HITS }),
+  "Reranking off": () => ({ rerank: 0 }),
+};
 
 /**
  * @param {string} name  "A" or "B"
@@ -33,13 +45,20 @@ export function createTuningPicker(name, onChange) {
     base.value = choice.base;
     const names = Object.keys(choice.changes);
     replace(add, el("option", { value: "" }, "Change a parameter…"),
-      Object.keys(settings.schema).filter((parameter) => !names.includes(parameter))
-        .map((parameter) => el("option", { value: parameter }, sentenceCase(parameter))));
+      el("optgroup", { label: "Often compared" }, Object.keys(SHORTCUTS).filter(isUseful).map((label) => el("option", { value: label }, label))),
+      el("optgroup", { label: "Parameters" }, Object.keys(settings.schema).filter((parameter) => !names.includes(parameter))
+        .map((parameter) => el("option", { value: parameter }, sentenceCase(parameter)))));
     // Fields that stay are not drawn again: one of them may be in use.
     const kept = Object.fromEntries(names.map((parameter) => [parameter, shown[parameter] ?? createField(parameter)]));
     if (names.join() !== Object.keys(shown).join()) replace(fields, Object.values(kept).map((field) => field.row));
     shown = kept;
     for (const parameter of names) shown[parameter].field.show(choice.changes[parameter], baseValues()[parameter]);
+  }
+
+  /** Whether a shortcut changes the tuning that is chosen. */
+  function isUseful(label) {
+    const values = { ...baseValues(), ...choice.changes };
+    return Object.entries(SHORTCUTS[label](values)).some(([parameter, value]) => parameter in settings.schema && values[parameter] !== value);
   }
 
   function createField(parameter) {
@@ -51,10 +70,12 @@ export function createTuningPicker(name, onChange) {
   }
 
   function addParameter() {
-    const parameter = add.value;
-    if (!parameter) return;
-    change({ ...choice, changes: { ...choice.changes, [parameter]: baseValues()[parameter] } });
-    shown[parameter].row.querySelector("input, select, textarea").focus();
+    const chosen = add.value;
+    if (!chosen) return;
+    const values = { ...baseValues(), ...choice.changes };
+    const added = chosen in SHORTCUTS ? SHORTCUTS[chosen](values) : { [chosen]: values[chosen] };
+    change({ ...choice, changes: { ...choice.changes, ...added } });
+    shown[Object.keys(added)[0]].row.querySelector("input, select, textarea").focus();
   }
 
   function removeParameter(parameter) {

@@ -23,7 +23,7 @@ export function createEditor(app, memory, handlers) {
   let current = memory;
   let isSaving = false;
   const fields = {
-    text: el("textarea", { rows: 5, value: memory.text, class: "editor-text" }),
+    text: el("textarea", { rows: 5, value: memory.text, dir: "auto", class: "editor-text" }),
     kind: el("select", {}, KINDS.map((kind) => el("option", { value: kind }, kind))),
     speaker: el("input", { type: "text", autocomplete: "off" }),
     occurred: el("input", { type: "datetime-local", step: 1 }),

@@ -18,10 +18,12 @@ export function createFilters(app) {
     update(NO_FILTERS);
     query.focus();
   } }, "Clear filters");
-  const more = el("details", { class: "filter-more" }, el("summary", { class: "button" }, "Filters"),
-    el("div", { class: "filter-fields" }, labelled("From", since), labelled("Until", until), labelled("Metadata", metadata), clear));
+  const fields = el("div", { class: "filter-fields", hidden: true },
+    labelled("From", since), labelled("Until", until), labelled("Metadata", metadata), clear);
+  // The fields are outside of the element that opens them, so that its button stays in its place.
+  const more = el("details", { class: "filter-more", ontoggle: () => (fields.hidden = !more.open) }, el("summary", { class: "button" }, "Filters"));
   const element = el("form", { class: "filters", role: "search", "aria-label": "Memories", onsubmit: submit },
-    query, el("button", { class: "button" }, "Search"), more);
+    query, el("button", { class: "button" }, "Search"), more, fields);
 
   const update = (changes) => app.route.update(changes);
   const shown = { q: null, metadata: null };

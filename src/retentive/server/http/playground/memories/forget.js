@@ -70,7 +70,7 @@ async function confirmForget(memories) {
   const what = plural(memories.length, "memory", "memories");
   const confirmed = await openDialog(`Forget ${what}?`, (close) => [
     el("ul", { class: "forget-list" }, memories.slice(0, MAX_SHOWN).map((memory) => el("li", {},
-      el("p", { class: "forget-text" }, memory.text),
+      el("p", { class: "forget-text", dir: "auto" }, memory.text),
       el("p", { class: "quiet small" }, [memory.speaker, dateTime(memoryTime(memory)), memory.session].filter(Boolean).join(" · "))))),
     memories.length > MAX_SHOWN && el("p", { class: "quiet" }, `and ${memories.length - MAX_SHOWN} more`),
     el("p", { class: "small" }, `Forgotten memories are deleted. You can undo this for ${UNDO_SECONDS} seconds.`),

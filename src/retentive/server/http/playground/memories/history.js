@@ -1,7 +1,7 @@
 /** The history of a fact: its versions on a line, oldest first, and which of them was true on a date. */
 
 import { el, labelled, replace } from "../shared/dom.js";
-import { day } from "../shared/format.js";
+import { dateRange, day } from "../shared/format.js";
 
 const startOf = (memory) => memory.validFrom ?? memory.occurred ?? memory.created;
 const endOf = (memory) => [memory.validTo, memory.expires].filter(Boolean).sort((a, b) => new Date(a).getTime() - new Date(b).getTime())[0] ?? null;
@@ -37,11 +37,11 @@ export function createHistory(app, id, open) {
 
   function version(memory) {
     const end = endOf(memory);
-    const period = `${day(startOf(memory))} – ${end ? day(end) : "now"}`;
+    const period = end ? dateRange(startOf(memory), end) : `${day(startOf(memory))} – now`;
     const isCurrent = wasTrue(memory, new Date());
     return el("li", { class: `fact-version${memory.id === id ? " shown" : ""}${isCurrent ? " current" : ""}`, "data-id": memory.id },
       el("span", { class: "fact-period" }, period, !isCurrent && el("span", { class: "visually-hidden" }, ", no longer true")),
-      el("button", { type: "button", class: "fact-text", "aria-current": memory.id === id ? "true" : null, onclick: () => open(memory.id) }, memory.text),
+      el("button", { type: "button", class: "fact-text", dir: "auto", "aria-current": memory.id === id ? "true" : null, onclick: () => open(memory.id) }, memory.text),
       memory.reason && el("span", { class: "fact-reason" }, [memory.reason, memory.actor].filter(Boolean).join(" · ")));
   }
 

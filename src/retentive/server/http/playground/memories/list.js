@@ -239,12 +239,12 @@ export function createList(app, handlers) {
 function listRow(memory, options) {
   return row(memory, "memory", options,
     openerButton(memory, options, [
-      el("span", { class: "memory-text" }, memory.found ? markWords(memory.text, memory.found.terms) : memory.text),
+      el("span", { class: "memory-text", dir: "auto" }, memory.found ? markWords(memory.text, memory.found.terms) : memory.text),
       el("span", { class: "memory-facts" },
         typeof memory.found?.relevance === "number" && el("span", { class: "mono", title: "Relevance to the search" }, `${Math.round(100 * memory.found.relevance)} %`),
         time(memoryTime(memory), day),
-        memory.speaker && el("span", {}, memory.speaker),
-        (memory.session ?? memory.project) && el("span", { class: "memory-session" }, memory.session ?? memory.project),
+        memory.speaker && el("span", { class: "memory-speaker", dir: "auto", title: memory.speaker }, memory.speaker),
+        (memory.session ?? memory.project) && el("span", { class: "memory-session", dir: "auto", title: memory.session ?? memory.project }, memory.session ?? memory.project),
         tags(memory)),
     ]));
 }
@@ -253,13 +253,19 @@ function listRow(memory, options) {
 function turnRow(memory, options) {
   return row(memory, "memory turn", options,
     el("span", { class: `speaker-mark speaker-${options.colour % SPEAKER_COLOURS}`, "aria-hidden": "true" },
-      (memory.speaker ?? "·").trim().slice(0, 1).toUpperCase()),
+      initial(memory.speaker)),
     openerButton(memory, options, [
       el("span", { class: "turn-top" },
-        el("strong", {}, memory.speaker ?? "Unknown speaker"),
+        el("strong", { dir: "auto", title: memory.speaker }, memory.speaker ?? "Unknown speaker"),
         el("span", { class: "memory-facts" }, time(memoryTime(memory), clock), tags(memory))),
-      el("span", { class: "turn-text" }, memory.text),
+      el("span", { class: "turn-text", dir: "auto" }, memory.text),
     ]));
+}
+
+/** The first character of a name as readers see it: an emoji may consist of several code points. */
+function initial(speaker) {
+  const [first] = new Intl.Segmenter().segment(speaker?.trim() || "·");
+  return first.segment.toUpperCase();
 }
 
 /** The heading of a day. */

@@ -11,13 +11,13 @@ import { KINDS } from "../shared/scope.js";
  * @param {{projects: {name: string}[], sessions: {name: string}[]}} names  to suggest
  */
 export function openRememberForm(app, names) {
-  return openDialog("New memory", (close) => rememberForm(app, names, close), { wide: true });
+  return openDialog("Remember a memory", (close) => rememberForm(app, names, close), { wide: true });
 }
 
 function rememberForm(app, names, close) {
   const scope = app.scope.value;
   const fields = {
-    text: el("textarea", { rows: 4, required: true, autofocus: true, placeholder: "I am allergic to peanuts" }),
+    text: el("textarea", { rows: 4, dir: "auto", required: true, autofocus: true, placeholder: "I am allergic to peanuts" }),
     kind: el("select", {}, KINDS.map((kind) => el("option", { value: kind }, kind))),
     speaker: el("input", { type: "text", autocomplete: "off" }),
     project: el("input", { type: "text", autocomplete: "off", value: scope.project ?? "" }),

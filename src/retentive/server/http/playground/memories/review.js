@@ -98,7 +98,7 @@ export function createReview(app, { open, onDecision, onCount }) {
     const when = memoryTime(memory);
     return el("article", { class: `review-side review-${name.toLowerCase()}` },
       el("h2", {}, name, " ", el("time", { class: "quiet", datetime: when, title: dateTime(when) }, day(when))),
-      el("p", { class: "review-text" }, memory.text),
+      el("p", { class: "review-text", dir: "auto" }, memory.text),
       el("p", { class: "small quiet" }, [memory.speaker, memory.project, memory.session].filter(Boolean).join(" · "), " ",
         el("button", { type: "button", class: "link", onclick: () => open(memory.id) }, "Open")));
   }

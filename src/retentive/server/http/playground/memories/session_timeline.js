@@ -9,6 +9,8 @@ const ROW = 8;
 const GAP = 2;
 const AXIS = 20;
 const MIN_DRAG = 8;
+const CHARACTER_WIDTH = 7;
+const MIN_SPAN = 2 * 86_400_000; // at least one tick of the time axis is in it
 
 /**
  * @param {App} app
@@ -47,7 +49,7 @@ export function createSessionTimeline(app, { open, period }) {
     const times = inScope.flatMap(({ first, last }) => [new Date(first).getTime(), new Date(last).getTime()]);
     const start = since ? new Date(`${since}T00:00:00`).getTime() : times.reduce((a, b) => Math.min(a, b), Date.now());
     const end = until ? new Date(`${until}T23:59:59`).getTime() : times.reduce((a, b) => Math.max(a, b), start);
-    const margin = Math.max((end - start) * 0.01, 3_600_000);
+    const margin = Math.max((end - start) * 0.01, 3_600_000, (MIN_SPAN - (end - start)) / 2);
     scale = { start: start - margin, span: end - start + 2 * margin, width };
     whole.hidden = !since && !until;
     const layout = lanesOf(inScope, scale);
@@ -64,7 +66,7 @@ export function createSessionTimeline(app, { open, period }) {
       const top = y;
       y += LABEL + lane.rows * (ROW + GAP) + 4;
       return [
-        svg("text", { x: 0, y: top + 13, class: "session-lane" }, lane.name ?? "No project",
+        svg("text", { x: 0, y: top + 13, class: "session-lane" }, svg("title", {}, lane.name ?? "No project"), shortened(lane.name ?? "No project"),
           svg("tspan", { class: "session-lane-count" }, `  ${number(lane.bars.length)}`)),
         lane.bars.map((bar) => barOf(bar, top + LABEL, most, current)),
       ];
@@ -75,6 +77,12 @@ export function createSessionTimeline(app, { open, period }) {
     ticks.map(({ x, label }) => [svg("line", { class: "session-grid", x1: x, x2: x, y1: 0, y2: y }), svg("text", { class: "session-tick", x: x + 4, y: 12 }, label)]),
     parts);
     return chart;
+  }
+
+  /** A name that fits into the chart, with the number of its sessions. */
+  function shortened(name) {
+    const most = Math.floor(scale.width / CHARACTER_WIDTH) - 8;
+    return name.length > most ? `${name.slice(0, most - 1)}…` : name;
   }
 
   function barOf(bar, top, most, current) {

@@ -5,7 +5,8 @@ import { plural } from "../shared/format.js";
 import { sameValue } from "./parameter_field.js";
 
 const HALF_LIVES = [365, 90, 30, 7];
-const RERANKED_HITS = 30;
+/** The hits that the reranker reads if it is switched on. */
+export const RERANKED_HITS = 30;
 const MAX_CONTEXT = 3;
 const round = (value) => Number(value.toFixed(3));
 

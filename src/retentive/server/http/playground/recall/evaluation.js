@@ -63,7 +63,7 @@ export function createRatings(app, current, onRate) {
       type: "button", class: "button icon thumb", "data-relevant": String(relevant), "aria-pressed": "false", "aria-label": label,
       title: label, onclick: () => rate(hit.id, relevant),
     }, thumbIcon({ down: !relevant }));
-    const element = el("div", { class: "rating", role: "group", "aria-label": "Rate this hit", dataset: { memory: hit.id } },
+    const element = el("div", { class: "rating", role: "group", "aria-label": "Judge this hit", dataset: { memory: hit.id } },
       button(true, "Relevant"), button(false, "Not relevant"));
     show(element);
     return element;
@@ -119,7 +119,7 @@ export function createEvaluationPanel(app, { unsaved, apply, onSave, run }) {
     try {
       const result = await measure(app, parameters);
       replace(body, result.n ? [metricsTable(result, hasChanges), queryList(result, hasChanges, run)]
-        : el("p", { class: "quiet" }, "Rate results to see quality metrics for your own queries: ",
+        : el("p", { class: "quiet" }, "Judge hits to see quality metrics for your own queries: ",
           "press the thumb up at a hit that answers the query."));
       search.setAvailable(result.n > 0);
     } catch (error) {

@@ -112,7 +112,7 @@ async function showExplanation(app, { request, tuning }, id, answer) {
     replace(answer,
       el("p", { class: "small" }, el("strong", { class: "tag outcome" }, OUTCOMES[explanation.outcome] ?? explanation.outcome)),
       el("p", { class: "explanation-sentence" }, explanation.sentence),
-      el("blockquote", {}, el("p", {}, explanation.memory.text), provenance(explanation.memory)),
+      el("blockquote", {}, el("p", { dir: "auto" }, explanation.memory.text), provenance(explanation.memory)),
       explanation.standings.map(retrieverRank),
       explanation.hit && el("details", {}, el("summary", { class: "small" }, "Score by step"), scoreTable(explanation.hit)));
     answer.scrollIntoView({ block: "nearest" });

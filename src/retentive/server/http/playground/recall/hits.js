@@ -163,8 +163,8 @@ function retrieverChip(retriever, hit) {
 
 /** The text of a memory with the matched words marked; a long one is shortened, with a button that shows the rest. */
 function hitText(text, terms, id) {
-  if (text.length <= MAX_LENGTH) return el("p", { class: "hit-text", id }, markWords(text, terms));
-  const excerpt = `${text.slice(0, MAX_LENGTH).replace(/\s+\S*$/, "")}…`;
+  if (text.length <= MAX_LENGTH) return el("p", { class: "hit-text", id, dir: "auto" }, markWords(text, terms));
+  const excerpt = `${text.slice(0, MAX_LENGTH).replace(/\s+\S{0,40}$/, "")}…`;
   const shown = el("span", {}, markWords(excerpt, terms));
   const more = el("button", {
     type: "button", class: "more", "aria-expanded": "false",
@@ -175,11 +175,11 @@ function hitText(text, terms, id) {
       more.textContent = open ? "less" : "more";
     },
   }, "more");
-  return el("p", { class: "hit-text", id }, shown, " ", more);
+  return el("p", { class: "hit-text", id, dir: "auto" }, shown, " ", more);
 }
 
 /** A hit of the saved tuning that the unsaved changes removed from the result. */
 export function removedRow(hit) {
   return el("li", { class: "removed", "data-id": hit.id }, el("span", { class: "move mono" }, `was ${hit.rank}`),
-    el("p", { class: "removed-text" }, hit.memory.text));
+    el("p", { class: "removed-text", dir: "auto" }, hit.memory.text));
 }

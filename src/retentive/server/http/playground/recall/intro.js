@@ -56,9 +56,16 @@ function openings(memories) {
   for (const memory of memories) {
     const words = memory.text.split(/[.!?;:\n]/)[0].trim().split(/\s+/);
     const key = JSON.stringify([memory.project, memory.session]);
-    if (words.length >= MIN_WORDS && !bySession.has(key)) bySession.set(key, words.slice(0, MAX_WORDS).join(" "));
+    if (words.length >= MIN_WORDS && !bySession.has(key)) bySession.set(key, opening(words));
   }
   return [...new Set(bySession.values())].slice(0, EXAMPLES);
+}
+
+/** The first words, without short ones such as "of" at their end. */
+function opening(words) {
+  const first = words.slice(0, MAX_WORDS);
+  while (first.length > MIN_WORDS && first.length < words.length && first.at(-1).length <= 3) first.pop();
+  return first.join(" ");
 }
 
 function examples(queries, run) {

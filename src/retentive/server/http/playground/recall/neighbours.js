@@ -77,5 +77,5 @@ function neighbour(memory, none) {
   if (!memory) return el("p", { class: "neighbour-none" }, none);
   const retired = retiredLabel(memory);
   return el("p", { class: retired ? "retired" : null }, memory.speaker && el("span", { class: "neighbour-speaker" }, `${memory.speaker}: `),
-    el("span", { class: "neighbour-text" }, memory.text), retired && [" ", el("span", { class: "tag" }, retired)]);
+    el("span", { class: "neighbour-text", dir: "auto" }, memory.text), retired && [" ", el("span", { class: "tag" }, retired)]);
 }

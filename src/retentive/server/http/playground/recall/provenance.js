@@ -11,7 +11,7 @@ const wordyDay = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "l
 export function provenance(memory) {
   const when = memoryTime(memory);
   return el("p", { class: "provenance" },
-    memory.speaker && el("span", { class: "speaker" }, memory.speaker),
+    memory.speaker && el("span", { class: "speaker", dir: "auto" }, memory.speaker),
     el("time", { datetime: when, title: dateTime(when) }, `${ago(when)}, ${wordyDay.format(new Date(when))}`),
     sessionLink(memory),
     memory.kind !== "episodic" && el("span", {}, memory.kind),

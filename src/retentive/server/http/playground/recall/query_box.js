@@ -11,7 +11,7 @@ const LIMITS = [3, 5, 10, 20, 50];
  * @param {{onSubmit: () => void}} handlers  `onSubmit` is called when the query or an option is submitted
  */
 export function createQueryBox(app, { onSubmit }) {
-  const field = el("input", { id: "query", type: "search", name: "q", autocomplete: "off", list: "queries", maxlength: 10_000,
+  const field = el("input", { id: "query", type: "search", name: "q", dir: "auto", autocomplete: "off", list: "queries", maxlength: 10_000,
     placeholder: "Search your memories", enterkeyhint: "search", "aria-keyshortcuts": "/" });
   const limit = el("select", { id: "limit", onchange: submit }, LIMITS.map((number) => el("option", { value: number }, number)));
   const retired = el("input", { type: "checkbox", onchange: submit });

@@ -1,8 +1,9 @@
 /** The summary of a recall: number of hits, time by stage, candidates of each retriever, and why it is degraded. */
 
 import { el, svg } from "../shared/dom.js";
-import { duration, number, plural } from "../shared/format.js";
+import { duration, number, plural, sentence } from "../shared/format.js";
 import { addTooltip } from "../shared/overlays.js";
+import { route } from "../shared/route.js";
 
 export function recallSummary(recall) {
   const { hits, retrievers, stages, elapsedMs, degraded, degradedReason } = recall;
@@ -11,9 +12,15 @@ export function recallSummary(recall) {
       el("span", { class: "mono" }, duration(elapsedMs)),
       el("span", { class: "quiet" }, " · candidates: ", retrievers.map(candidates).join(", "))),
     stageBar(stages),
-    degraded && el("p", { class: "note warn", role: "note" }, el("strong", {}, `Degraded: ${degraded}. `), degradedReason ?? ""),
+    degraded && el("p", { class: "note warn", role: "note" }, el("strong", {}, `Degraded: ${degraded}. `),
+      degradedReason && `${sentence(degradedReason)} `, el("a", { href: statusLink() }, "What to do")),
     retrievers.filter(({ note, ran, weight }) => note && weight > 0 && (ran || !degraded)).map(({ name, note }) =>
       el("p", { class: "quiet small" }, `${name}: ${note}`)));
+}
+
+function statusLink() {
+  const profile = route.params.get("profile");
+  return profile ? `#/status?${new URLSearchParams({ profile })}` : "#/status";
 }
 
 function candidates({ name, ran, found, weight }) {

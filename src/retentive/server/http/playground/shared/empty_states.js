@@ -14,8 +14,8 @@ export function noMemories({ remember, chooseFile, samples }) {
         el("span", { class: "quiet small" }, "invented conversations to try recalls on")),
       chooseFile && el("li", {}, el("button", { type: "button", class: "button", onclick: chooseFile }, "Import a JSONL file"),
         el("span", { class: "quiet small" }, "or drop a file on this page")),
-      remember && el("li", {}, el("button", { type: "button", class: "button", onclick: remember }, "Add a memory"),
-        el("span", { class: "quiet small" }, "write it yourself")),
+      remember && el("li", {}, el("button", { type: "button", class: "button", onclick: remember }, "Remember…"),
+        el("span", { class: "quiet small" }, "write a memory yourself")),
       command("Command line", commandLine('remember "I am allergic to peanuts"')),
       command("HTTP", curl),
       command("Sample memories", commandLine("samples"))));

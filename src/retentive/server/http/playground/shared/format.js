@@ -86,6 +86,11 @@ export function fromLocalInput(value) {
   return value ? new Date(value).toISOString() : null;
 }
 
+/** A message of the service, which may start in lower case, as a sentence; a command at its end has no full stop. */
+export function sentence(text) {
+  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}${/[.!?:]$|: retentive [^;]*$/.test(text) ? "" : "."}`;
+}
+
 /** "semanticWeight" as "Semantic weight" */
 export function sentenceCase(camel) {
   const words = camel.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`).replace(/^rrf /, "RRF ").replace(/^min /, "minimum ");

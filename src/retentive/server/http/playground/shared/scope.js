@@ -7,6 +7,8 @@ import { route } from "./route.js";
 export const KINDS = ["episodic", "semantic", "identity"];
 export const SCOPE_PARAMS = ["profile", "project", "session", "kinds"];
 
+const ALL = { profile: "Default profile", project: "All projects", session: "All sessions" };
+
 const listeners = new Set();
 
 export const scope = {
@@ -66,6 +68,8 @@ export function createScopePicker(api) {
     onclick: () => opener.setAttribute("aria-expanded", String(element.classList.toggle("open"))),
   }, summary);
   const element = el("div", { class: "scope", role: "group", "aria-label": "Scope" }, opener, body);
+  for (const [name, all] of Object.entries(ALL)) setOptions(picks[name].field, [], all);
+  picks.profile.label.hidden = !scope.value.profile;
 
   function show() {
     const value = scope.value;
@@ -80,9 +84,9 @@ export function createScopePicker(api) {
     const [{ profiles }, { projects }, { sessions }] = await Promise.all([
       api.get("v1/profiles"), api.get("v1/projects"), api.get("v1/sessions", { project }),
     ]);
-    setOptions(picks.profile.field, profiles, "Default profile");
-    setOptions(picks.project.field, projects, "All projects");
-    setOptions(picks.session.field, sessions, "All sessions");
+    setOptions(picks.profile.field, profiles, ALL.profile);
+    setOptions(picks.project.field, projects, ALL.project);
+    setOptions(picks.session.field, sessions, ALL.session);
     picks.profile.label.hidden = profiles.length < 2 && !scope.value.profile;
     show();
   }

@@ -2,6 +2,7 @@
 
 import { commandCode } from "./commands.js";
 import { el } from "./dom.js";
+import { sentence } from "./format.js";
 import { openDialog } from "./overlays.js";
 
 const KEY = "retentive-token";
@@ -66,14 +67,14 @@ async function askForToken(reason) {
 
 function tokenForm(reason, close) {
   const field = el("input", {
-    id: "token-field", type: "password", autocomplete: "off", spellcheck: "false", value: token.value ?? "",
+    id: "token-field", type: "password", autocomplete: "off", spellcheck: "false", autofocus: true, value: token.value ?? "",
   });
   const submit = (event) => {
     event.preventDefault();
     close(field.value.trim());
   };
   return el("form", { method: "dialog", onsubmit: submit },
-    reason && el("p", { class: "note warn" }, reason),
+    reason && el("p", { class: "note warn" }, token.value ? sentence(reason) : "This service requires a token."),
     el("label", { for: "token-field", class: "label" }, "Token"),
     field,
     el("p", { class: "quiet" }, "Stored in this tab only; closing the tab deletes it. Create a token with ",

@@ -5,7 +5,8 @@ import { number } from "../shared/format.js";
 import { KINDS } from "../shared/scope.js";
 
 const HEIGHT = 240;
-const MARGIN = { top: 12, right: 8, bottom: 28, left: 44 };
+const MARGIN = { top: 12, right: 8, bottom: 28 };
+const DIGIT_WIDTH = 8;
 const MAX_BAR_WIDTH = 40;
 const LABEL_WIDTH = { day: 56, month: 64, year: 48 };
 const TICKS = 4;
@@ -18,7 +19,8 @@ const LONG_DATE = {
 export function timelineChart(timeline, width) {
   const buckets = withoutGaps(timeline);
   const ticks = tickValues(Math.max(1, ...buckets.map((bucket) => bucket.memories)));
-  const plot = { width: width - MARGIN.left - MARGIN.right, height: HEIGHT - MARGIN.top - MARGIN.bottom };
+  const plotLeft = Math.max(44, 12 + DIGIT_WIDTH * number(ticks.at(-1)).length);
+  const plot = { width: width - plotLeft - MARGIN.right, height: HEIGHT - MARGIN.top - MARGIN.bottom };
   const slot = plot.width / buckets.length;
   const barWidth = Math.max(1, Math.min(MAX_BAR_WIDTH, slot * 0.72));
   const y = (value) => MARGIN.top + plot.height * (1 - value / ticks.at(-1));
@@ -28,11 +30,11 @@ export function timelineChart(timeline, width) {
     "aria-label": timelineSentence(timeline.by, buckets) },
   kindPatterns(prefix),
   ticks.map((value) => [
-    svg("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
-    svg("text", { class: "axis", x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)),
+    svg("line", { class: "grid", x1: plotLeft, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
+    svg("text", { class: "axis", x: plotLeft - 8, y: y(value) + 4, "text-anchor": "end" }, number(value)),
   ]),
   buckets.map((bucket, index) => {
-    const left = MARGIN.left + slot * index;
+    const left = plotLeft + slot * index;
     const x = left + (slot - barWidth) / 2;
     return [
       svg("g", {}, svg("title", {}, bucketSentence(bucket, timeline.by)), stackedBar(bucket, x, barWidth, y, prefix),
@@ -164,7 +166,7 @@ export function latencyTable(latency) {
       el("td", { class: "latency-cell" }, latencyBar(times, scale))))));
 }
 
-export function milliseconds(value) {
+function milliseconds(value) {
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 

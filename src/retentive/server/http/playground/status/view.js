@@ -3,8 +3,8 @@
 import { commandCode, withStore } from "../shared/commands.js";
 import { el, replace } from "../shared/dom.js";
 import { noMemories } from "../shared/empty_states.js";
-import { clockWithSeconds, number, plural, uptime } from "../shared/format.js";
-import { latencyTable, milliseconds, timelineChart, timelineLegend, timelineTable } from "./charts.js";
+import { clockWithSeconds, duration, number, plural, sentence, uptime } from "../shared/format.js";
+import { latencyTable, timelineChart, timelineLegend, timelineTable } from "./charts.js";
 
 export const title = "Status";
 
@@ -128,7 +128,7 @@ function notes(status) {
   return [
     status.degraded && el("div", { class: "note warn status-problem" },
       el("h2", {}, "Recall is degraded: keyword retriever only"),
-      el("p", {}, withStore(status.degradedReason ?? "The embedder is not available.")),
+      el("p", {}, withStore(sentence(status.degradedReason ?? "The embedder is not available."))),
       el("p", {}, commandCode("doctor"), " finds the cause. If the embedding model has changed, ",
         commandCode("reembed"), " recomputes the vectors.")),
     status.unembedded > 0 && el("div", { class: "note warn status-problem" },
@@ -142,8 +142,8 @@ function figures(status) {
   const rows = [
     ["Memories", number(status.memories)],
     ["Recalls", status.recalls === null ? null : number(status.recalls), "since startup"],
-    ["Median recall", whole && `${milliseconds(whole.p50)} ms`],
-    ["p95 recall", whole && `${milliseconds(whole.p95)} ms`],
+    ["Median recall", whole && duration(whole.p50)],
+    ["p95 recall", whole && duration(whole.p95)],
     ["Errors", status.errors === null ? null : number(status.errors), "since startup"],
     ["Uptime", uptime(status.uptimeSeconds)],
   ];
