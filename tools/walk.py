@@ -164,7 +164,7 @@ def _postgres() -> Iterator[str]:
 def _qdrant() -> Iterator[str]:
     """Let the engine inside Qdrant's own client answer in place of a server."""
     importlib.import_module("retentive.stores.qdrant")
-    local = importlib.import_module("tests.stores.openers").LocalQdrant()
+    local = importlib.import_module("tests.stores.local_qdrant").LocalQdrant()
     modules = [name for name in sys.modules if name.startswith("retentive.stores.qdrant")]
     with patch.object(local, "close", lambda *_, **__: None), ExitStack() as patches:
         for name in modules:

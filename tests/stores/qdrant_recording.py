@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.stores.openers import LocalQdrant
+from tests.stores.local_qdrant import LocalQdrant
 
 
 class Interrupted(BaseException):

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import BaseModel, TypeAdapter
 from qdrant_client import models as q
 
-from tests.stores.openers import LocalQdrant
+from tests.stores.local_qdrant import LocalQdrant
 
 
 class Call(NamedTuple):

@@ -47,7 +47,7 @@ from tests.stores.build import (
     unit,
     vector,
 )
-from tests.stores.openers import LocalQdrant
+from tests.stores.local_qdrant import LocalQdrant
 from tests.stores.qdrant_recording import RecordingQdrant
 
 WRITTEN_BEFORE = Path(__file__).parent / "qdrant_written_before.json"

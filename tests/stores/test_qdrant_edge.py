@@ -25,7 +25,8 @@ from tests.stores import test_contract_scan as scan
 from tests.stores import test_contract_scope as scopes
 from tests.stores import test_contract_search as searches
 from tests.stores.build import HERE, MODEL, Record, id_of, make_query, memory, rows, scores_by_id, vector
-from tests.stores.openers import LocalQdrant, open_qdrant_edge, reference_for
+from tests.stores.local_qdrant import LocalQdrant
+from tests.stores.openers import open_qdrant_edge, reference_for
 from tests.stores.test_contract_random import VOCABULARY, compare_after_random_changes
 
 CONTRACT = [

@@ -14,6 +14,7 @@ import pytest
 
 from retentive.errors import Conflict, Unavailable
 from retentive.models import Scope
+from retentive.stores.sqlite.batches import FIRST_BATCH
 from retentive.stores.sqlite.connections import WriteQueue
 from tests.stores.build import MODEL, embedded, id_of, keyword_ids, listed, nearest_ids, record, vector
 from tests.stores.sqlite_file import opened
@@ -60,6 +61,20 @@ def test_a_memory_can_be_changed_while_its_session_is_moved(path: str):
         assert moved.memories == MANY
         assert [(one.text, one.project) for one in store.get([last])] == [("changed", "q")]
         assert len(keyword_ids(store, "note changed", Scope(project="q"))) == MANY
+        assert store.check() == []
+
+
+def test_a_part_of_a_move_may_have_nothing_to_move_because_others_changed_all_of_it(path: str):
+    last = FIRST_BATCH
+    changes = iter([lambda other: other.update(record(last, "changed", session="a", project="p"), model=None)])
+    with opened(path) as store, opened(path) as other:
+        store.add([embedded(number, session="a", project="p") for number in range(FIRST_BATCH + 1)], model=MODEL)
+        moved = store.move_session(
+            "default", "a", project="q", progress=lambda _: next(changes, lambda other: None)(other)
+        )
+
+        assert moved.memories == FIRST_BATCH + 1
+        assert [(one.text, one.project) for one in store.get([id_of(last)])] == [("changed", "q")]
         assert store.check() == []
 
 

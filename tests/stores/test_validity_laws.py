@@ -215,7 +215,7 @@ def test_eight_threads_leave_one_open_memory_of_a_key(name: str, tmp_path: Path)
 
 def test_two_stores_on_one_qdrant_server_leave_one_open_memory_of_a_key() -> None:
     from retentive.stores.qdrant import QdrantStore
-    from tests.stores.openers import LocalQdrant
+    from tests.stores.local_qdrant import LocalQdrant
 
     client = LocalQdrant()
     engines = [Engine(QdrantStore(client)) for _ in range(2)]

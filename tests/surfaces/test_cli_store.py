@@ -17,7 +17,7 @@ from retentive.server.http.app import create_app
 from retentive.settings import Settings
 from retentive.stores.qdrant import QdrantStore
 from tests.stores import postgres_server
-from tests.stores.openers import LocalQdrant
+from tests.stores.local_qdrant import LocalQdrant
 from tests.surfaces.test_cli import json_of, remember, run
 
 ID = "01900000-0000-7000-8000-0000000000d1"

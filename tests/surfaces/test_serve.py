@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from retentive.engine import Engine
-from retentive.server.run import _warm_up
+from retentive.server.run import _warm_up, serve
+from retentive.server.runtime_file import announced, running_service
 from retentive.stores import open_store
 from tests.surfaces.service import Service, ask, served, until
 from tests.surfaces.serving import token
@@ -53,6 +54,29 @@ def _try(service: Service, line: str) -> int:
     method = "PATCH" if "-X PATCH" in line else "POST"
     path = line.split(f":{service.port}")[1].split(maxsplit=1)[0]
     return service.ask(method, path, json.loads(line.split("-d '")[1].rstrip("'"))).status
+
+
+def test_its_address_is_in_the_file_beside_the_store_once_it_accepts_connections_and_until_it_ends(store, monkeypatch):
+    connected: list[str | None] = []
+
+    class Connecting(announced):
+        def __enter__(self) -> None:
+            port = int(self._values["url"].rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), timeout=60):
+                super().__enter__()
+            connected.append(running_service(str(store)))
+
+    def stop(address: str) -> None:
+        assert connected == [address]
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("retentive.server.run.announced", Connecting)
+    monkeypatch.setenv("RETENTIVE_SERVER_PORT", "0")
+    with Engine.open(store, embedder="none") as engine:
+        serve(engine, started=stop)
+
+    assert len(connected) == 1
+    assert running_service(str(store)) is None
 
 
 def test_samples_are_loaded_into_an_empty_store_only(store):

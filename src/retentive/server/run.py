@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -81,13 +81,14 @@ def serve(
         def begin() -> None:
             to_thread.current_default_thread_limiter().total_tokens = THREADS
             _reduce_contention()
-            started(address_of(listener))
+            address = address_of(listener)
+            if peers is None:  # not before connections are accepted
+                running.enter_context(announced(settings.store, address, search=engine.settings.search))
+            started(address)
             if peers is None:
                 threading.Thread(target=_warm_up, args=(engine, ready), name="warm-up", daemon=True).start()
 
-        address, search = address_of(listener), engine.settings.search
-        known = nullcontext() if peers else announced(settings.store, address, search=search)
-        with _ignored_signals(), known:
+        with _ignored_signals(), ExitStack() as running:
             _Server(config, begin).run(sockets=[listener])
 
 

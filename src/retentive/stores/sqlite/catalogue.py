@@ -163,6 +163,8 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
         (wanted, move.session, move.project),
     )
     entries = keyword_entries(connection, [key for (key,) in here])
+    if not entries:  # others have changed all of them meanwhile, which moves them too
+        return
     remove_keywords(connection, entries)
     moved = [(key, terms, replace(old, project=move.project or 0)) for key, terms, old in entries]
     _settle_moved(connection, {key: new for key, _, new in moved})
@@ -179,7 +181,7 @@ def _settle_moved(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -
         "SELECT key FROM memories WHERE key IN carray(?) AND fact_key IS NOT NULL AND valid_to IS NULL ORDER BY key",
         (apsw.carray(array("q", scopes)),),
     )
-    found = memory_table.by_keys(connection, [key for (key,) in keyed]) if scopes else {}
+    found = memory_table.by_keys(connection, [key for (key,) in keyed])
     settled = validity.settle(connection, list(found.values()), [scopes[key] for key in found])
     validity.retire(connection, [memory for memory in settled if memory.valid_to is not None])
 
