@@ -106,6 +106,19 @@ def test_a_dropped_hit_makes_room_for_a_relevant_one_after_the_limit():
     assert [one.id for one in ranking.hits] == ["right"]
 
 
+def test_in_a_script_without_blanks_half_of_the_overlapping_pairs_cover_a_query():
+    terms = informative_terms("表姐多大年纪")
+
+    assert [term.text for term in terms] == ["表姐", "姐多", "多大", "大年", "年纪"]
+    assert sum(term.words for term in terms) == 3
+
+    def coverage(text: str) -> float:
+        return estimate("表姐多大年纪", [hit("a", text, 0.7)]).features.coverage
+
+    assert coverage("我表姐的年纪") == 2 / 4
+    assert coverage("表姐多大年纪了") == 3 / 4  # as three words of three would be
+
+
 def test_greetings_and_stop_words_are_no_informative_terms():
     assert [term.text for term in informative_terms("hello, how do I get into the house?")] == ["hous"]
     assert informative_terms("thanks!") == informative_terms("is it on") == informative_terms("你好") == ()
