@@ -236,8 +236,8 @@ class EmbedderWrapper:
         return self.inner.embed(texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        """Return one unit vector for each query."""
-        return embed_queries(self.inner, texts)
+        """Return one unit vector for each query; by `embed` if the wrapped embedder makes no difference."""
+        return self.inner.embed_queries(texts) if isinstance(self.inner, EmbedsQueries) else self.embed(texts)
 
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole."""
