@@ -101,11 +101,14 @@ def _examine(engine: Engine) -> _Findings:
         {part: [with_store(problem) for problem in found] for part, found in problems.items()},
         engine.store.set_aside(),
         engine.calibrations.describe(None if problem else stats.model),
-        None
-        if problem
-        else engine.embeddings.prefix_advice()
-        or engine.embeddings.language_advice([memory.text for memory in engine.list(limit=100).memories]),
+        None if problem else _advice(engine),
     )
+
+
+def _advice(engine: Engine) -> str | None:
+    """What would make a working embedder find more."""
+    recent = [memory.text for memory in engine.list(limit=100).memories]
+    return engine.embeddings.prefix_advice() or engine.embeddings.language_advice(recent)
 
 
 def _print_findings(show: ModuleType, found: _Findings, repaired: Repair | None) -> None:

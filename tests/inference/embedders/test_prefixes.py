@@ -54,6 +54,15 @@ def test_a_query_and_a_memory_get_their_own_prefix_once_each(tmp_path: Path) -> 
     assert not np.array_equal(rows[0], rows[1])
 
 
+def test_a_further_prefix_of_queries_keeps_that_of_the_wrapped_embedder() -> None:
+    inner = Recording()
+    e5 = PrefixedEmbedder(inner, query="query: ", document="passage: ")
+
+    embed_queries(PrefixedEmbedder(e5, query="about: "), ["tea"])
+
+    assert inner.seen == ["query: about: tea"]
+
+
 def test_both_caches_give_a_query_the_vector_of_a_memory_where_the_model_makes_no_difference(tmp_path: Path) -> None:
     inner = Recording()
     cached = CachedEmbedder(DiskCachedEmbedder(inner, tmp_path / "cache.db"))

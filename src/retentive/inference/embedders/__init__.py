@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
@@ -117,43 +117,37 @@ def embed_queries(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     return embedder.embed_queries(texts) if isinstance(embedder, EmbedsQueries) else embedder.embed(texts)
 
 
+def unwrap(embedder: Embedder | None) -> Iterator[Embedder]:
+    """Yield an embedder, then the one that it wraps, and so on."""
+    while embedder is not None:
+        yield embedder
+        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
+
+
 def tokenizer_of(embedder: Embedder | None) -> CountsTokens | None:
     """Return the embedder that can count tokens: this one or one that it wraps; None if none can."""
-    while embedder is not None:
-        if isinstance(embedder, CountsTokens):
-            return embedder
-        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
-    return None
+    return next((one for one in unwrap(embedder) if isinstance(one, CountsTokens)), None)
 
 
 def context_reader(embedder: Embedder | None) -> ReadsContext | None:
     """Return the embedder that can read a turn with the one before it: this one or one that it wraps."""
-    while embedder is not None:
-        if isinstance(embedder, ReadsContext):
-            return embedder
-        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
-    return None
+    return next((one for one in unwrap(embedder) if isinstance(one, ReadsContext)), None)
 
 
 def length_check(embedder: Embedder | None) -> Callable[[str], bool]:
     """Return a function that tells whether the model can read a text at once; without an embedder it always can."""
     if embedder is None:
         return lambda text: True
-    inner: Embedder | None = embedder
-    while inner is not None:
-        if isinstance(inner, ChecksLength):
-            return inner.reads_whole
-        inner = inner.inner if isinstance(inner, WrapsEmbedder) else None
+    checking = next((one for one in unwrap(embedder) if isinstance(one, ChecksLength)), None)
+    if checking is not None:
+        return checking.reads_whole
     return lambda text: len(embedder.split(text)) == 1
 
 
 def outage_of(embedder: Embedder | None) -> str | None:
     """Return why the service of an embedder could not be reached last; None if it answers, or if there is none."""
-    while embedder is not None:
-        if isinstance(embedder, ReportsOutage):
-            return embedder.outage
-        embedder = embedder.inner if isinstance(embedder, WrapsEmbedder) else None
-    return None
+    reporting = next((one for one in unwrap(embedder) if isinstance(one, ReportsOutage)), None)
+    return None if reporting is None else reporting.outage
 
 
 def open_embedder(settings: EmbedderSettings) -> Embedder | None:

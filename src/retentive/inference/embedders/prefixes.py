@@ -6,7 +6,15 @@ import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix, WrapsEmbedder, length_check
+from retentive.inference.embedders import (
+    Embedder,
+    EmbedderWrapper,
+    EmbedsQueries,
+    Matrix,
+    embed_queries,
+    length_check,
+    unwrap,
+)
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -19,17 +27,18 @@ class Prefixes(NamedTuple):
 
 
 E5 = Prefixes("query: ", "passage: ")
+SENTENCE = Prefixes("Represent this sentence for searching relevant passages: ", "")
 
 KNOWN: dict[str, Prefixes] = {
     "nomic-embed-text": Prefixes("search_query: ", "search_document: "),
     "multilingual-e5": E5,
     "e5-": E5,
-    "mxbai-embed-large": Prefixes("Represent this sentence for searching relevant passages: ", ""),
+    "mxbai-embed-large": SENTENCE,
     "snowflake-arctic-embed2": Prefixes("query: ", ""),
-    "snowflake-arctic-embed": Prefixes("Represent this sentence for searching relevant passages: ", ""),
-    "bge-small-en": Prefixes("Represent this sentence for searching relevant passages: ", ""),
-    "bge-base-en": Prefixes("Represent this sentence for searching relevant passages: ", ""),
-    "bge-large-en": Prefixes("Represent this sentence for searching relevant passages: ", ""),
+    "snowflake-arctic-embed": SENTENCE,
+    "bge-small-en": SENTENCE,
+    "bge-base-en": SENTENCE,
+    "bge-large-en": SENTENCE,
     "embeddinggemma": Prefixes("task: search result | query: ", "title: none | text: "),
 }
 """What the model cards of some models ask for, by the beginning of the model's name."""
@@ -44,10 +53,9 @@ def expected_prefixes(model: str) -> Prefixes | None:
 def prefix_advice(embedder: Embedder) -> str | None:
     """Return what to set if the model is known to expect prefixes that the embedder does not put before texts."""
     expected = expected_prefixes(embedder.model.name)
-    inner = embedder
-    while isinstance(inner, WrapsEmbedder) and not isinstance(inner, PrefixedEmbedder):
-        inner = inner.inner
-    if expected is None or isinstance(inner, EmbedsQueries):
+    prefixed = any(isinstance(one, PrefixedEmbedder) for one in unwrap(embedder))
+    *_, innermost = unwrap(embedder)
+    if expected is None or prefixed or isinstance(innermost, EmbedsQueries):
         return None
     wanted = {"embedder.query_prefix": expected.query, "embedder.document_prefix": expected.document}
     settings = " and ".join(f'{name} = "{text}"' for name, text in wanted.items() if text)
@@ -78,7 +86,7 @@ class PrefixedEmbedder(EmbedderWrapper):
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """Return one unit vector for each text, read as a query."""
-        return self.inner.embed([self._query + text for text in texts])
+        return embed_queries(self.inner, [self._query + text for text in texts])
 
     def split(self, text: str) -> list[str]:
         """Return the text in parts that the model can read whole, each with its prefix."""
