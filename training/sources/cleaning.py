@@ -24,6 +24,14 @@ def untokenised(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
+def decoded(text: str) -> str:
+    """The text as it was before its UTF-8 was read as Latin-1; other texts are left as they are."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
 def content_words(text: str) -> set[str]:
     """The words of a text, without the commonest."""
     return {word for word in _WORDS.findall(text.lower()) if word not in _COMMON}

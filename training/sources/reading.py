@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 from training.packed import Conversation, Question, Turn
 
 Chosen = TypeVar("Chosen")
+SHORTEST_TEXT = 4
+LONGEST_TEXT = 120
 Line = dict[str, str]
 """A passage (`question`, `passage`) or a text (`text`); the builder adds its source."""
 
@@ -35,23 +37,24 @@ def distinct(values: Iterable[Hashable]) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def some(items: Iterable[Chosen], count: int) -> list[Chosen]:
-    """At most this many items, chosen by a hash of each: the same ones in every run, whatever the order."""
+def some(items: Iterable[Chosen], count: int, *, key: Callable[[Chosen], str] = repr) -> list[Chosen]:
+    """At most this many items, in their order, chosen by a hash of each: the same ones in every run."""
     listed = list(items)
-    if len(listed) <= count:
-        return listed
-    chosen = set(sorted(range(len(listed)), key=lambda at: _hash(listed[at]))[:count])
+    chosen = set(sorted(range(len(listed)), key=lambda at: digest(key(listed[at])))[:count])
     return [item for at, item in enumerate(listed) if at in chosen]
 
 
-def _hash(item: object) -> bytes:
-    return hashlib.sha256(repr(item).encode()).digest()
+def digest(text: str) -> bytes:
+    """A hash of a text that is the same in every process."""
+    return hashlib.sha256(text.encode()).digest()
 
 
-def distinct_texts(texts: Iterable[str], *, shortest: int = 0, longest: int = 10_000) -> Iterator[Line]:
-    """Texts on one line, each once, with a number of characters between two bounds."""
-    for text in distinct(one_line(text) for text in texts):
-        if shortest <= len(text) <= longest:
+def distinct_texts(texts: Iterable[str]) -> Iterator[Line]:
+    """Texts of 4 to 120 words on one line, each once; texts that differ in case only count as one."""
+    known: set[str] = set()
+    for text in map(one_line, texts):
+        if SHORTEST_TEXT <= len(text.split()) <= LONGEST_TEXT and text.lower() not in known:
+            known.add(text.lower())
             yield {"text": text}
 
 

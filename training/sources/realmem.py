@@ -20,6 +20,7 @@ MOST_EVIDENCE = 6
 LONGEST_QUESTION = 70
 """The most words of a question: in longer ones the user tells as well as asks."""
 
+SHORTEST_MEMORY = 4
 LONGEST_PASSAGE = 200
 
 _CATEGORY = re.compile(r"【[^】]*】")
@@ -52,18 +53,18 @@ def _sources(sessions: list[Session]) -> dict[tuple[str, str], Place]:
 def realmem(clone: Path) -> Iterator[Conversation]:
     """Dialogues in parts. A question is a turn marked as a query; the memories used in its answer lead to evidence.
 
-    A question belongs to each part that has evidence for it. Queries and the answers to them are not turns, unless they
+    A question belongs to the part that has most of its evidence. Queries and the answers to them are not turns, unless they
     are evidence for others.
     """
     for person, sessions in _people(clone):
         places = _sources(sessions)
-        asked = [one for session in sessions for one in _queries(session, places)]
+        asked = [query for session in sessions for query in _queries(session, places)]
         for number, part in enumerate(_parts(sessions)):
             yield _conversation(f"{person}#{number}", part, asked)
 
 
 class _Query(NamedTuple):
-    """A query, where it and the answer stand, and the turns that its answer needs."""
+    """A query, where it and its answer stand, and the turns that the answer needs: none, if it is no question."""
 
     text: str
     stands: set[Place]
@@ -76,7 +77,10 @@ def _queries(session: Session, places: dict[tuple[str, str], Place]) -> Iterator
         if query.get("is_query"):
             used = [(one["session_uuid"], str(one["content"])) for one in answer.get("memory_used") or ()]
             evidence = {places[one] for one in used if one in places}
-            yield _Query(one_line(query["content"]), {(id, at), (id, at + 1)}, evidence)
+            text = one_line(query["content"])
+            if len(evidence) > MOST_EVIDENCE or len(text.split()) > LONGEST_QUESTION:
+                evidence = set()
+            yield _Query(text, {(id, at), (id, at + 1)}, evidence)
 
 
 def _parts(sessions: list[Session]) -> Iterator[list[Session]]:
@@ -96,14 +100,14 @@ def _conversation(id: str, part: list[Session], asked: list[_Query]) -> Conversa
     numbers: dict[Place, int] = {}
     for session in part:
         for at, one in enumerate(session["dialogue_turns"]):
-            if (session["session_uuid"], at) not in left_out:
+            if (session["session_uuid"], at) not in left_out and one["content"].strip():
                 numbers[session["session_uuid"], at] = len(turns)
                 speaker = id.partition("#")[0].replace("_", " ") if one["speaker"] == "User" else one["speaker"]
                 turns.append(Turn(speaker, one_line(one["content"])))
     questions = []
     for query in asked:
         gold = tuple(sorted(numbers[place] for place in query.evidence if place in numbers))
-        if len(gold) <= MOST_EVIDENCE and len(query.text.split()) <= LONGEST_QUESTION:
+        if 2 * len(gold) > len(query.evidence):
             questions.append(Question(query.text, gold))
     return conversation("realmem", id, turns, questions)
 
@@ -113,6 +117,6 @@ def realmem_memories(clone: Path) -> Iterator[Line]:
     for _person, sessions in _people(clone):
         by_id = {one["session_uuid"]: one["dialogue_turns"] for one in sessions}
         for (_, memory), (session, at) in _sources(sessions).items():
-            passage = one_line(by_id[session][at]["content"])
-            if len(passage.split()) <= LONGEST_PASSAGE:
-                yield {"question": one_line(_CATEGORY.sub("", memory)), "passage": passage}
+            statement, passage = one_line(_CATEGORY.sub("", memory)), one_line(by_id[session][at]["content"])
+            if len(statement.split()) >= SHORTEST_MEMORY and len(passage.split()) <= LONGEST_PASSAGE:
+                yield {"question": statement, "passage": passage}
