@@ -6,6 +6,7 @@ import re
 
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-LRB-": "(", "-RRB-": ")"}
 _TAGS = re.compile(r"\{[a-z]+\}")  # QMSum's marks of sounds and pauses: {vocalsound}, {disfmarker}
+_SPLIT_WORDS = re.compile(r"\b(?:gon na|wan na|got ta|gim me|lem me|can not)\b", re.IGNORECASE)
 _WORDS = re.compile(r"[a-z0-9]+")
 _COMMON = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "did", "do", "does", "for", "from", "how", "in", "is", "it", "of", "on",
@@ -19,8 +20,10 @@ def untokenised(text: str) -> str:
         text = text.replace(old, new)
     text = _TAGS.sub(" ", text).replace("``", '"').replace("''", '"')
     text = re.sub(r"\s+([.,!?;:%)\]])", r"\1", text)
-    text = re.sub(r"([(\[])\s+", r"\1", text)
+    text = re.sub(r"([(\[$])\s+", r"\1", text)
     text = re.sub(r"\s+(n't|'s|'m|'re|'ve|'ll|'d)\b", r"\1", text)
+    text = _SPLIT_WORDS.sub(lambda found: found[0].replace(" ", ""), text)
+    text = re.sub(r'"\s*([^"]*?)\s*"', r'"\1"', text)
     return re.sub(r"\s+", " ", text).strip()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,6 +58,9 @@ def distinct_texts(texts: Iterable[str]) -> Iterator[Line]:
             yield {"text": text}
 
 
-def conversation(source: str, id: str, turns: Iterable[Turn], questions: Iterable[Question]) -> Conversation:
-    """A conversation with the questions that have evidence."""
-    return Conversation(source, id, tuple(turns), tuple(one for one in questions if one.gold))
+def conversation(source: str, id: str, turns: Sequence[Turn], questions: Iterable[Question]) -> Conversation:
+    """A conversation without empty turns, and with the questions that have evidence."""
+    kept = [at for at, turn in enumerate(turns) if turn.text]
+    numbers = {at: new for new, at in enumerate(kept)}
+    moved = [Question(one.text, tuple(numbers[at] for at in one.gold if at in numbers)) for one in questions]
+    return Conversation(source, id, tuple(turns[at] for at in kept), tuple(one for one in moved if one.gold))

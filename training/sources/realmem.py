@@ -53,8 +53,8 @@ def _sources(sessions: list[Session]) -> dict[tuple[str, str], Place]:
 def realmem(clone: Path) -> Iterator[Conversation]:
     """Dialogues in parts. A question is a turn marked as a query; the memories used in its answer lead to evidence.
 
-    A question belongs to the part that has most of its evidence. Queries and the answers to them are not turns, unless they
-    are evidence for others.
+    A question belongs to the part that has most of its evidence. Queries and the answers to them are not turns, unless
+    they are evidence for others.
     """
     for person, sessions in _people(clone):
         places = _sources(sessions)

@@ -20,7 +20,14 @@ SGD_FILES = (
     "dev/dialogues_014.json",
     "train/dialogues_087.json",
 )
-"""The files that questions are asked about. Utterances come from all."""
+"""The files that questions are asked about."""
+
+SGD_TEXT_FILES = {
+    "train": [*range(1, 37), *range(38, 52), *range(86, 93), *range(95, 104), *range(105, 117), *range(119, 128)],
+    "dev": [*range(1, 15)],
+    "test": [*range(1, 12)],
+}
+"""The numbers of the files that utterances are taken from: dialogues about one service and about several."""
 
 TASKMASTER_FILES = ("data_00.json", "data_01.json", "data_02.json", "data_03.json")
 SGD_DIALOGUES = 800
@@ -99,13 +106,14 @@ def _slots(dialogue: dict[str, Any], words: dict[tuple[str, str], str]) -> dict[
 
 def _service(name: str) -> str:
     """`RentalCars_2` → `rental car`."""
-    parts = re.findall(r"[A-Z][a-z]*", name.split("_")[0])
+    parts = re.findall(r"[A-Z][a-z]*", name.split("_", maxsplit=1)[0])
     return " ".join(parts).lower().removesuffix("s")
 
 
 def sgd_texts(clone: Path) -> Iterator[Line]:
-    """Utterances of all dialogues."""
-    files = [path for part in ("train", "dev", "test") for path in sorted((clone / part).glob("dialogues_*.json"))]
+    """Utterances of the dialogues."""
+    numbers = [(part, number) for part, listed in SGD_TEXT_FILES.items() for number in listed]
+    files = [clone / part / f"dialogues_{number:03}.json" for part, number in numbers]
     said = (turn["utterance"] for path in files for dialogue in read_json(path) for turn in dialogue["turns"])
     yield from some(distinct_texts(said), SGD_TEXTS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,10 +55,13 @@ def vehiclemem(clone: Path) -> Iterator[Conversation]:
 def _history(path: Path) -> list[_Said]:
     found = [_SAID.match(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
-        _Said(datetime.strptime(one["time"], "%Y-%m-%d %H:%M"), Turn(one["speaker"], one_line(one["text"])))
-        for one in found
-        if one
+        _Said(_time(one["time"], "%Y-%m-%d %H:%M"), Turn(one["speaker"], one_line(one["text"]))) for one in found if one
     ]
+
+
+def _time(text: str, form: str) -> datetime:
+    """A time of the data, which names no zone."""
+    return datetime.strptime(text, form).replace(tzinfo=UTC)
 
 
 def _evidence(memories: str, said: list[_Said]) -> tuple[int, ...]:
@@ -66,7 +69,7 @@ def _evidence(memories: str, said: list[_Said]) -> tuple[int, ...]:
     for memory in _MEMORY.finditer(memories):
         words = content_words(memory["text"])
         for clock in _CLOCK.findall(memory["text"]):
-            time = datetime.strptime(f"{memory['date']} {clock}", "%B %d, %Y %I:%M %p")
+            time = _time(f"{memory['date']} {clock}", "%B %d, %Y %I:%M %p")
             shared = {
                 at: len(words & content_words(one.turn.text))
                 for at, one in enumerate(said)
