@@ -1,4 +1,4 @@
-"""Benchmarks of memory: iKAT, MADial, VehicleMemBench, ProactiveMemBench, recall-bench and RealMem."""
+"""Benchmarks of memory: iKAT, MADial, ProactiveMemBench and recall-bench."""
 
 from __future__ import annotations
 
