@@ -9,8 +9,9 @@ _TAGS = re.compile(r"\{[a-z]+\}")  # QMSum's marks of sounds and pauses: {vocals
 _SPLIT_WORDS = re.compile(r"\b(?:gon na|wan na|got ta|gim me|lem me|can not)\b", re.IGNORECASE)
 _WORDS = re.compile(r"[a-z0-9]+")
 _COMMON = frozenset({
-    "a", "an", "and", "are", "as", "at", "be", "did", "do", "does", "for", "from", "how", "in", "is", "it", "of", "on",
-    "or", "that", "the", "to", "was", "were", "what", "who",
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "did", "do", "does", "for", "from", "had", "has", "have",
+    "he", "how", "i", "in", "is", "it", "not", "of", "on", "or", "she", "so", "that", "the", "their", "they", "this",
+    "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you",
 })  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ MEETING_PART = 380
 """The most turns of a meeting that are one conversation, and of the equal parts that a longer one is cut into."""
 
 MOST_EVIDENCE = 5
-LEAST_OF_BEST = 0.55
-"""A turn of a span is evidence if it has this part of the words that the best one has, and at least three."""
+LEAST_OF_BEST = 0.5
+"""A turn of a span is evidence if its score is this part of the best turn's, and it shares at least two words."""
 
 FEWEST_WORDS = 4
 """The fewest words of a question."""
@@ -70,13 +71,15 @@ def qmsum(clone: Path) -> Iterator[Conversation]:
 
 
 def _narrowed(query: dict[str, Any], turns: list[Turn]) -> tuple[int, ...]:
+    """The turns of the spans with most words of question and answer; words that few of the turns have count more."""
     wanted = content_words(f"{query['query']} {query['answer']}")
     spans = [range(int(first), int(last) + 1) for first, last in query["relevant_text_span"]]
-    inside = [at for span in spans for at in span if at < len(turns)]
-    shared = {at: len(wanted & content_words(turns[at].text)) for at in inside}
-    least = max(3.0, LEAST_OF_BEST * max(shared.values(), default=0))
-    best = sorted((at for at in shared if shared[at] >= least), key=lambda at: -shared[at])
-    return tuple(sorted(best[:MOST_EVIDENCE]))
+    shared = {at: wanted & content_words(turns[at].text) for span in spans for at in span if at < len(turns)}
+    frequency = Counter(word for words in shared.values() for word in words)
+    weights = {word: math.log(1 + len(shared) / count) for word, count in frequency.items()}
+    scores = {at: sum(weights[word] for word in sorted(words)) for at, words in shared.items() if len(words) > 1}
+    best = sorted(scores, key=lambda at: -scores[at])[:MOST_EVIDENCE]
+    return tuple(sorted(at for at in best if scores[at] >= LEAST_OF_BEST * scores[best[0]]))
 
 
 def _parts(id: str, turns: list[Turn], questions: list[Question]) -> Iterator[Conversation]:
