@@ -164,10 +164,22 @@ def test_realmem_memories_stand_with_the_turns_they_come_from(tmp_path: Path) ->
     assert lines == [{"question": "The user sails to Crete.", "passage": "I sail to Crete."}]
 
 
-def test_realmem_is_cut_between_sessions(tmp_path: Path) -> None:
-    sessions = [_realmem_session(str(n), [{"content": f"{n}/{at}"} for at in range(150)], []) for n in range(3)]
+def test_realmem_is_cut_between_sessions_and_a_question_goes_to_the_part_with_most_of_its_evidence(
+    tmp_path: Path,
+) -> None:
+    memories = [{"content": f"memory {at}", "source_turn": at + 1} for at in range(2)]
+    sessions = [_realmem_session(str(n), [{"content": f"{n}/{at}"} for at in range(150)], memories) for n in range(3)]
+    for text, used in (("Mostly the first?", ["00", "01", "20"]), ("As much of both?", ["00", "20"])):
+        named = [{"session_uuid": one[0], "content": f"memory {one[1]}"} for one in used]
+        sessions[2]["dialogue_turns"] += [
+            {"speaker": "User", "content": text, "is_query": True},
+            {"speaker": "Assistant", "content": "Yes.", "memory_used": named},
+        ]
     folder = clone(tmp_path, {"dataset/Mia_Berg_dialogues_256k.json": {"dialogues": sessions}})
-    assert [len(one.turns) for one in realmem.realmem(folder)] == [300, 150]
+    first, second = realmem.realmem(folder)
+    assert (len(first.turns), len(second.turns)) == (300, 150)
+    assert _asked(first) == [("Mostly the first?", ["0/0", "0/1"])]
+    assert not second.questions
 
 
 def _sgd(tmp_path: Path) -> Path:

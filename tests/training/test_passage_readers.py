@@ -69,14 +69,14 @@ def test_wow_gives_sentences_that_most_annotators_found_relevant(tmp_path: Path)
 
 def test_dstc9_questions_get_the_name_of_what_they_are_about(tmp_path: Path) -> None:
     docs = {
-        "0": {"title": "Is there a lift?", "body": "No lift."},
+        "0": {"title": "Is the lift new?", "body": "No lift."},
         "1": {"title": "Has the Otter a lift?", "body": "No."},
     }
     taxi = {"*": {"name": None, "docs": {"0": {"title": "Can I pay by card?", "body": "Yes."}}}}
     data = {"hotel": {"1": {"name": "THE OTTER INN", "docs": docs}}, "taxi": taxi}
     found = _pairs(knowledge.dstc9_questions(clone(tmp_path, {"data_eval/knowledge.json": data})))
     assert found == [
-        ("Is there a lift? (The Otter Inn)", "No lift."),
+        ("Is the lift new? (The Otter Inn)", "No lift."),
         ("Has the Otter a lift?", "No."),
         ("Can I pay by card?", "Yes."),
     ]
