@@ -13,7 +13,7 @@ from training.sources.reading import Line, distinct, distinct_texts, one_line, r
 FEWEST_WORDS = 4
 LONGEST_PASSAGE = 200
 WINDOW = 180
-"""Of a paragraph with more words than `LONGEST_PASSAGE`, about this many around the answer are kept."""
+"""Of a paragraph with more words than `LONGEST_PASSAGE`, at most this many about the answer are kept."""
 
 LEAST_AGREEMENT = 0.7
 """How many of the annotators of WoW++ must have found a sentence relevant."""
@@ -30,7 +30,7 @@ def pairs(found: list[tuple[str, str]]) -> Iterator[Line]:
 
 
 def xquad(clone: Path) -> Iterator[Line]:
-    """English questions of XQuAD and their paragraphs; of a long paragraph, the sentences around the answer."""
+    """English questions of XQuAD and their paragraphs; of a long paragraph, the sentences about the answer."""
     found = []
     for article in read_json(clone / "xquad.en.json")["data"]:
         for paragraph in article["paragraphs"]:
@@ -41,18 +41,21 @@ def xquad(clone: Path) -> Iterator[Line]:
 
 
 def _around(paragraph: str, place: int) -> str:
-    """Sentences before and after the place, in turn, until the window is full."""
+    """All of a short paragraph. Of a long one the sentence at the place, as many after it as fit, then before it."""
     if len(paragraph.split()) <= LONGEST_PASSAGE:
         return one_line(paragraph)
-    sentences = _SENTENCE_END.split(paragraph)
+    sentences = [one_line(text) for text in _SENTENCE_END.split(paragraph)]
     first = last = len(_SENTENCE_END.split(paragraph[: place + 1])) - 1
-    while True:
-        wider = [(first - 1, last)] if first > 0 else []
-        wider += [(first, last + 1)] if last + 1 < len(sentences) else []
-        fits = [one for one in wider if sum(len(text.split()) for text in sentences[one[0] : one[1] + 1]) <= WINDOW]
-        if not fits:
-            return one_line(" ".join(sentences[first : last + 1]))
-        first, last = min(fits, key=lambda one: one[1] - one[0] if one[0] == first else place)
+
+    def fits(first: int, last: int) -> bool:
+        inside = first >= 0 and last < len(sentences)
+        return inside and sum(len(text.split()) for text in sentences[first : last + 1]) <= WINDOW
+
+    while fits(first, last + 1):
+        last += 1
+    while fits(first - 1, last):
+        first -= 1
+    return " ".join(sentences[first : last + 1])
 
 
 def sharc(clone: Path) -> Iterator[Line]:

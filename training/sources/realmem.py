@@ -76,17 +76,18 @@ def _queries(session: Session, places: dict[tuple[str, str], Place]) -> Iterator
     for at, (query, answer) in enumerate(zip(said, [*said[1:], {}], strict=True)):
         if query.get("is_query"):
             used = [(one["session_uuid"], str(one["content"])) for one in answer.get("memory_used") or ()]
-            evidence = {places[one] for one in used if one in places}
+            stands = {(id, at), (id, at + 1)}
+            evidence = {places[one] for one in used if one in places} - stands
             text = one_line(query["content"])
             if len(evidence) > MOST_EVIDENCE or len(text.split()) > LONGEST_QUESTION:
                 evidence = set()
-            yield _Query(text, {(id, at), (id, at + 1)}, evidence)
+            yield _Query(text, stands, evidence)
 
 
 def _parts(sessions: list[Session]) -> Iterator[list[Session]]:
     part: list[Session] = []
     for session in sessions:
-        if sum(len(one["dialogue_turns"]) for one in [*part, session]) > PART:
+        if part and sum(len(one["dialogue_turns"]) for one in [*part, session]) > PART:
             yield part
             part = []
         part.append(session)
