@@ -267,6 +267,7 @@ MetadataValue = Annotated[
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
+EmbedderName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 _FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[
     list[NameFilter],
