@@ -165,9 +165,9 @@ def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
         connection.execute("UPDATE vectors SET text_hash = zeroblob(16)")
 
     assert json_of("doctor", code=1)["checks"]["store"] == [
-        "1 memories have a vector of another text; run: retentive doctor --repair"
+        "1 memory has a vector of another text; run: retentive doctor --repair"
     ]
-    assert "1 memories had a vector of another text and were embedded again" in run("doctor", "--repair").stderr
+    assert "1 memory had a vector of another text; embedded again" in run("doctor", "--repair").stderr
     assert json_of("doctor", "--repair")["healthy"]
     assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import typer
 
-from retentive.cli.options import common, counted, emit
+from retentive.cli.options import common, emit
 from retentive.engine import Engine
 from retentive.errors import NotFound
+from retentive.models import counted
 from retentive.server.runtime_file import running_service
 from retentive.settings import load_settings
 

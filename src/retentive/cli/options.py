@@ -332,12 +332,6 @@ def warn(message: str) -> None:
     typer.echo(styled(with_store(message), fg="yellow"), err=True)
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A number with its noun, such as "1 memory" or "1,200 memories"."""
-    plural = many or (f"{one[:-1]}ies" if one.endswith("y") else f"{one}s")
-    return f"{count:,} {one if count == 1 else plural}"
-
-
 def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:
     """Return how each id is shown: whole, or as a short prefix in a terminal."""
     if not fits_terminal():

@@ -13,9 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import Common, common, counted, emit, styled, with_store
+from retentive.cli.options import Common, common, emit, styled, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.models import counted
 from retentive.settings import ServerSettings, Settings
 
 

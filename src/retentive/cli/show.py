@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retentive.cli.options import counted, fits_terminal, no_colour, with_store
-from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, snippet
+from retentive.cli.options import fits_terminal, no_colour, with_store
+from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, counted, snippet
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
