@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -188,6 +189,16 @@ def common_options(
         home(ctx)
 
 
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""What Typer raises for arguments that it cannot parse; it has no public name."""
+
+_PLAIN = {
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+}
+"""Reasons for which an argument is invalid, in our words."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C stopped a command; the message says what it did until then, and how to continue."""
 
@@ -248,9 +259,17 @@ class Program(TyperGroup):
 
         formatter.write(help_text(self, ctx))
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except UsageError as error:
+            refuse(error, as_json="--json" in args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except UsageError as error:
+            refuse(error, as_json=bool(ctx.params.get("json")))
         except BrokenPipeError:
             _end_output()
         except RetentiveError as error:
@@ -294,6 +313,23 @@ def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     else:
         typer.echo(styled(f"error: {message}", fg="red"), err=True)
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
+
+
+def refuse(error: Any, *, as_json: bool) -> NoReturn:
+    """Print what is wrong with the arguments, on one line, and end as Typer does."""
+    if type(error).show is not UsageError.show:  # a command without arguments that shows its help
+        raise error
+    message = error.format_message().rstrip(".")
+    for theirs, ours in _PLAIN.items():
+        message = message.replace(theirs, ours)
+    path = " ".join(["retentive", *(error.ctx.command_path.split()[1:] if error.ctx else ())])
+    message = re.sub(r" \(Possible options: (.*)\)$", r"; did you mean \1?", message).replace(". Did", "; did")
+    message = f"{message[:1].lower()}{message[1:]}{'' if message.endswith('?') else ';'} see: {path} -h"
+    if as_json:
+        typer.echo(json.dumps({"error": {"code": "usage", "message": message}}), err=True)
+    else:
+        typer.echo(styled(f"error: {message}", fg="red"), err=True)
+    raise SystemExit(error.exit_code)
 
 
 def stop(message: str = "", *, as_json: bool) -> NoReturn:
