@@ -40,9 +40,11 @@ export function createJudged(app, run) {
     return [
       measured.degraded && el("p", { class: "note warn" }, measured.degradedReason ?? measured.degraded),
       el("p", { class: "compare-verdict" }, same ? "A and B are the same." : verdict(measured)),
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics of A and B" }, metricsTable(measured)),
-      el("p", { class: "quiet small" }, `Means over ${measured.sentence}. p: two-sided paired randomisation test.`),
-      queriesTable(measured),
+      el("div", { class: "compare-judged-columns" },
+        el("div", {},
+          el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics of A and B" }, metricsTable(measured)),
+          el("p", { class: "quiet small" }, `Means over ${measured.sentence}. p: two-sided paired randomisation test.`)),
+        queriesTable(measured)),
     ];
   }
 

@@ -106,7 +106,7 @@ export function mount(root, app) {
       replace(results, el("p", { class: "compare-summary" }, el("strong", {}, `From A to B: ${sentence}.`),
         el("span", { class: "quiet small" }, ` A took ${duration(found.a.elapsedMs)}, B ${duration(found.b.elapsedMs)}.`)),
       [found.a, found.b].some(({ degraded }) => degraded) && el("p", { class: "note warn" }, found.a.degradedReason ?? found.b.degradedReason ?? found.a.degraded),
-      comparisonLists(found, names));
+      found.moved.length ? comparisonLists(found, names) : noHits());
       app.announce(`From A to B: ${sentence}`);
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -114,6 +114,10 @@ export function mount(root, app) {
       replace(results, el("p", { class: "note error" }, error.message));
     }
     results.setAttribute("aria-busy", "false");
+  }
+
+  function noHits() {
+    return el("div", { class: "state" }, el("p", {}, "No memory in this scope matches the query. ", el("a", { href: "#/memories" }, "Memories"), " shows what is stored, and adds more."));
   }
 
   function intro() {
