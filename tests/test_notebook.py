@@ -67,7 +67,7 @@ def test_a_hit_shows_every_step_with_its_arithmetic(engine):
     html = hit._repr_html_()
 
     for reason in hit.why:
-        assert f"<td>{reason.step}</td>" in html
+        assert f">{reason.step}</td>" in html
         assert f"{reason.change:+.4f}" in html
 
 

@@ -6,13 +6,11 @@ import os
 import shlex
 import sys
 from datetime import datetime, timedelta
-from pathlib import Path
-from shutil import which
 from typing import Any
 
 import typer
 
-from retentive.cli.options import common, emit
+from retentive.cli.options import common, emit, program
 from retentive.engine import Engine
 from retentive.errors import NotFound
 from retentive.models import counted
@@ -106,9 +104,7 @@ def _ago(time: datetime) -> str:
 
 
 def _command(ctx: typer.Context, line: str) -> str:
-    """A command that can be copied: the program as it was typed if it is not on the path, and the store that it is."""
-    typed = "python -m retentive" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
-    program = "retentive" if which("retentive") else typed
+    """A command that can be copied, with the store that it is."""
     store = common(ctx).public_store
     named = f" --store {shlex.quote(store)}" if store and store != os.environ.get("RETENTIVE_STORE") else ""
-    return f"{program}{named} {line}"
+    return f"{program()}{named} {line}"

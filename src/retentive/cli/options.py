@@ -141,6 +141,14 @@ def fits_terminal() -> bool:
     return sys.stdout.isatty() and not _CURRENT.get().full
 
 
+def program() -> str:
+    """The program in commands that can be copied: as it was typed, if it is not on the path."""
+    from shutil import which
+
+    typed = "python -m retentive" if sys.argv[0].endswith("__main__.py") else shlex.quote(sys.argv[0])
+    return "retentive" if which("retentive") else typed
+
+
 def no_colour() -> bool:
     """Whether the user wants no colour at all."""
     return bool(os.environ.get("NO_COLOR"))

@@ -23,7 +23,7 @@ from retentive.evaluation.run import RETRIEVERS
 from retentive.evaluation.statistics import ConfidenceInterval, intervals
 from retentive.evaluation.tune import TuningResult
 from retentive.models import counted
-from retentive.notebook import RELEVANCE_COLOUR, bar_html, figures_html
+from retentive.notebook import RELEVANCE_COLOUR, bar_html, cell_html, figures_html, table_html
 
 COMPARED = "nDCG@10"
 """The metric by which a query counts as won or lost."""
@@ -180,14 +180,12 @@ def evaluation_html(done: Evaluation) -> str:
     for row in done.rows:
         cells = [row.name, *(format_metric(name, row.metrics[name]) for name in METRICS)]
         cells += [f"{row.metrics['p50_ms']:.1f}", "–" if row.p_value is None else f"{row.p_value[COMPARED]:.4f}"]
-        shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        shown = "".join(cell_html(escape(cell)) for cell in cells)
         bar = bar_html(row.metrics[COMPARED] / best, RELEVANCE_COLOUR, width=120)
-        rows.append(f'<tr>{shown}<td style="text-align:left">{bar}</td></tr>')
-    head = "".join(f"<th>{escape(name)}</th>" for name in (*heads, COMPARED))
+        rows.append(f"<tr>{shown}{cell_html(bar, 'text-align:left')}</tr>")
     about = f"{done.set}: {counted(len(done.queries), 'query')} over {counted(done.corpus.memories, 'memory')}"
     against = f"; p: paired randomisation test against {done.baseline}" if done.baseline else ""
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f"{table}<p>{escape(about + against)}</p>"
+    return f"{table_html((*heads, COMPARED), ''.join(rows))}<p>{escape(about + against)}</p>"
 
 
 def tuning_html(done: TuningResult) -> str:
