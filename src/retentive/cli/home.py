@@ -18,7 +18,7 @@ from retentive.server.runtime_file import running_service
 from retentive.settings import load_settings
 
 FIRST_STEPS = (
-    ("samples", "load sample memories and see an explained recall"),
+    ("samples", "load sample memories, see a recall"),
     ('remember "The spare key is under the blue pot" --project home', ""),
     ("import conversations.json", "your chats of ChatGPT or Claude"),
     ("--help", "all commands"),

@@ -180,7 +180,7 @@ def evaluation_html(done: Evaluation) -> str:
     for row in done.rows:
         cells = [row.name, *(format_metric(name, row.metrics[name]) for name in METRICS)]
         cells += [f"{row.metrics['p50_ms']:.1f}", "–" if row.p_value is None else f"{row.p_value[COMPARED]:.4f}"]
-        shown = "".join(cell_html(escape(cell)) for cell in cells)
+        shown = cell_html(escape(cells[0]), "text-align:left") + "".join(cell_html(escape(cell)) for cell in cells[1:])
         bar = bar_html(row.metrics[COMPARED] / best, RELEVANCE_COLOUR, width=120)
         rows.append(f"<tr>{shown}{cell_html(bar, 'text-align:left')}</tr>")
     about = f"{done.set}: {counted(len(done.queries), 'query')} over {counted(done.corpus.memories, 'memory')}"
