@@ -116,8 +116,8 @@ class Settings(BaseModel):
     embedder: EmbedderSettings = EmbedderSettings()
     compare_embedder: EmbedderSettings | None = Field(
         None,
-        description="Another embedder that the playground can compare with. In the config file it is a table with the names "
-        "of `[embedder]`; variables such as RETENTIVE_COMPARE_EMBEDDER_MODEL set its other values.",
+        description="Another embedder that the playground can compare with. In the config file it is a table with the "
+        "names of `[embedder]`; variables such as RETENTIVE_COMPARE_EMBEDDER_MODEL set its other values.",
     )
     server: ServerSettings = ServerSettings()
     llm: LlmSettings = LlmSettings()

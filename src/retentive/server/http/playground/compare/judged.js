@@ -1,7 +1,7 @@
 /** The metrics of two tunings or models on the judged queries, and a paired test of the difference. */
 
 import { el, replace } from "../shared/dom.js";
-import { score, signed } from "../shared/format.js";
+import { score, sentence, signed } from "../shared/format.js";
 
 const MAX_QUERIES = 200;
 const MAX_ROWS = 12;
@@ -38,7 +38,7 @@ export function createJudged(app, run) {
         el("a", { href: "#/recall" }, "Recall"), ", and the metrics of A and B appear here.");
     }
     return [
-      measured.degraded && el("p", { class: "note warn" }, measured.degradedReason ?? measured.degraded),
+      measured.degraded && el("p", { class: "note warn" }, sentence(measured.degradedReason ?? measured.degraded)),
       el("p", { class: "compare-verdict" }, same ? "A and B are the same." : verdict(measured)),
       el("div", { class: "compare-judged-columns" },
         el("div", {},
@@ -64,7 +64,13 @@ export function createJudged(app, run) {
       differing.length > MAX_ROWS && el("p", { class: "quiet small" }, `and ${differing.length - MAX_ROWS} more`));
   }
 
-  return { element, measure };
+  function clear() {
+    pending.abort();
+    replace(content);
+    element.setAttribute("aria-busy", "false");
+  }
+
+  return { element, measure, clear };
 }
 
 function verdict({ n, a, b, p, metrics: [metric] }) {

@@ -1,7 +1,7 @@
 /** The Compare view: two tunings or models on one query, and on the judged queries. The address has all of it. */
 
 import { el, replace } from "../shared/dom.js";
-import { duration } from "../shared/format.js";
+import { duration, sentence } from "../shared/format.js";
 import { sampleQueries } from "../shared/samples.js";
 import { createJudged } from "./judged.js";
 import { comparisonLists, movesSentence } from "./lists.js";
@@ -85,6 +85,7 @@ export function mount(root, app) {
     const recallKey = JSON.stringify([text, sides, limit.value, app.scope.value]);
     if (recallKey === recalled && measureKey === measured) return;
     const needed = [choices.a.model, choices.b.model].filter(Boolean);
+    if (needed.length) clear(); // what is shown is of another choice
     if (!(await models.prepare([...new Set(needed)]))) return;
     if (measureKey !== measured) judged.measure(sides, same);
     measured = measureKey;
@@ -96,18 +97,26 @@ export function mount(root, app) {
     else replace(results, intro());
   }
 
+  function clear() {
+    pending.abort();
+    recalled = measured = "";
+    replace(results);
+    judged.clear();
+  }
+
   async function recall(text, sides, choices, signal) {
     results.setAttribute("aria-busy", "true");
     try {
       const found = await app.api.post("v1/recall/compare", { query: text, ...sides, limit: Number(limit.value), ...app.scope.asRequest() }, { signal });
       if (signal.aborted) return;
-      const sentence = movesSentence(found.moved);
+      const moves = movesSentence(found.moved);
       const names = { a: tuningName(choices.a), b: tuningName(choices.b) };
-      replace(results, el("p", { class: "compare-summary" }, el("strong", {}, `From A to B: ${sentence}.`),
+      replace(results, el("p", { class: "compare-summary" }, el("strong", {}, `From A to B: ${moves}.`),
         el("span", { class: "quiet small" }, ` A took ${duration(found.a.elapsedMs)}, B ${duration(found.b.elapsedMs)}.`)),
-      [found.a, found.b].some(({ degraded }) => degraded) && el("p", { class: "note warn" }, found.a.degradedReason ?? found.b.degradedReason ?? found.a.degraded),
+      ["a", "b"].filter((side) => found[side].degraded).map((side) =>
+        el("p", { class: "note warn" }, `${side.toUpperCase()} is ${found[side].degraded}: ${sentence(found[side].degradedReason ?? "")}`)),
       found.moved.length ? comparisonLists(found, names) : noHits());
-      app.announce(`From A to B: ${sentence}`);
+      app.announce(`From A to B: ${moves}`);
     } catch (error) {
       if (error.name === "AbortError") return;
       recalled = "";
