@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from retentive.engine import Engine
+from retentive.errors import Conflict
 from retentive.inference.embedders import Embedder, EmbedderWrapper, Matrix
 from retentive.server.http import embedder_copies
 from retentive.server.http.background import BackgroundWork
@@ -168,6 +169,9 @@ def test_what_cannot_be_compared_is_refused_with_the_reason(engine, keyword_engi
     monkeypatch.setattr(embedder_copies, "MAX_MEMORIES", 0)
     refused = client(keyword_engine).post("/v1/embedders", json={"name": "memory-small"})
     assert "up to 0 memories; this profile has 1" in problem(refused, 409, "conflict")["detail"]
+    workers = embedder_copies.EmbedderCopies(keyword_engine, keyword_engine.settings, workers=True)
+    with pytest.raises(Conflict, match="several workers"):
+        workers.start("default", "memory-small")
 
 
 def test_another_embedder_is_configured_by_the_environment():
