@@ -41,4 +41,6 @@ def main(url: str, model: str, store: str = "chatbot.db", lines: Iterable[str] =
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(f"usage: python {sys.argv[0]} URL MODEL, such as http://127.0.0.1:11434/v1 llama3.2")
     main(*sys.argv[1:])

@@ -67,7 +67,7 @@ def test_a_hit_shows_every_step_with_its_arithmetic(engine):
     html = hit._repr_html_()
 
     for reason in hit.why:
-        assert f"<td>{reason.step}</td>" in html
+        assert f">{reason.step}</td>" in html
         assert f"{reason.change:+.4f}" in html
 
 
@@ -99,7 +99,7 @@ def test_an_evaluation_is_a_table_with_bars_in_proportion():
 
     assert "&lt;default&gt;" in html
     assert widths(html) == [60, 120]
-    assert "set &amp; more: 1 queries over 4 memories" in html
+    assert "set &amp; more: 1 query over 4 memories" in html
 
 
 def test_the_result_of_a_search_for_parameters_has_the_gain_and_the_changes():

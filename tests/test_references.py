@@ -13,7 +13,7 @@ from tools.settings_reference import settings_reference, variable
 from retentive.cli.app import app
 from retentive.errors import Invalid
 from retentive.ranking import PRESETS, Tuning
-from retentive.settings import Settings, load_settings
+from retentive.settings import EmbedderSettings, Settings, load_settings
 
 
 def test_the_references_are_up_to_date():
@@ -95,4 +95,5 @@ def _read(key: str, environment: dict[str, str]) -> str:
         return next(iter(environment.values())) if f"{key}: " in str(refused) else str(refused)
     for part in key.split("."):
         value = getattr(value, part)
+    value = value.name if isinstance(value, EmbedderSettings) else value  # its variable is the name of the embedder
     return value[0] if isinstance(value, tuple) else getattr(value, "get_secret_value", lambda: str(value))()

@@ -385,6 +385,12 @@ class RetrieverReport(Serializable):
     note: str = ""
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun, such as "1 memory" or "1,200 memories"."""
+    plural = many or (f"{one[:-1]}ies" if one.endswith("y") else f"{one}s")
+    return f"{count:,} {one if count == 1 else plural}"
+
+
 def snippet(text: str, width: int) -> str:
     """The start of a text on one line, without control characters: memory text is untrusted."""
     line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))

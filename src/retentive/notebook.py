@@ -37,7 +37,9 @@ BAR = 220
 """The width of the longest bar, in pixels."""
 
 _QUIET = "color:#85878e;font-size:smaller"
-_TEXT = "text-align:left;white-space:pre-line;max-width:48em"
+_TEXT = "text-align:left;white-space:pre-line;min-width:16em;max-width:48em"
+_CELL = "padding:2px 8px;vertical-align:top"
+"""Not every notebook has a style of its own for tables."""
 
 
 class MissingPackage(MissingExtra):
@@ -59,7 +61,7 @@ def recall_html(recall: Recall) -> str:
     longest = max(_length(hit.why) for hit in recall.hits) or 1.0
     rows = "".join(_hit_row(hit, longest) for hit in recall.hits)
     steps = dict.fromkeys(reason.step for hit in recall.hits for reason in hit.why if reason.change)
-    return f"{note}{_table(('', 'score', 'relevance', 'when', 'memory'), rows)}{_legend(steps)}"
+    return f"{note}{table_html(('', 'score', 'relevance', 'when', 'memory'), rows)}{_legend(steps)}"
 
 
 def hit_html(hit: Hit) -> str:
@@ -85,8 +87,11 @@ def explanation_html(explanation: Explanation) -> str:
 
 def figures_html(heads: Sequence[str], lines: Sequence[Sequence[str]], *, note: str = "") -> str:
     """A table of names and figures."""
-    rows = "".join(f"<tr>{''.join(_cell(cell, first=not at) for at, cell in enumerate(line))}</tr>" for line in lines)
-    return _table(heads, rows) + (f'<p style="{_QUIET}">{escape(note)}</p>' if note else "")
+    rows = "".join(
+        f"<tr>{cell_html(escape(first), 'text-align:left;white-space:nowrap')}{''.join(map(_figure_cell, others))}</tr>"
+        for first, *others in lines
+    )
+    return table_html(heads, rows) + (f'<p style="{_QUIET}">{escape(note)}</p>' if note else "")
 
 
 def bar_html(share: float, colour: str, *, width: int = BAR) -> str:
@@ -96,24 +101,32 @@ def bar_html(share: float, colour: str, *, width: int = BAR) -> str:
     return f'<span style="{style}"></span>'
 
 
-def _cell(text: str, *, first: bool) -> str:
-    return f'<td style="text-align:{"left" if first else "right"}">{escape(text)}</td>'
+def cell_html(content: str, style: str = "text-align:right;white-space:nowrap") -> str:
+    """A cell of a table, of HTML."""
+    return f'<td style="{_CELL};{style}">{content}</td>'
 
 
-def _table(heads: Sequence[str], rows: str) -> str:
-    head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+def table_html(heads: Sequence[str], rows: str) -> str:
+    """A table of rows, which scrolls where it is wider than the notebook."""
+    head = "".join(f'<th style="{_CELL};text-align:left">{escape(name)}</th>' for name in heads)
+    table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    return f'<div style="overflow-x:auto">{table}</div>'
+
+
+def _figure_cell(text: str) -> str:
+    return cell_html(escape(text))
 
 
 def _hit_row(hit: Hit, longest: float) -> str:
     bars = "".join(_segment(reason, longest) for reason in hit.why if reason.change)
+    parts = f'<div style="white-space:nowrap;line-height:1.4">{bars}</div>'
     relevance = "" if hit.relevance is None else f"{bar_html(hit.relevance, RELEVANCE_COLOUR, width=48)} "
     cells = (
-        f"<td>{hit.rank}</td>",
-        f"<td>{hit.score:.3f}</td>",
-        f"<td>{relevance}{_figure(hit.relevance, '{:.2f}')}</td>",
-        f'<td style="white-space:nowrap">{hit.memory.when:%Y-%m-%d}</td>',
-        f'<td style="{_TEXT}">{escape(hit.memory.indexed_text)}<br>{bars}<br>{_where(hit.memory)}</td>',
+        cell_html(str(hit.rank)),
+        cell_html(f"{hit.score:.3f}"),
+        cell_html(f"{relevance}{_figure(hit.relevance, '{:.2f}')}", "text-align:left;white-space:nowrap"),
+        cell_html(f"{hit.memory.when:%Y-%m-%d}"),
+        cell_html(f"{escape(hit.memory.indexed_text)}{parts}{_where(hit.memory)}", _TEXT),
     )
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -158,12 +171,13 @@ def _scores(hit: Hit) -> str:
 def _reasons(why: Sequence[Reason]) -> str:
     longest = max((abs(reason.change) for reason in why), default=0.0) or 1.0
     rows = "".join(
-        f"<tr><td>{escape(reason.step)}</td><td>{'' if reason.rank is None else f'#{reason.rank}'}</td>"
-        f'<td style="text-align:left">{_segment(reason, longest) if reason.change else ""}</td>'
-        f'<td>{reason.change:+.4f}</td><td style="{_TEXT}">{escape(reason.note)}</td></tr>'
+        f"<tr>{cell_html(escape(reason.step), 'text-align:left')}"
+        f"{cell_html('' if reason.rank is None else f'#{reason.rank}')}"
+        f"{cell_html(_segment(reason, longest) if reason.change else '', 'text-align:left')}"
+        f"{cell_html(f'{reason.change:+.4f}')}{cell_html(escape(reason.note), _TEXT)}</tr>"
         for reason in why
     )
-    return _table(("step", "rank", "", "change", ""), rows)
+    return table_html(("step", "rank", "", "change", ""), rows)
 
 
 def _figure(value: float | None, template: str) -> str:

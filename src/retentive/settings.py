@@ -114,6 +114,11 @@ class Settings(BaseModel):
         60.0, gt=0, le=3600, description="Seconds that a write waits for other processes that write to the store."
     )
     embedder: EmbedderSettings = EmbedderSettings()
+    compare_embedder: EmbedderSettings | None = Field(
+        None,
+        description="Another embedder that the playground can compare with. In the config file it is a table with the "
+        "names of `[embedder]`; variables such as RETENTIVE_COMPARE_EMBEDDER_MODEL set its other values.",
+    )
     server: ServerSettings = ServerSettings()
     llm: LlmSettings = LlmSettings()
     tuning: dict[str, Any] = Field(default_factory=dict, description="Parameters that differ from the store's tuning.")

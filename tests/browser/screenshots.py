@@ -104,7 +104,7 @@ def main(folder: Path) -> None:
         model_server() as llm,
     ):
         load_samples(engine)
-        llm.answer = "Only the salmon pâté."
+        llm.answer = "Only the **salmon pâté**. You said so on *20 February*."
         chosen = {"server": ServerSettings(log="off"), "llm": LlmSettings(url=llm.url, model="small-model")}
         settings = engine.settings.model_copy(update=chosen)
         with listening(create_app(engine, settings), lifespan="on") as port, sync_playwright() as playwright:

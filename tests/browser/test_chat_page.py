@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -139,4 +140,42 @@ def test_without_an_llm_the_context_that_would_be_sent_is_shown(page, base_url, 
     expect(page.locator(".chat-unsent")).to_contain_text('"The cat is called Möbius and eats only the salmon pâté."')
     expect(page.locator(".turn-panel .turn-item").first).to_contain_text("Möbius")
     assert said(engine, "evening") == []
+    assert serious(page) == []
+
+
+MARKDOWN = """## Plan
+Feed **Möbius** *twice*,
+with `pâté <b>`:
+
+1. in the morning
+2. at night
+   - not `mice`
+
+> as [agreed](https://example.org/a_b(c)) on 2 * 3 * 4 snake_case_names
+
+```html
+<script>alert(1)</script>
+**no bold**
+```
+[bad](javascript:alert(1)) ![pixel](https://example.org/p.png) <img src=x onerror=alert(1)> **open
+"""
+RENDERED = (
+    "<h4>Plan</h4><p>Feed <strong>Möbius</strong> <em>twice</em>,\nwith <code>pâté &lt;b&gt;</code>:</p>"
+    "<ol><li>in the morning</li><li>at night<ul><li>not <code>mice</code></li></ul></li></ol>"
+    '<blockquote><p>as <a href="https://example.org/a_b(c)">agreed</a> on 2 * 3 * 4 snake_case_names</p></blockquote>'
+    "<pre><code>&lt;script&gt;alert(1)&lt;/script&gt;\n**no bold**</code></pre>"
+    '<p>[bad](javascript:alert(1)) <a href="https://example.org/p.png">pixel</a> '
+    "&lt;img src=x onerror=alert(1)&gt; **open</p>"
+)
+
+
+def test_the_markdown_of_an_answer_is_shown_and_its_html_stays_text(page, base_url, llm):
+    open_chat(page, base_url)
+    llm.script = [streams(stream_of(*re.findall(r"(?s).{1,7}", MARKDOWN)))]
+    send(page, CAT)
+
+    expect(page.get_by_role("button", name="Remembered 2")).to_be_visible()
+    shown = answer(page).locator(".chat-markdown").inner_html()
+    assert re.sub(r' (class|tabindex|target|rel)="[^"]*"', "", shown) == RENDERED
+    assert answer(page).locator("a").first.get_attribute("rel") == "noopener noreferrer nofollow"
     assert serious(page) == []

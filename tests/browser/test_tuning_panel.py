@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from retentive.ranking import Tuning
 from retentive.settings import Settings
 from tests.browser.recall_steps import (
     CAT,
@@ -20,6 +21,9 @@ from tests.browser.recall_steps import (
     texts,
 )
 from tests.surfaces.serving import token
+
+DEFAULT = Tuning()
+WEIGHTS = DEFAULT.semantic_weight + DEFAULT.keyword_weight
 
 
 def test_a_changed_parameter_reorders_the_hits_and_is_saved_and_undone(page, base_url):
@@ -78,8 +82,8 @@ def test_parameters_are_built_from_the_schema_and_can_be_reset_to_the_default(pa
     parameter = page.locator("[data-parameter=keywordWeight]")
     expect(parameter).to_contain_text(schema["keywordWeight"]["description"])
     set_parameter(page, "Keyword weight", 3)
-    parameter.get_by_role("button", name="reset to the default, 1.6").click()
-    expect(page.get_by_label("Keyword weight", exact=True)).to_have_value("1.6")
+    parameter.get_by_role("button", name=f"reset to the default, {DEFAULT.keyword_weight:g}").click()
+    expect(page.get_by_label("Keyword weight", exact=True)).to_have_value(f"{DEFAULT.keyword_weight:g}")
     expect(page.locator(".tuning-state")).to_have_text("Saved")
 
 
@@ -191,14 +195,14 @@ def test_a_basic_control_sets_the_parameters_behind_it_and_returns_to_the_saved_
     page.get_by_label("Reranking").check()
 
     values = {
-        "Semantic weight": "2.6", "Keyword weight": "0", "Neighbour weight": "0.4", "Session weight": "0.8",
+        "Semantic weight": f"{WEIGHTS:g}", "Keyword weight": "0", "Neighbour weight": "0.4", "Session weight": "0.8",
         "Half life days": "30", "Rerank": "30",
     }  # fmt: skip
     for name, value in values.items():
         expect(page.get_by_label(name, exact=True)).to_have_value(value)
     expect(page.get_by_label("Decay", exact=True)).to_be_checked()
     expect(page.get_by_label("Preset").locator("option:checked")).to_have_text("changed from default")
-    set_basic(page, "Balance", 62)  # the saved weights, 1 and 1.6, are at 61.5
+    set_basic(page, "Balance", round(100 * DEFAULT.keyword_weight / WEIGHTS))  # the step nearest to the saved weights
     set_basic(page, "Context", 1)
     set_basic(page, "Recency", 0)
     page.get_by_label("Reranking").uncheck()
@@ -285,11 +289,15 @@ for (const name of ["createElement", "createElementNS"]) {
 MOVE_SLIDER = """
 async () => {
     const slider = document.querySelector(".basic-parameters input[type=range]");
+    let current = 0;
     for (let position = 0; position < 60; position += 1) {
         slider.value = position;
         slider.dispatchEvent(new Event("input", { bubbles: true }));
         await new Promise((resolve) => requestAnimationFrame(resolve));
+        const shown = document.querySelector(".basic-value").textContent;
+        if (shown === `${100 - position} : ${position}` && Number(slider.value) === position) current += 1;
     }
+    return current / 60;
 }
 """
 
@@ -313,7 +321,7 @@ def test_a_slider_moves_over_fifty_hits_with_one_recall_at_a_time_and_the_same_c
     page.on("requestfinished", lambda request: running.discard(request))
     page.evaluate("window.created = 0")
 
-    page.evaluate(MOVE_SLIDER)
+    assert page.evaluate(MOVE_SLIDER) == 1, "a frame shows an old position of the slider"
     expect(page.locator(".basic-value").first).to_have_text("41 : 59")
     expect(page.locator(".hits.shown .move").first).to_be_visible()
     expect(page.locator(".results")).to_have_attribute("aria-busy", "false")

@@ -38,7 +38,7 @@ def test_a_judgement_of_0_or_less_is_not_relevant(tmp_path):
     judged = read_evaluation_set(write_set(tmp_path / "tiny", qrels="q1\ta1\t2\nq1\ta2\t0\nq2\ta3\t-1\n"))
 
     assert [(query.id, query.relevance) for query in judged.queries] == [("q1", {"a1": 2})]
-    assert judged.notes == ("5 queries have no relevant memory and are left out",)
+    assert judged.notes == ("5 queries have no relevant memory and will not be used",)
 
 
 def test_judgements_that_cannot_be_satisfied_are_counted_in_the_notes(tmp_path):
@@ -49,7 +49,7 @@ def test_judgements_that_cannot_be_satisfied_are_counted_in_the_notes(tmp_path):
     assert [query.id for query in judged.queries] == ["q1", "q2", "q4"]
     assert judged.notes[0].startswith("2 judgements name a memory")
     assert "qrels/test.tsv, line 2" in judged.notes[0]
-    assert judged.notes[1].startswith("1 judgements name a query that is not in the set")
+    assert judged.notes[1].startswith("1 judgement names a query that is not in the set")
 
 
 def test_a_set_without_a_reachable_relevant_memory_is_refused(tmp_path):

@@ -154,7 +154,7 @@ def test_a_store_with_other_memories_is_refused_and_left_as_it_was(
         mine.remember("my own diary")
 
     with (
-        pytest.raises(Conflict, match="1 memories that are not of this set"),
+        pytest.raises(Conflict, match="1 memory that is not of this set"),
         open_loaded_engine(judged, model, store=store),
     ):
         pass

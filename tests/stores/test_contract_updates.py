@@ -210,7 +210,7 @@ def test_a_vector_of_another_text_is_found_and_removed(store: Store):
 
     set_text_hash(store, id_of(2), "00" * 16)
 
-    assert store.check() == ["1 memories have a vector of another text; run: retentive doctor --repair"]
+    assert store.check() == ["1 memory has a vector of another text; run: retentive doctor --repair"]
     assert store.remove_stale_vectors() == 1
     assert {one.id for one in store.unembedded(MODEL, limit=9)} == {id_of(2), id_of(3)}
     assert set(first_vectors(store, [FIRST, id_of(2)])) == {FIRST}

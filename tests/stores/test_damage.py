@@ -132,7 +132,7 @@ def test_a_repair_indexes_and_embeds_a_changed_text_as_it_is(memories: tuple[Pat
     flip(path, b"blue kettle whistles", to=b"blue kettle Thistles")
     with Engine.open(path, embedder=model) as engine:
         problem = engine.check()[0]
-        assert f"1 memories have another text than the one that was stored ({blue.id})" in problem
+        assert f"1 memory has another text than the one that was stored ({blue.id})" in problem
 
         done = engine.repair()
 
@@ -151,7 +151,7 @@ def test_a_repair_sets_aside_what_cannot_be_read_until_it_is_forgotten(
     flip(path, b"blue kettle whistles", to=b"blue kettle \xffhistles")
     with Engine.open(path, embedder=model) as engine:
         problem = engine.check()[0]
-        assert problem.startswith(f"1 memories cannot be read ({blue.id})")
+        assert problem.startswith(f"1 memory cannot be read ({blue.id})")
 
         done = engine.repair()
 

@@ -651,9 +651,9 @@ def test_a_check_finds_wrong_terms_vectors_and_projects_and_unused_collections(
     client.create_collection("retentive_memories_left", vectors_config={})
 
     assert store.check() == [
-        "1 memories are indexed with other terms than those of their text",
-        "1 memories have another number of vectors than recorded",
-        "1 memories are in another project than their session",
-        "1 memories have a vector of another text; run: retentive doctor --repair",
+        "1 memory is indexed with other terms than those of its text",
+        "1 memory has another number of vectors than recorded",
+        "1 memory is in another project than its session",
+        "1 memory has a vector of another text; run: retentive doctor --repair",
         "the collection retentive_memories_left is not in use; delete it if no re-embedding is running",
     ]

@@ -158,19 +158,19 @@ def test_a_full_disk_is_unavailable_and_nothing_is_half_written(path: str):
     [
         (
             "INSERT INTO words (rowid, terms, scope) VALUES (99, 'stray', 'p1')",
-            "1 entries of the keyword index belong to no",
+            "1 entry of the keyword index belongs to no",
         ),
-        ("DELETE FROM words_docsize WHERE id = 1", "1 memories are missing from the keyword index"),
-        ("DELETE FROM memories WHERE key = 1", "vectors belong to no memory"),
+        ("DELETE FROM words_docsize WHERE id = 1", "1 memory is missing from the keyword index"),
+        ("DELETE FROM memories WHERE key = 1", "1 vector belongs to no memory"),
         ("UPDATE memories SET terms = 'other' WHERE key = 1", "the document frequencies differ"),
         ("UPDATE profiles SET memories = 7", "the count of memories is wrong"),
         (
             "UPDATE vectors SET embedding = zeroblob(32) WHERE slot = 1 << 40",
-            "1 entries of the vector index do not match",
+            "1 entry of the vector index does not match",
         ),
-        ("DELETE FROM vectors WHERE memory = 1", "1 entries of the vector index do not match"),
+        ("DELETE FROM vectors WHERE memory = 1", "1 entry of the vector index does not match"),
         ("DELETE FROM blocks", "3 entries of the vector index do not match"),
-        ("UPDATE memories SET kind = 2 WHERE key = 1", "1 entries of the vector index do not match"),
+        ("UPDATE memories SET kind = 2 WHERE key = 1", "1 entry of the vector index does not match"),
     ],
 )
 def test_check_names_each_inconsistency(path: str, damage: str, sentence: str):

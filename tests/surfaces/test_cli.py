@@ -165,9 +165,9 @@ def test_doctor_finds_a_vector_of_another_text_and_repairs_it():
         connection.execute("UPDATE vectors SET text_hash = zeroblob(16)")
 
     assert json_of("doctor", code=1)["checks"]["store"] == [
-        "1 memories have a vector of another text; run: retentive doctor --repair"
+        "1 memory has a vector of another text; run: retentive doctor --repair"
     ]
-    assert "1 memories had a vector of another text and were embedded again" in run("doctor", "--repair").stderr
+    assert "1 memory had a vector of another text; embedded again" in run("doctor", "--repair").stderr
     assert json_of("doctor", "--repair")["healthy"]
     assert json_of("recall", "how do I get in?")["hits"][0]["id"] == id
 
@@ -282,7 +282,11 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["config", "set"], 2, "parameter=value"),
         (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
         (["list", "--limit", "0"], 2, "1 to 1000"),
-        (["recall"], 2, "recall QUERY [OPTIONS]"),
+        (["recall"], 2, "error: missing argument 'query'; see: retentive recall -h\n"),
+        (["recall", "x", "--limit", "x"], 2, "error: invalid value for '--limit': it must be a whole number; see: "),
+        (["recall", "x", "--limi", "3"], 2, "error: no such option: --limi; did you mean --limit? see: retentive rec"),
+        (["recal"], 2, "error: no such command 'recal'; did you mean 'recall'"),
+        (["--nonsense"], 2, "error: no such option: --nonsense; see: retentive -h"),
         (["recall", "x", "--embedder", "none"], 0, "the store has no memories yet; add one with: retentive"),
         (["list"], 0, "the store has no memories yet"),
     ],
@@ -298,6 +302,8 @@ def test_errors_are_json_with_the_json_option(empty_store):
     error = json.loads(run("get", "nonsense", "--json", code=3).stderr)["error"]
 
     assert error == {"code": "not_found", "message": "there is no memory nonsense"}
+    error = json.loads(run("recall", "--json", code=2).stderr)["error"]
+    assert error == {"code": "usage", "message": "missing argument 'query'; see: retentive recall -h"}
 
 
 def test_explain_shows_the_rank_in_each_retriever_and_the_effect_of_each_step():

@@ -101,7 +101,7 @@ def test_a_copy_is_updated_but_its_own_memories_are_never_deleted(tmp_path):
     run("remember", "lanterns in the harbour", "--store", str(target), "--embedder", "none")
     refused = run("copy", "--again", str(source), str(target), code=4)
 
-    assert "1 memories of its own" in refused.stderr
+    assert "1 memory of its own" in refused.stderr
     assert json_of("status", "--store", str(target))["memories"] == 42
 
 

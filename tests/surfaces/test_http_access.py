@@ -99,6 +99,9 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("POST", "/v1/tune"): [{"json": {}}],
     ("GET", "/v1/tune"): [{}],
     ("DELETE", "/v1/tune"): [{}],
+    ("GET", "/v1/embedders"): [{}],
+    ("POST", "/v1/embedders"): [{"json": {"name": SECRET}}],  # see test_http_embedders.py
+    ("DELETE", "/v1/embedders"): [{}],
     ("GET", "/v1/judgements"): [{}, {"params": {"project": f"{SECRET}-project"}}],
     ("DELETE", "/v1/judgements"): [
         {"json": {"query": f"{SECRET}?", "memory": THEIRS}},

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from retentive.cli.options import common, counted, emit, with_store
+from retentive.cli.options import common, emit, with_store
+from retentive.models import counted
 
 
 def backup(

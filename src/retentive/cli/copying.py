@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import EXIT_CODES, common, counted, emit
+from retentive.cli.options import EXIT_CODES, common, emit
 from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid
+from retentive.models import counted
 from retentive.settings import load_settings
 from retentive.stores import open_store
 

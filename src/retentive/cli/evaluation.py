@@ -11,7 +11,7 @@ import typer
 
 from retentive.cli.options import common, emit, parse_parameters
 from retentive.errors import Invalid
-from retentive.models import snippet
+from retentive.models import counted, snippet
 from retentive.settings import load_settings
 
 if TYPE_CHECKING:
@@ -148,9 +148,10 @@ def _print_evaluation(done: Evaluation) -> None:
 
     _print_table([(row.name, row.metrics) for row in done.rows])
     corpus, model = done.corpus, done.model
-    projects = f" in {corpus.projects} projects" if corpus.projects else ""
+    projects = f" in {counted(corpus.projects, 'project')}" if corpus.projects else ""
     print_line(
-        f"\n{snippet(done.set, 80)}: n = {len(done.queries)} queries over {corpus.memories:,} memories{projects}, "
+        f"\n{snippet(done.set, 80)}: n = {counted(len(done.queries), 'query')} "
+        f"over {counted(corpus.memories, 'memory')}{projects}, "
         f"median {corpus.median_words:g} words; a query searches {corpus.searched:,.0f} (median)"
     )
     versions = ", ".join(f"{name} {number}" for name, number in done.versions.items())

@@ -6,20 +6,19 @@ import os
 import shlex
 import sys
 from datetime import datetime, timedelta
-from pathlib import Path
-from shutil import which
 from typing import Any
 
 import typer
 
-from retentive.cli.options import common, counted, emit
+from retentive.cli.options import common, emit, program
 from retentive.engine import Engine
 from retentive.errors import NotFound
+from retentive.models import counted
 from retentive.server.runtime_file import running_service
 from retentive.settings import load_settings
 
 FIRST_STEPS = (
-    ("samples", "load sample memories and see an explained recall"),
+    ("samples", "load sample memories, see a recall"),
     ('remember "The spare key is under the blue pot" --project home', ""),
     ("import conversations.json", "your chats of ChatGPT or Claude"),
     ("--help", "all commands"),
@@ -105,9 +104,7 @@ def _ago(time: datetime) -> str:
 
 
 def _command(ctx: typer.Context, line: str) -> str:
-    """A command that can be copied: the program as it was typed if it is not on the path, and the store that it is."""
-    typed = "python -m retentive" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
-    program = "retentive" if which("retentive") else typed
+    """A command that can be copied, with the store that it is."""
     store = common(ctx).public_store
     named = f" --store {shlex.quote(store)}" if store and store != os.environ.get("RETENTIVE_STORE") else ""
-    return f"{program}{named} {line}"
+    return f"{program()}{named} {line}"

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from retentive.cli.ids import resolve_id, resolve_ids
-from retentive.cli.options import common, counted, emit, shown_ids, styled
+from retentive.cli.options import common, emit, shown_ids, styled
 from retentive.engine import Engine
 from retentive.errors import Invalid, RetentiveError
-from retentive.models import Hit
+from retentive.models import Hit, counted
 from retentive.stores.values import Judgement
 
 SHOWN = 10

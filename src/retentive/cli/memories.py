@@ -21,7 +21,6 @@ from retentive.cli.options import (
     Yes,
     common,
     confirm,
-    counted,
     emit,
     shown_ids,
     warn,
@@ -29,7 +28,7 @@ from retentive.cli.options import (
 )
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
-from retentive.models import Memory, Scope
+from retentive.models import Memory, Scope, counted
 from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
 
 BATCH = 256

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -140,6 +141,14 @@ def fits_terminal() -> bool:
     return sys.stdout.isatty() and not _CURRENT.get().full
 
 
+def program() -> str:
+    """The program in commands that can be copied: as it was typed, if it is not on the path."""
+    from shutil import which
+
+    typed = "python -m retentive" if sys.argv[0].endswith("__main__.py") else shlex.quote(sys.argv[0])
+    return "retentive" if which("retentive") else typed
+
+
 def no_colour() -> bool:
     """Whether the user wants no colour at all."""
     return bool(os.environ.get("NO_COLOR"))
@@ -186,6 +195,16 @@ def common_options(
         from retentive.cli.home import home
 
         home(ctx)
+
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""What Typer raises for arguments that it cannot parse; it has no public name."""
+
+_PLAIN = {
+    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+}
+"""Reasons for which an argument is invalid, in our words."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -248,9 +267,17 @@ class Program(TyperGroup):
 
         formatter.write(help_text(self, ctx))
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except UsageError as error:
+            refuse(error, as_json="--json" in args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except UsageError as error:
+            refuse(error, as_json=bool(ctx.params.get("json")))
         except BrokenPipeError:
             _end_output()
         except RetentiveError as error:
@@ -296,6 +323,23 @@ def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
+def refuse(error: Any, *, as_json: bool) -> NoReturn:
+    """Print what is wrong with the arguments, on one line, and end as Typer does."""
+    if type(error).show is not UsageError.show:  # a command without arguments that shows its help
+        raise error
+    message = error.format_message().rstrip(".")
+    for theirs, ours in _PLAIN.items():
+        message = message.replace(theirs, ours)
+    path = " ".join(["retentive", *(error.ctx.command_path.split()[1:] if error.ctx else ())])
+    message = re.sub(r" \(Possible options: (.*)\)$", r"; did you mean \1?", message).replace(". Did", "; did")
+    message = f"{message[:1].lower()}{message[1:]}{'' if message.endswith('?') else ';'} see: {path} -h"
+    if as_json:
+        typer.echo(json.dumps({"error": {"code": "usage", "message": message}}), err=True)
+    else:
+        typer.echo(styled(f"error: {message}", fg="red"), err=True)
+    raise SystemExit(error.exit_code)
+
+
 def stop(message: str = "", *, as_json: bool) -> NoReturn:
     """End after Ctrl-C; the message says what was done until then."""
     if as_json:
@@ -330,12 +374,6 @@ def write(given: Common, value: Any, text: str | Callable[[ModuleType], object])
 def warn(message: str) -> None:
     """Print a warning to standard error."""
     typer.echo(styled(with_store(message), fg="yellow"), err=True)
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """A number with its noun, such as "1 memory" or "1,200 memories"."""
-    plural = many or (f"{one[:-1]}ies" if one.endswith("y") else f"{one}s")
-    return f"{count:,} {one if count == 1 else plural}"
 
 
 def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from shutil import which
 from typing import Annotated, Any
 
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import Common, common, counted, emit, styled, with_store
+from retentive.cli.options import Common, common, emit, program, styled, with_store
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.models import counted
 from retentive.settings import ServerSettings, Settings
 
 
@@ -112,12 +111,11 @@ def _print_summary(memories: int, settings: Settings, address: str, *, loaded: i
 def _print_examples(address: str, *, token: bool, store: str | None) -> None:
     """Print commands that can be copied."""
     json = (" -H 'Authorization: Bearer …'" if token else "") + " -H 'Content-Type: application/json' -d"
-    program = "retentive" if which("retentive") else sys.argv[0]
     named = ["--store", str(Path(store).resolve())] if store and "://" not in store else []
     _print("Try:", bold=True)
     _print(f'  curl {address}/v1/recall{json} \'{{"query": "what does the cat eat?", "limit": 3}}\'')
     _print(f"  curl -X PATCH {address}/settings{json} '{{\"keywordWeight\": 1.0}}'")
-    _print("  " + shlex.join([program, *named, "mcp", "config", "--client", "claude-code"]))
+    _print(f"  {program()} " + shlex.join([*named, "mcp", "config", "--client", "claude-code"]))
 
 
 def _print(text: str, *, nl: bool = True, **style: Any) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from retentive.cli.options import counted, fits_terminal, no_colour, with_store
-from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, snippet
+from retentive.cli.options import fits_terminal, no_colour, program, with_store
+from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, counted, snippet
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
@@ -406,14 +406,12 @@ def welcome(answer: Recall, *, added: int, memories: int, store: str | None, que
     console.print(Text(f"{loaded}; the store has {counted(memories, 'memory')}.\n", style="dim"))
     console.print(Text(answer.query, style="bold"))
     recall(answer, explain=True, ids=ids)
-    # As it was typed, if it is not on the path: the next lines can be copied.
-    program = "retentive" if which("retentive") else sys.argv[0]
-    option = f" --store {store}" if store else ""
+    command = f"{program()} --store {shlex.quote(store)}" if store else program()
     console.print(Text("\nTry:", style="bold"))
     for query in queries[1:]:
-        console.print(Text(f"  {program}{option} recall '{query}' --explain"))
-    console.print(Text(f"  {program}{option} remember 'The plumber comes on Monday at nine' --project home"))
-    console.print(Text(f"  {program}{option} status"))
+        console.print(Text(f"  {command} recall '{query}' --explain"))
+    console.print(Text(f"  {command} remember 'The plumber comes on Monday at nine' --project home"))
+    console.print(Text(f"  {command} status"))
 
 
 def home(lines: Mapping[str, str], steps: Sequence[tuple[str, str]]) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import common, counted, emit, parse_parameters, warn, with_store
+from retentive.cli.options import common, emit, parse_parameters, warn, with_store
 from retentive.configuration import find_config
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import snippet
+from retentive.models import counted, snippet
 from retentive.ranking import Tuning
 from retentive.ranking.tuning import parameter_name
 from retentive.stores import open_store
@@ -84,7 +84,7 @@ def _repair(engine: Engine) -> Repair:
     with progress("repairing", total=0) as advance:
         repaired = engine.repair(progress=advance)
     if repaired.stale_vectors:
-        warn(f"{repaired.stale_vectors} memories had a vector of another text and were embedded again")
+        warn(f"{counted(repaired.stale_vectors, 'memory')} had a vector of another text; embedded again")
     return repaired
 
 
@@ -114,8 +114,8 @@ def _advice(engine: Engine) -> str | None:
 def _print_findings(show: ModuleType, found: _Findings, repaired: Repair | None) -> None:
     if repaired:
         show.print_line(
-            f"{repaired.memories:,} memories indexed, {len(repaired.changed):,} with a changed text, "
-            f"{len(repaired.set_aside):,} set aside, {repaired.vectors_removed:,} stray vectors removed"
+            f"{counted(repaired.memories, 'memory')} indexed, {len(repaired.changed):,} with a changed text, "
+            f"{len(repaired.set_aside):,} set aside, {counted(repaired.vectors_removed, 'stray vector')} removed"
         )
     show.checks(found.checks)
     show.print_line(f"relevance: {found.relevance.sentence}")
@@ -157,7 +157,7 @@ def recover(
         for one in done.lost[:_LISTED]:
             show.print_line(f"  lost: {one.id}: {one.reason}", style="red")
         if done.damaged_rows:
-            show.print_line(f"{done.damaged_rows:,} rows of any table could not be read", style="red")
+            show.print_line(f"{counted(done.damaged_rows, 'row')} of any table could not be read", style="red")
         show.print_line(f"create its vectors with: retentive reembed --store {new}")
 
     emit(ctx, {"file": str(file), "store": str(new), **done.to_dict()}, print_all)

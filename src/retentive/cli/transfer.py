@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.options import SCOPE, Interrupted, common, confirm, counted, emit, warn, with_store
+from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, Unavailable
-from retentive.models import check_name, snippet
+from retentive.models import check_name, counted, snippet
 
 if TYPE_CHECKING:
     from retentive.transfer.formats.base import Fits, ImportIssue
@@ -164,7 +164,7 @@ def _interruption(done: ImportResult) -> str:
     if not done.run:
         return "nothing was stored"
     return (
-        f"{done.added:,} memories are stored. To continue, run the same command again; "
+        f"{counted(done.added, 'memory is', 'memories are')} stored. To continue, run the same command again; "
         f"to undo it: retentive imports undo {done.run}"
     )
 
@@ -311,7 +311,7 @@ def _sync_once(sync: FolderSync, report: Callable[[FileChange], None], *, dry_ru
     if sync.held:
         raise Conflict("too many files are missing; use --yes if that is intended")
     if sync.retries:
-        raise Unavailable(f"{len(sync.retries)} files could not be read; their memories were not changed")
+        raise Unavailable(f"{counted(len(sync.retries), 'file')} could not be read; no memory of it was changed")
 
 
 def _watch(sync: FolderSync, engine: Engine, report: Callable[[FileChange], None], *, debounce: float) -> None:

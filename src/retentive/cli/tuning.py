@@ -14,6 +14,7 @@ from retentive.cli.evaluation import Folder, NoCache, Own, check_one_set
 from retentive.cli.options import common, emit
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.models import counted
 from retentive.settings import load_settings
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def _print_refined(refined: OwnRelevance, *, saved: bool) -> None:
 
     state = "saved in the store" if saved else "not saved; use --save to save it"
     print_line(
-        f"relevance refined by {refined.judged} judgements: slope {refined.slope:g}, offset {refined.offset:g}, "
-        f"min_relevance {refined.min_relevance:g}; {state}"
+        f"relevance refined by {counted(refined.judged, 'judgement')}: slope {refined.slope:g}, "
+        f"offset {refined.offset:g}, min_relevance {refined.min_relevance:g}; {state}"
     )
 
 
@@ -188,7 +189,8 @@ def _print_held_out(done: TuningResult) -> None:
     by = "whole projects" if done.by == "project" else "queries"
     print_line(
         f"\n{done.set}: n = {done.queries}, all of them held out: {done.folds} folds of {by}, each measured with a "
-        f"tuning chosen on the others ({done.tunings} tunings evaluated, on {done.searched} queries)"
+        f"tuning chosen on the others ({counted(done.tunings, 'tuning')} evaluated, "
+        f"on {counted(done.searched, 'query')})"
     )
 
 

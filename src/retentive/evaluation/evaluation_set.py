@@ -13,7 +13,7 @@ from statistics import median
 
 from retentive.errors import Invalid
 from retentive.evaluation.benchmarks import NAMES, Benchmark, read_benchmark
-from retentive.models import Memory, Serializable
+from retentive.models import Memory, Serializable, counted
 from retentive.pipeline.remember import Draft
 from retentive.ranking.fusion import count_words
 from retentive.transfer.formats.beir import (
@@ -198,14 +198,18 @@ class _Judgements:
         notes = []
         if self.unreachable:
             notes.append(
-                f"{len(self.unreachable)} judgements name a memory that is not in the corpus or not in the query's "
-                f"project (first: {self.where(self.unreachable[0])}); they count as not found"
+                f"{counted(len(self.unreachable), 'judgement names', 'judgements name')} a memory that is "
+                f"not in the corpus or not in the query's project "
+                f"(first: {self.where(self.unreachable[0])}), which counts as not found"
             )
         if self.without_query:
             notes.append(
-                f"{len(self.without_query)} judgements name a query that is not in the set "
-                f"(first: {self.where(self.without_query[0])}); they are left out"
+                f"{counted(len(self.without_query), 'judgement names', 'judgements name')} a query that is "
+                f"not in the set (first: {self.where(self.without_query[0])}), and will not be used"
             )
         if evaluated < len(self.queries):
-            notes.append(f"{len(self.queries) - evaluated} queries have no relevant memory and are left out")
+            notes.append(
+                f"{counted(len(self.queries) - evaluated, 'query has', 'queries have')} no relevant memory "
+                "and will not be used"
+            )
         return tuple(notes)

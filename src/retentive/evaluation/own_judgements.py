@@ -136,7 +136,7 @@ def export_own(engine: Engine, folder: Path, *, project: str | None = None) -> i
 
 @dataclass(frozen=True, slots=True)
 class TuningMetrics:
-    """The metrics of one tuning, with a value for each query."""
+    """The metrics of one side of a comparison, with a value for each query."""
 
     values: Mapping[str, Values]
 
@@ -163,15 +163,19 @@ class Comparison:
         return {name: p_value(self.b.values[name], self.a.values[name]) for name in COMPARED}
 
 
-def compare(engine: Engine, queries: Sequence[EvaluationQuery], a: Tuning, b: Tuning) -> Comparison:
-    """Compare two tunings on some queries, without recording use.
+Side = tuple[Engine, Tuning]
+"""One side of a comparison: who recalls, and with which tuning."""
+
+
+def compare(queries: Sequence[EvaluationQuery], a: Side, b: Side) -> Comparison:
+    """Compare two tunings, or two engines on the same memories, on some queries, without recording use.
 
     Unlike an evaluation it accepts degraded recalls, and reports them: it shows what a user of the engine gets now.
     """
     load_library()
     degraded: tuple[str, str | None] | None = None
     metrics = []
-    for tuning in (a,) if a == b else (a, b):
+    for engine, tuning in (a,) if a == b else (a, b):
         found = {}
         for query in queries:
             answer = recall_query(engine, query, tuning)

@@ -22,7 +22,8 @@ from retentive.evaluation.metrics import METRICS, format_metric
 from retentive.evaluation.run import RETRIEVERS
 from retentive.evaluation.statistics import ConfidenceInterval, intervals
 from retentive.evaluation.tune import TuningResult
-from retentive.notebook import RELEVANCE_COLOUR, bar_html, figures_html
+from retentive.models import counted
+from retentive.notebook import RELEVANCE_COLOUR, bar_html, cell_html, figures_html, table_html
 
 COMPARED = "nDCG@10"
 """The metric by which a query counts as won or lost."""
@@ -58,8 +59,8 @@ def report_html(done: Evaluation) -> str:
 def _about(done: Evaluation) -> str:
     corpus = done.corpus
     versions = ", ".join(f"{name} {number}" for name, number in done.versions.items())
-    projects = f" in {corpus.projects} projects" if corpus.projects else ""
-    size = f"{len(done.queries)} queries over {corpus.memories:,} memories{projects}"
+    projects = f" in {counted(corpus.projects, 'project')}" if corpus.projects else ""
+    size = f"{counted(len(done.queries), 'query')} over {counted(corpus.memories, 'memory')}{projects}"
     facts = [
         f"{size}, median {corpus.median_words:g} words; a query searches {corpus.searched:,.0f} (median).",
         f"Model {done.model or 'none'}; {versions}.",
@@ -179,14 +180,12 @@ def evaluation_html(done: Evaluation) -> str:
     for row in done.rows:
         cells = [row.name, *(format_metric(name, row.metrics[name]) for name in METRICS)]
         cells += [f"{row.metrics['p50_ms']:.1f}", "–" if row.p_value is None else f"{row.p_value[COMPARED]:.4f}"]
-        shown = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        shown = cell_html(escape(cells[0]), "text-align:left") + "".join(cell_html(escape(cell)) for cell in cells[1:])
         bar = bar_html(row.metrics[COMPARED] / best, RELEVANCE_COLOUR, width=120)
-        rows.append(f'<tr>{shown}<td style="text-align:left">{bar}</td></tr>')
-    head = "".join(f"<th>{escape(name)}</th>" for name in (*heads, COMPARED))
-    about = f"{done.set}: {len(done.queries)} queries over {done.corpus.memories:,} memories"
+        rows.append(f"<tr>{shown}{cell_html(bar, 'text-align:left')}</tr>")
+    about = f"{done.set}: {counted(len(done.queries), 'query')} over {counted(done.corpus.memories, 'memory')}"
     against = f"; p: paired randomisation test against {done.baseline}" if done.baseline else ""
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-    return f"{table}<p>{escape(about + against)}</p>"
+    return f"{table_html((*heads, COMPARED), ''.join(rows))}<p>{escape(about + against)}</p>"
 
 
 def tuning_html(done: TuningResult) -> str:
@@ -205,7 +204,7 @@ def tuning_html(done: TuningResult) -> str:
     better = f"better on held-out queries in {done.metric}: {changes}"
     verdict = better if done.verdict == "better" else f"no significant gain in {done.metric} on held-out queries"
     heads = ("", "before", "after", "gain (95 %)", "p")
-    return figures_html(heads, lines, note=f"{done.set}: {done.queries} queries; {verdict}")
+    return figures_html(heads, lines, note=f"{done.set}: {counted(done.queries, 'query')}; {verdict}")
 
 
 # Plots
@@ -283,7 +282,7 @@ def scatter(title: str, pairs: Sequence[tuple[float, float]], *, across: str, up
         kind = "won" if y > x else "lost" if y < x else "tied"
         radius = 2 + 12 * sqrt(min(count, largest) / largest)
         cx, cy = _EDGE + size * x / _CELLS, far - size * y / _CELLS
-        tip = f"{count} queries near {across} {x / _CELLS:.2f}, {up} {y / _CELLS:.2f}"
+        tip = f"{counted(count, 'query')} near {across} {x / _CELLS:.2f}, {up} {y / _CELLS:.2f}"
         disc = f'<circle class="{kind}" cx="{cx:.1f}" cy="{cy:.1f}" r="{radius:.1f}">'
         parts.append(f"{disc}<title>{escape(tip)}</title></circle>")
     return _svg(_SQUARE, _SQUARE, title, parts)

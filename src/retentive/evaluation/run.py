@@ -20,7 +20,7 @@ from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet, 
 from retentive.evaluation.metrics import Values, load_library, measure
 from retentive.inference.embedders import CachedEmbedder, Embedder, embed_queries, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
-from retentive.models import DEFAULT_PROFILE, Memory, Recall
+from retentive.models import DEFAULT_PROFILE, Memory, Recall, counted
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings, Settings
 from retentive.stores import open_store
@@ -157,7 +157,10 @@ def _check_no_others(engine: Engine, stored: set[tuple[str | None, str]], evalua
     others = engine.stats().memories - len(known)
     if others:
         store = engine.settings.public_store
-        raise Conflict(f"{store} has {others} memories that are not of this set; use a store of its own")
+        raise Conflict(
+            f"{store} has {counted(others, 'memory that is', 'memories that are')} "
+            "not of this set; use a store of its own"
+        )
 
 
 def all_memories(engine: Engine, *, project: str | None = None, profile: str | None = None) -> Iterator[Memory]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from retentive.errors import Invalid, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder, outage_of
-from retentive.models import Memory, Model, Query, Scope, Serializable
+from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.remember import embed_memories, turns_before
 from retentive.pipeline.search import SearchOutcome
 from retentive.ranking import relevance
@@ -274,7 +274,7 @@ class Calibrations:
         if model is None:
             return CalibrationReport("terms", 0, "estimated from the terms of the query alone")
         judged = self.refinement(model).judged
-        refined = f", refined by {judged} judgements" if judged else ""
+        refined = f", refined by {counted(judged, 'judgement')}" if judged else ""
         if model.fingerprint in relevance.FITTED_MODELS:
             return CalibrationReport("fitted", judged, f"coefficients fitted with {model.name}{refined}")
         sentence = f"no coefficients for {model.name}; its cosines are calibrated against this store{refined}"

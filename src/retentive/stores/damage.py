@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from retentive.errors import Damaged
-from retentive.models import Scope, Serializable
+from retentive.models import Scope, Serializable, counted
 
 NOT_ITS_TEXT = "its text is not the one that was stored"
 UNREADABLE = "it cannot be read"
@@ -85,11 +85,12 @@ def damage_sentences(
     changed = [one.id for one in damaged if one.reason == NOT_ITS_TEXT]
     unreadable = [one.id for one in damaged if one.reason != NOT_ITS_TEXT]
     if unreadable:
-        lines.append(f"{len(unreadable)} memories cannot be read ({_some(unreadable)}); {unreadable_remedy}")
+        lines.append(f"{counted(len(unreadable), 'memory')} cannot be read ({_some(unreadable)}); {unreadable_remedy}")
     if changed:
         lines.append(
-            f"{len(changed)} memories have another text than the one that was stored ({_some(changed)}): it was "
-            "changed by another program, or damaged; retentive doctor --repair indexes and embeds it as it is now"
+            f"{counted(len(changed), 'memory has', 'memories have')} another text than the one that was "
+            f"stored ({_some(changed)}): it was changed by another program, "
+            "or damaged; retentive doctor --repair indexes and embeds it as it is now"
         )
     return lines
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
-from retentive.models import USE_FIELDS, Memory, Scope
+from retentive.models import USE_FIELDS, Memory, Scope, counted
 from retentive.stores.base import Scan
 from retentive.stores.sql_codec import to_micros
 from retentive.stores.values import IdempotencyKey, Record, ScanPage
@@ -163,7 +163,11 @@ def check_same_request(key: IdempotencyKey, fingerprint: str) -> None:
 
 def stale_vectors(count: int) -> list[str]:
     """The problem that this many memories have vectors of another text, as a sentence of `Store.check`."""
-    return [f"{count} memories have a vector of another text; run: retentive doctor --repair"] if count else []
+    return (
+        [f"{counted(count, 'memory has', 'memories have')} a vector of another text; run: retentive doctor --repair"]
+        if count
+        else []
+    )
 
 
 def no_store(place: str) -> NotFound:

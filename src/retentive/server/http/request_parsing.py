@@ -238,15 +238,13 @@ Id = Annotated[str, BeforeValidator(_to_id), WithJsonSchema({"type": "string", "
 Time = Annotated[datetime, BeforeValidator(_to_time), WithJsonSchema({"type": "string", "format": "date-time"})]
 
 # Left as text, because a date means the whole day.
-TimeBound = Annotated[str, AfterValidator(_check_time_bound), Field(max_length=50, examples=["2026-05-08"])]
-
-AsOf = Annotated[
-    str,
-    AfterValidator(_check_time_bound),
-    WithJsonSchema(
-        {"type": "string", "anyOf": [{"format": "date"}, {"format": "date-time"}], "examples": ["2026-05-08"]}
-    ),
-]
+_DAY_OR_TIME: JsonDict = {
+    "type": "string",
+    "anyOf": [{"format": "date"}, {"format": "date-time"}],
+    "examples": ["2026-05-08"],
+}
+TimeBound = Annotated[str, AfterValidator(_check_time_bound), Field(max_length=50), WithJsonSchema(_DAY_OR_TIME)]
+AsOf = Annotated[str, AfterValidator(_check_time_bound), WithJsonSchema(_DAY_OR_TIME)]
 
 # Left as text, because a duration is counted from now on.
 Expiry = Annotated[
@@ -267,6 +265,7 @@ MetadataValue = Annotated[
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
+EmbedderName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 _FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[
     list[NameFilter],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -12,22 +11,18 @@ from typing import Any, Literal
 
 from anyio import to_thread
 
-from retentive.errors import Conflict, RetentiveError, describe_error
+from retentive.errors import Conflict
 from retentive.evaluation.evaluation_set import EvaluationSet
 from retentive.evaluation.metrics import load_library
 from retentive.evaluation.own_judgements import own_evaluation_set, own_queries
 from retentive.evaluation.tune import MIN_QUERIES, TuningResult, tune
 from retentive.models import Memory, Serializable
-from retentive.server.http.problems import UNEXPECTED
+from retentive.server.http.background import BackgroundWork, Outcome
 from retentive.tenancy import ProfileView
-
-log = logging.getLogger(__name__)
 
 State = Literal["idle", "running", "done", "failed", "stopped"]
 
 IN_PROGRESS = "a tuning run is in progress; wait for it, or stop it"
-STOP_SECONDS = 5.0
-"""How long to wait for a run to stop. It checks whether it was stopped at every memory it processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,71 +37,49 @@ class TuneStatus(Serializable):
     result: TuningResult | None = None
 
 
-class _Stopped(Exception):
-    """The run was stopped."""
-
-
-class _TuneRun:
+class _TuneRun(BackgroundWork):
     """One tuning run, on its own thread."""
 
-    def __init__(self, view: ProfileView, options: dict[str, Any], ended: Callable[[], None]) -> None:
-        self._ended = ended
+    def __init__(self, view: ProfileView, options: dict[str, Any], release: Callable[[], None]) -> None:
+        super().__init__("tuning")
+        self._release = release
         self.profile = view.profile
         self.progress = TuneStatus("running", stage="reading memories")
         self._engine = view.engine
         self._options = options
-        self._stop = threading.Event()
-        # A daemon, so that it cannot keep the process alive if it does not stop in time.
-        self._thread = threading.Thread(target=self._run, name="tune", daemon=True)
+        self._result: TuningResult | None = None
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self, *, seconds: float = STOP_SECONDS) -> None:
-        """Stop the run and wait until it has ended."""
-        self._stop.set()
-        self._thread.join(seconds)
-
-    def _run(self) -> None:
+    def work(self) -> None:
+        """Search for a better tuning."""
         engine = self._engine
-        try:
-            judged = self._interruptible(own_evaluation_set(engine, profile=self.profile))
-            found = tune(engine, judged, current=engine.tuning.current(), progress=self._report, **self._options)
-            self.progress = replace(self.progress, state="done", result=found)
-        except _Stopped:
-            self.progress = replace(self.progress, state="stopped")
-        except RetentiveError as error:
-            self.progress = replace(self.progress, state="failed", detail=str(error))
-        except Exception as error:
-            log.error("tuning failed: %s", describe_error(error))
-            self.progress = replace(self.progress, state="failed", detail=UNEXPECTED)
-        finally:
-            self._ended()
+        judged = self._interruptible(own_evaluation_set(engine, profile=self.profile))
+        self._result = tune(engine, judged, current=engine.tuning.current(), progress=self._report, **self._options)
+
+    def ended(self, outcome: Outcome, detail: str | None) -> None:
+        """Record the result, and let another run start."""
+        self.progress = replace(self.progress, state=outcome, detail=detail, result=self._result)
+        self._release()
 
     def _interruptible(self, judged: EvaluationSet) -> EvaluationSet:
         """Check at each memory of the set whether the run was stopped: steps of progress may be seconds apart."""
         identify = judged.identify
 
         def checked(memory: Memory) -> str | None:
-            self._check()
+            self.check()
             return identify(memory)
 
         return replace(judged, identify=checked)
 
     @contextmanager
     def _report(self, label: str, *, total: int) -> Iterator[Callable[[int], None]]:
-        self._check()
+        self.check()
         self.progress = TuneStatus("running", label, 0, total)
 
         def step(done: int) -> None:
-            self._check()
+            self.check()
             self.progress = replace(self.progress, done=self.progress.done + done)
 
         yield step
-
-    def _check(self) -> None:
-        if self._stop.is_set():
-            raise _Stopped
 
 
 class TuneJob:

@@ -11,7 +11,7 @@ from time import monotonic
 from psycopg import sql
 
 from retentive.errors import RetentiveError
-from retentive.models import hash_text, indexed_text
+from retentive.models import counted, hash_text, indexed_text
 from retentive.stores.postgres.bm25_extension import INDEX, Bm25Preselector
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
@@ -40,11 +40,20 @@ MAX_DELAY = 60.0
 _SQL = Statements("maintenance")
 
 _PROBLEMS = {
-    "memories_without_container": "{} memories are in a profile, project or session that does not exist",
-    "vectors_without_memory": "{} vectors belong to no memory",
-    "vectors_in_other_scope": "{} vectors are in another scope than their memory",
-    "vectors_of_other_dimension": "{} vectors do not have the dimension of their model",
-    "memories_without_terms": "{} memories lack some of their terms",
+    "memories_without_container": (
+        "memory is in a profile, project or session that does not exist",
+        "memories are in a profile, project or session that does not exist",
+    ),
+    "vectors_without_memory": ("vector belongs to no memory", "vectors belong to no memory"),
+    "vectors_in_other_scope": (
+        "vector is in another scope than its memory",
+        "vectors are in another scope than their memory",
+    ),
+    "vectors_of_other_dimension": (
+        "vector does not have the dimension of its model",
+        "vectors do not have the dimension of their model",
+    ),
+    "memories_without_terms": ("memory lacks some of its terms", "memories lack some of their terms"),
 }
 
 
@@ -170,7 +179,7 @@ def find_problems(connection: Connection) -> list[str]:
         for name, sentence in _PROBLEMS.items():
             [(count,)] = connection.execute(_SQL(name)).fetchall()
             if count:
-                problems.append(sentence.format(count))
+                problems.append(counted(count, *sentence))
         invalid = [name for (name,) in connection.execute(_SQL("invalid_indexes"))]
         problems += [f"the index {name} is not complete; REINDEX it, or wait for a large write" for name in invalid]
         if not _counts_agree(connection):

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from qdrant_client import models as q
 
+from retentive.models import counted
 from retentive.stores.damage import NOT_ITS_TEXT, Damage, Repair, damage_sentences
 from retentive.stores.qdrant.connection import Connection, matching, payload_of
 from retentive.stores.qdrant.listing import FEW
@@ -17,6 +18,16 @@ from retentive.stores.qdrant.sessions import NameRegistry
 from retentive.stores.qdrant.sparse import WORDS, weights
 from retentive.stores.rules import stale_vectors
 from retentive.text.analysis import content_hash
+
+_PROBLEMS = (
+    ("memory has another id than its point", "memories have another id than their point"),
+    (
+        "memory is indexed with other terms than those of its text",
+        "memories are indexed with other terms than those of their text",
+    ),
+    ("memory has another number of vectors than recorded", "memories have another number of vectors than recorded"),
+    ("memory is in another project than its session", "memories are in another project than their session"),
+)
 
 
 def find_problems(connection: Connection, names: NameRegistry, state: CollectionState) -> list[str]:
@@ -38,12 +49,7 @@ def find_problems(connection: Connection, names: NameRegistry, state: Collection
 def _check_collection(
     connection: Connection, collection: ModelCollection, sessions: Set[tuple[str, str | None, str]]
 ) -> list[str]:
-    wrong = {
-        "memories have another id than their point": 0,
-        "memories are indexed with other terms than those of their text": 0,
-        "memories have another number of vectors than recorded": 0,
-        "memories are in another project than their session": 0,
-    }
+    wrong = dict.fromkeys(_PROBLEMS, 0)
     stale = 0
     changed: list[Damage] = []
     for record in connection.scroll(collection.name, vectors=True):
@@ -60,7 +66,7 @@ def _check_collection(
         for sentence, right in zip(wrong, checked, strict=True):
             wrong[sentence] += not right
         stale += not is_changed and has_stale_vectors(payload_of(record))
-    problems = [f"{count} {sentence}" for sentence, count in wrong.items() if count]
+    problems = [counted(count, *sentence) for sentence, count in wrong.items() if count]
     return [*problems, *damage_sentences(changed), *stale_vectors(stale)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from retentive.models import Memory
+from retentive.models import Memory, counted
 from retentive.stores.damage import NOT_ITS_TEXT, Damage, damage_sentences
 from retentive.stores.rules import stale_vectors
 from retentive.stores.sql_codec import SCOPE_TOKENS
@@ -90,21 +90,22 @@ def _words(connection: apsw.Connection) -> list[str]:
     stray = connection.execute(
         "SELECT count(*) FROM words_docsize AS d LEFT JOIN memories AS m ON m.key = d.id WHERE m.key IS NULL"
     ).get
-    lines = [f"{missing} memories are missing from the keyword index"] if missing else []
-    return [*lines, f"{stray} entries of the keyword index belong to no memory"] if stray else lines
+    lines = [counted(missing, "memory is", "memories are") + " missing from the keyword index"] if missing else []
+    entries = ("entry of the keyword index belongs to no memory", "entries of the keyword index belong to no memory")
+    return [*lines, counted(stray, *entries)] if stray else lines
 
 
 def _totals(connection: apsw.Connection) -> list[str]:
-    counted: Counter[tuple[int, str]] = Counter()
+    frequencies: Counter[tuple[int, str]] = Counter()
     totals: dict[int, tuple[int, int]] = {}
     for profile, text in connection.execute("SELECT profile, CAST(terms AS BLOB) FROM memories"):
         terms = (text or b"").decode(errors="replace").split()  # a damaged row may have none
-        counted.update((profile, term) for term in set(terms))
+        frequencies.update((profile, term) for term in set(terms))
         memories, length = totals.get(profile, (0, 0))
         totals[profile] = memories + 1, length + len(terms) + SCOPE_TOKENS
     stored = connection.execute("SELECT profile, term, memories FROM term_counts")
     lines = []
-    if {(profile, term): memories for profile, term, memories in stored} != counted:
+    if {(profile, term): memories for profile, term, memories in stored} != frequencies:
         lines.append("the document frequencies differ from the memories")
     in_use = connection.execute("SELECT id, memories, terms FROM profiles WHERE memories <> 0 OR terms <> 0")
     if {profile: (memories, terms) for profile, memories, terms in in_use} != totals:
@@ -116,7 +117,7 @@ def _vectors(connection: apsw.Connection) -> list[str]:
     stray = connection.execute(
         "SELECT count(*) FROM vectors AS v LEFT JOIN memories AS m ON m.key = v.memory WHERE m.key IS NULL"
     ).get
-    return [f"{stray} vectors belong to no memory"] if stray else []
+    return [counted(stray, "vector belongs", "vectors belong") + " to no memory"] if stray else []
 
 
 def _blocks(connection: apsw.Connection) -> list[str]:
@@ -144,4 +145,8 @@ def _blocks(connection: apsw.Connection) -> list[str]:
                 vector = np.frombuffer(half, "<f2").astype(np.float32)
                 wrong += stored != scope or not np.array_equal(signs(vector[None, :])[0], record["code"])
         wrong += len(expected)
-    return [f"{wrong} entries of the vector index do not match their vectors"] if wrong else []
+    entries = (
+        "entry of the vector index does not match its vector",
+        "entries of the vector index do not match their vectors",
+    )
+    return [counted(wrong, *entries)] if wrong else []

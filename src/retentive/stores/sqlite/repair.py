@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 
 from retentive.errors import Damaged
-from retentive.models import KINDS, Memory, Scope
+from retentive.models import KINDS, Memory, Scope, counted
 from retentive.stores.damage import UNREADABLE, Repair, SetAside
 from retentive.stores.rules import is_within
 from retentive.stores.sql_codec import EPOCH, ScopeIds, from_micros, to_micros
@@ -38,7 +38,7 @@ def repair(connection: apsw.Connection, *, at: datetime) -> Repair:
     try:
         missing = connection.execute(_MISSING).get
         if missing:
-            raise _damaged_pages(f"{missing} memories are missing in their table")
+            raise _damaged_pages(f"{counted(missing, 'memory is', 'memories are')} missing in the table")
         connection.execute("REINDEX")
         connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
         connection.execute("DELETE FROM term_counts")

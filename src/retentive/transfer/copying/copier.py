@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from retentive.errors import Conflict, Invalid
-from retentive.models import Memory, Model, Query, Scope, Serializable
+from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.access_tokens import GRANTS
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
 from retentive.pipeline.tuning_history import HISTORY, PARAMETERS
@@ -213,8 +213,8 @@ def _forget_missing(source: Store, target: Store) -> int:
         own = [memory.id for memory in missing if memory.created > finished]
         if own:
             raise Conflict(
-                f"the copy has {len(own)} memories of its own, which --again would delete (the first is {own[0]}); "
-                "delete them there first, or do not use --again"
+                f"the copy has {counted(len(own), 'memory')} of its own, which --again would delete "
+                f"(the first is {own[0]}); delete them there first, or do not use --again"
             )
         if missing:
             count += len(target.remove([memory.id for memory in missing]))

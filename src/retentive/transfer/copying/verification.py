@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from retentive.models import Hit, Memory, Query, Scope, Serializable
+from retentive.models import Hit, Memory, Query, Scope, Serializable, counted
 from retentive.pipeline.recall import recall
 from retentive.pipeline.tuning_history import saved_parameters
 from retentive.ranking.tuning import Tuning, parse_tuning
@@ -204,7 +204,9 @@ def _recall_check(
     with_vectors = options.vectors and bool(ours.vectors.count)
     found = compare_recalls(source, target, ours.sample, now=now, vectors=with_vectors)
     by = "text and vector" if with_vectors else "text"
-    recalls = f"recalls of {found.queries} memories by their own {by}, every second one in its session or project"
+    recalls = (
+        f"recalls of {counted(found.queries, 'memory')} by the own {by}, every second one in its session or project"
+    )
     result = f"{found.in_order} in the same order, {100 * found.overlap:.0f} % of the hits in common"
     if similarity == "identical":
         note = f"{recalls}; the first {LIMIT} hits and their order"

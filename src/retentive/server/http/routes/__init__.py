@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from retentive.server.http.routes import (
     catalogue,
     chat,
+    embedders,
     evaluation,
     facts,
     health,
@@ -26,6 +27,7 @@ ROUTERS = (
     catalogue.router,
     judgements.router,
     evaluation.router,
+    embedders.router,
     health.router,
     health.status_router,
     chat.openai_router,

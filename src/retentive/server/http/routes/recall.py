@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi import Query as QueryParameter
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, ConfigDict, Field
@@ -15,6 +15,7 @@ from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.short_ids import short_ids
 from retentive.ranking import preset
 from retentive.server.http.auth import ReadView
+from retentive.server.http.embedder_copies import EmbedderCopies
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response, recall_to_json
 from retentive.server.http.request_parsing import (
@@ -22,6 +23,7 @@ from retentive.server.http.request_parsing import (
     INTEGER,
     AsOf,
     CamelModel,
+    EmbedderName,
     Id,
     Kinds,
     MetadataValue,
@@ -124,7 +126,7 @@ class ExplainIn(_QueryIn):
 
 
 class CompareIn(_QueryIn):
-    """A query and two tunings; null is the current tuning."""
+    """A query and two tunings, each with an embedder; null is the current tuning, or the configured embedder."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"query": "What can Ana not eat?", "a": None, "b": {"keywordWeight": 5}}]}
@@ -132,6 +134,8 @@ class CompareIn(_QueryIn):
 
     a: TuningChoice | None = None
     b: TuningChoice | None = None
+    embedder_a: EmbedderName | None = None
+    embedder_b: EmbedderName | None = None
     dropped: bool = Field(False, description="Include the candidates that are not hits, with their reasons.")
 
 
@@ -159,15 +163,23 @@ def explain_recall(view: ReadView, body: ExplainIn) -> JSONResponse:
     return json_response(view.explain(body.to_query(view, body.tuning), body.id))
 
 
-@router.post("/v1/recall/compare", response_model=RecallComparison, summary="Compare two tunings")
-def compare_recalls(view: ReadView, body: CompareIn) -> JSONResponse:
-    """Returns the results of one query with two tunings, and the ranks of each memory in both.
+@router.post(
+    "/v1/recall/compare",
+    response_model=RecallComparison,
+    summary="Compare two tunings or two models",
+    responses=problem_responses(404, 409),
+)
+def compare_recalls(request: Request, view: ReadView, body: CompareIn) -> JSONResponse:
+    """Returns the results of one query with two tunings or embedders, and the ranks of each memory in both.
 
-    It does not record the use of memories.
+    An embedder other than the configured one needs a copy of the memories: see POST /v1/embedders. It does not record
+    the use of memories.
     """
+    copies: EmbedderCopies = request.app.state.embedder_copies
     query_a = body.to_query(view, body.a)
     query_b = replace(query_a, tuning=view.engine.tuning.current(tuning_override(body.b)))
-    a, b = (view.recall(query, record_use=False) for query in (query_a, query_b))
+    sides = ((body.embedder_a, query_a), (body.embedder_b, query_b))
+    a, b = (copies.recall(view, embedder, query) for embedder, query in sides)
     return JSONResponse(
         {
             "query": a.query,

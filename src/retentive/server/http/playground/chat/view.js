@@ -3,6 +3,7 @@
 import { errorText } from "../shared/api.js";
 import { commandCode } from "../shared/commands.js";
 import { el, labelled, replace } from "../shared/dom.js";
+import { showMarkdown } from "../shared/markdown.js";
 import { sampleQueries } from "../shared/samples.js";
 import { complete, extractedFacts, storedOfTurn, turnKey } from "./completion.js";
 import { contextSummary, createTurnPanel } from "./turn_panel.js";
@@ -140,7 +141,7 @@ function createChat(app) {
 
   function createTurn(text) {
     const turn = { text, key: turnKey(), answer: "", state: "", panel: createTurnPanel() };
-    turn.body = el("p", { class: "chat-text", dir: "auto" });
+    turn.body = el("div", { class: "chat-text chat-markdown", dir: "auto" });
     turn.error = el("div", {});
     turn.opener = el("button", { type: "button", class: "chat-memory", "aria-pressed": "false", onclick: () => select(turn) }, "Recalling…");
     turn.element = el("li", { class: "chat-turn" },
@@ -154,7 +155,7 @@ function createChat(app) {
     Object.assign(turn, { answer: "", state: "running" });
     replace(turn.error);
     turn.panel.showStored([], "Nothing yet.");
-    turn.body.textContent = "";
+    showMarkdown(turn.body, "");
     turn.element.classList.add("running");
     pending = new AbortController();
     const { signal } = pending;
@@ -192,7 +193,7 @@ function createChat(app) {
     for await (const piece of complete(app.api, request, { key: turn.key, signal })) {
       turn.answer += piece;
       const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
-      turn.body.textContent = turn.answer;
+      showMarkdown(turn.body, turn.answer);
       if (atEnd) log.scrollTop = log.scrollHeight;
     }
     if (!turn.answer) replace(turn.error, el("p", { class: "quiet" }, "The answer is empty."));

@@ -1,7 +1,7 @@
-/** The metrics of two tunings on the judged queries, and a paired test of the difference. */
+/** The metrics of two tunings or models on the judged queries, and a paired test of the difference. */
 
 import { el, replace } from "../shared/dom.js";
-import { score, signed } from "../shared/format.js";
+import { score, sentence, signed } from "../shared/format.js";
 
 const MAX_QUERIES = 200;
 const MAX_ROWS = 12;
@@ -14,8 +14,8 @@ export function createJudged(app, run) {
     el("div", { class: "panel-top" }, el("h2", { id: "compare-judged" }, "On your judgements")), content);
   let pending = new AbortController();
 
-  /** Measure two tunings; `same` says that they do not differ. */
-  async function measure(a, b, same) {
+  /** Measure two sides, given as the fields of the request; `same` says that they do not differ. */
+  async function measure(sides, same) {
     pending.abort();
     pending = new AbortController();
     const { signal } = pending;
@@ -23,7 +23,7 @@ export function createJudged(app, run) {
     if (!content.firstChild) replace(content, el("p", { class: "quiet" }, "Measuring…"));
     try {
       const { project } = app.scope.value;
-      const measured = await app.api.post("v1/measure", { a, b, ...(project && { project }), limit: MAX_QUERIES }, { signal });
+      const measured = await app.api.post("v1/measure", { ...sides, ...(project && { project }), limit: MAX_QUERIES }, { signal });
       if (!signal.aborted) replace(content, parts(measured, same));
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -35,14 +35,16 @@ export function createJudged(app, run) {
   function parts(measured, same) {
     if (!measured.n) {
       return el("p", { class: "quiet" }, "No query has a memory that was judged good. Judge hits with the thumbs in ",
-        el("a", { href: "#/recall" }, "Recall"), ", and the metrics of both tunings appear here.");
+        el("a", { href: "#/recall" }, "Recall"), ", and the metrics of A and B appear here.");
     }
     return [
-      measured.degraded && el("p", { class: "note warn" }, measured.degradedReason ?? measured.degraded),
-      el("p", { class: "compare-verdict" }, same ? "A and B are the same tuning." : verdict(measured)),
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics of both tunings" }, metricsTable(measured)),
-      el("p", { class: "quiet small" }, `Means over ${measured.sentence}. p: two-sided paired randomisation test.`),
-      queriesTable(measured),
+      measured.degraded && el("p", { class: "note warn" }, sentence(measured.degradedReason ?? measured.degraded)),
+      el("p", { class: "compare-verdict" }, same ? "A and B are the same." : verdict(measured)),
+      el("div", { class: "compare-judged-columns" },
+        el("div", {},
+          el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Metrics of A and B" }, metricsTable(measured)),
+          el("p", { class: "quiet small" }, `Means over ${measured.sentence}. p: two-sided paired randomisation test.`)),
+        queriesTable(measured)),
     ];
   }
 
@@ -62,7 +64,13 @@ export function createJudged(app, run) {
       differing.length > MAX_ROWS && el("p", { class: "quiet small" }, `and ${differing.length - MAX_ROWS} more`));
   }
 
-  return { element, measure };
+  function clear() {
+    pending.abort();
+    replace(content);
+    element.setAttribute("aria-busy", "false");
+  }
+
+  return { element, measure, clear };
 }
 
 function verdict({ n, a, b, p, metrics: [metric] }) {

@@ -1,10 +1,11 @@
-/** The Compare view: two tunings on one query, and on the judged queries. The address has all of it. */
+/** The Compare view: two tunings or models on one query, and on the judged queries. The address has all of it. */
 
 import { el, replace } from "../shared/dom.js";
-import { duration } from "../shared/format.js";
+import { duration, sentence } from "../shared/format.js";
 import { sampleQueries } from "../shared/samples.js";
 import { createJudged } from "./judged.js";
 import { comparisonLists, movesSentence } from "./lists.js";
+import { createModels } from "./models.js";
 import { asTuning, createTuningPicker, tuningName } from "./tuning_picker.js";
 
 export const title = "Compare";
@@ -18,17 +19,18 @@ export function mount(root, app) {
   const limit = el("select", { onchange: () => app.route.update({ limit: limit.value }) }, LIMITS.map((count) => el("option", { value: count }, `${count} hits`)));
   const pickers = Object.fromEntries(["a", "b"].map((side) => [side, createTuningPicker(side.toUpperCase(), (choice) => setChoice(side, choice))]));
   const swap = el("button", { type: "button", class: "button icon compare-swap", "aria-label": "Swap A and B", title: "Swap A and B", onclick: swapSides }, "⇄");
-  const results = el("section", { class: "compare-results", "aria-label": "Hits of both tunings" });
+  const results = el("section", { class: "compare-results", "aria-label": "Hits of A and B" });
   const judged = createJudged(app, (text) => {
     app.route.update({ q: text }, { push: true });
     query.focus();
     scrollTo({ top: 0 });
   });
+  const models = createModels(app, () => { recalled = measured = ""; compare(); });
   const form = el("form", { class: "compare-form", role: "search", onsubmit: submit },
     el("label", { class: "compare-query" }, el("span", { class: "visually-hidden" }, "Query"), query),
     el("label", {}, el("span", { class: "visually-hidden" }, "Number of hits"), limit), el("button", { class: "button primary" }, "Compare"));
-  const view = el("div", { class: "compare" }, el("h1", { class: "visually-hidden" }, "Compare two tunings"), form,
-    el("div", { class: "compare-tunings" }, pickers.a.element, swap, pickers.b.element), results, judged.element);
+  const view = el("div", { class: "compare" }, el("h1", { class: "visually-hidden" }, "Compare two tunings or models"), form,
+    el("div", { class: "compare-tunings" }, pickers.a.element, swap, pickers.b.element), models.element, results, judged.element);
   let pending = new AbortController();
   let timer = 0;
   let isLoaded = false;
@@ -46,18 +48,20 @@ export function mount(root, app) {
   function choiceOf(side) {
     const { params } = app.route;
     const base = params.get(side) ?? (side === "b" ? DEFAULT_B : "");
-    return { base: base === "saved" ? "" : base, changes: parseChanges(params.get(`${side}Set`)) };
+    return { base: base === "saved" ? "" : base, changes: parseChanges(params.get(`${side}Set`)), model: params.get(`${side}Model`) ?? "" };
   }
 
-  function setChoice(side, { base, changes }) {
+  function asParams(side, { base, changes, model }) {
     const set = Object.keys(changes).length ? JSON.stringify(changes) : null;
-    app.route.update({ [side]: base || "saved", [`${side}Set`]: set });
+    return { [side]: base || "saved", [`${side}Set`]: set, [`${side}Model`]: model };
+  }
+
+  function setChoice(side, choice) {
+    app.route.update(asParams(side, choice));
   }
 
   function swapSides() {
-    const { a, b } = { a: pickers.a.value(), b: pickers.b.value() };
-    const [setA, setB] = [b, a].map(({ changes }) => (Object.keys(changes).length ? JSON.stringify(changes) : null));
-    app.route.update({ a: b.base || "saved", aSet: setA, b: a.base || "saved", bSet: setB });
+    app.route.update({ ...asParams("a", pickers.b.value()), ...asParams("b", pickers.a.value()) });
   }
 
   function followRoute() {
@@ -73,33 +77,46 @@ export function mount(root, app) {
 
   async function compare() {
     const choices = { a: pickers.a.value(), b: pickers.b.value() };
-    const tunings = { a: asTuning(choices.a), b: asTuning(choices.b) };
+    const sides = { a: asTuning(choices.a), b: asTuning(choices.b),
+      ...(choices.a.model && { embedderA: choices.a.model }), ...(choices.b.model && { embedderB: choices.b.model }) };
     const text = (app.route.params.get("q") ?? "").trim();
-    const same = JSON.stringify(tunings.a) === JSON.stringify(tunings.b);
-    const measureKey = JSON.stringify([tunings, app.scope.value]);
-    if (measureKey !== measured) judged.measure(tunings.a, tunings.b, same);
+    const same = JSON.stringify(sides.a) === JSON.stringify(sides.b) && choices.a.model === choices.b.model;
+    const measureKey = JSON.stringify([sides, app.scope.value]);
+    const recallKey = JSON.stringify([text, sides, limit.value, app.scope.value]);
+    if (recallKey === recalled && measureKey === measured) return;
+    const needed = [choices.a.model, choices.b.model].filter(Boolean);
+    if (needed.length) clear(); // what is shown is of another choice
+    if (!(await models.prepare([...new Set(needed)]))) return;
+    if (measureKey !== measured) judged.measure(sides, same);
     measured = measureKey;
-    const recallKey = JSON.stringify([text, tunings, limit.value, app.scope.value]);
     if (recallKey === recalled) return;
     recalled = recallKey;
     pending.abort();
     pending = new AbortController();
-    if (text) await recall(text, tunings, choices, pending.signal);
+    if (text) await recall(text, sides, choices, pending.signal);
     else replace(results, intro());
   }
 
-  async function recall(text, tunings, choices, signal) {
+  function clear() {
+    pending.abort();
+    recalled = measured = "";
+    replace(results);
+    judged.clear();
+  }
+
+  async function recall(text, sides, choices, signal) {
     results.setAttribute("aria-busy", "true");
     try {
-      const found = await app.api.post("v1/recall/compare", { query: text, ...tunings, limit: Number(limit.value), ...app.scope.asRequest() }, { signal });
+      const found = await app.api.post("v1/recall/compare", { query: text, ...sides, limit: Number(limit.value), ...app.scope.asRequest() }, { signal });
       if (signal.aborted) return;
-      const sentence = movesSentence(found.moved);
+      const moves = movesSentence(found.moved);
       const names = { a: tuningName(choices.a), b: tuningName(choices.b) };
-      replace(results, el("p", { class: "compare-summary" }, el("strong", {}, `From A to B: ${sentence}.`),
+      replace(results, el("p", { class: "compare-summary" }, el("strong", {}, `From A to B: ${moves}.`),
         el("span", { class: "quiet small" }, ` A took ${duration(found.a.elapsedMs)}, B ${duration(found.b.elapsedMs)}.`)),
-      [found.a, found.b].some(({ degraded }) => degraded) && el("p", { class: "note warn" }, found.a.degradedReason ?? found.b.degradedReason ?? found.a.degraded),
-      comparisonLists(found, names));
-      app.announce(`From A to B: ${sentence}`);
+      ["a", "b"].filter((side) => found[side].degraded).map((side) =>
+        el("p", { class: "note warn" }, `${side.toUpperCase()} is ${found[side].degraded}: ${sentence(found[side].degradedReason ?? "")}`)),
+      found.moved.length ? comparisonLists(found, names) : noHits());
+      app.announce(`From A to B: ${moves}`);
     } catch (error) {
       if (error.name === "AbortError") return;
       recalled = "";
@@ -108,17 +125,22 @@ export function mount(root, app) {
     results.setAttribute("aria-busy", "false");
   }
 
+  function noHits() {
+    return el("div", { class: "state" }, el("p", {}, "No memory in this scope matches the query. ", el("a", { href: "#/memories" }, "Memories"), " shows what is stored, and adds more."));
+  }
+
   function intro() {
     const examples = el("div", { class: "compare-examples" });
     sampleQueries(app).then((queries) => replace(examples, queries?.map((text) => el("button", { type: "button", class: "button",
       onclick: () => app.route.update({ q: text }, { push: true }) }, text)))).catch(() => {});
-    return el("div", { class: "state" }, el("p", {}, "Enter a query to see its hits with both tunings: which memories move up or down, enter or leave the result."), examples);
+    return el("div", { class: "state" }, el("p", {}, "Enter a query to see its hits with A and B: which memories move up or down, enter or leave the result."), examples);
   }
 
   async function load() {
     try {
-      const [schema, saved, presets] = await Promise.all([app.api.get("settings/schema"), app.api.get("settings"), app.api.get("settings/presets")]);
-      for (const picker of Object.values(pickers)) picker.load({ schema: schema.properties, saved, presets });
+      const [schema, saved, presets, known] = await Promise.all(
+        [app.api.get("settings/schema"), app.api.get("settings"), app.api.get("settings/presets"), models.load()]);
+      for (const picker of Object.values(pickers)) picker.load({ schema: schema.properties, saved, presets, models: known });
       isLoaded = true;
       followRoute();
     } catch (error) {
@@ -133,6 +155,7 @@ export function mount(root, app) {
   return () => {
     removeListener();
     clearTimeout(timer);
+    models.stop();
     pending.abort();
   };
 }

@@ -1,7 +1,7 @@
 /** Navigation by project and session: a tree beside the list, or a select on narrow screens. */
 
 import { el, replace, unique } from "../shared/dom.js";
-import { dateRange, number, plural } from "../shared/format.js";
+import { byName, dateRange, number, plural } from "../shared/format.js";
 
 /** All projects are expanded up to this many sessions. */
 const MAX_EXPANDED = 12;
@@ -26,6 +26,7 @@ export function createCatalogue(app, open, onLoad) {
     if (!names.projects.length && !names.sessions.length) replace(tree, skeleton());
     try {
       const [{ projects }, { sessions }] = await Promise.all([app.api.get("v1/projects"), app.api.get("v1/sessions")]);
+      projects.sort(byName);
       names = { projects, sessions: sessions.filter((session) => session.memories > 0) };
       draw();
       onLoad(names);
@@ -52,6 +53,15 @@ export function createCatalogue(app, open, onLoad) {
         option(`All of ${project.name} (${number(project.memories)})`, { project: project.name, session: null }, scope),
         sessionsOf(project.name).map((session) => sessionOption(session, scope)))),
       loose.length > 0 && el("optgroup", { label: "No project" }, loose.map((session) => sessionOption(session, scope))));
+    showCurrent();
+  }
+
+  /** Scroll the list, and not the page, to the entry that is open. */
+  function showCurrent() {
+    const current = tree.querySelector("[aria-current]");
+    if (!current) return;
+    const end = current.offsetTop + current.offsetHeight;
+    if (current.offsetTop < element.scrollTop || end > element.scrollTop + element.clientHeight) element.scrollTop = current.offsetTop - 48;
   }
 
   function branch(project, sessions, scope) {

@@ -1,5 +1,7 @@
 /** Positions of the sessions and of the time axis in the session timeline. */
 
+import { byName } from "../shared/format.js";
+
 const MIN_WIDTH = 5;
 const MAX_LANES = 8;
 const MAX_ROWS = 6;
@@ -23,7 +25,8 @@ const FORMATS = {
 export function lanesOf(sessions, scale) {
   const byProject = Map.groupBy(sessions, ({ project }) => project);
   const total = (group) => group.reduce((sum, session) => sum + session.memories, 0);
-  const order = [...byProject].sort(([a, one], [b, other]) => Number(a === null) - Number(b === null) || total(other) - total(one));
+  const order = [...byProject].sort(([a, one], [b, other]) => Number(a === null) - Number(b === null) || total(other) - total(one)
+    || byName({ name: a ?? "" }, { name: b ?? "" }));
   const lanes = order.slice(0, MAX_LANES).map(([name, group]) => lane(name, group, scale)).filter(({ bars }) => bars.length);
   return { lanes, hidden: Math.max(0, order.length - MAX_LANES) };
 }

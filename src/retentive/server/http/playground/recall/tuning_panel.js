@@ -78,10 +78,15 @@ export function createTuningPanel(app, { onChange, onSave, onOpen, request }) {
     replace(body,
       el("div", { class: "basic-parameters" }, basic.elements,
         BASIC.filter((name) => name in fields).map((name) => fields[name].element)),
-      el("details", { class: "advanced" }, el("summary", {}, el("h3", {}, "Advanced"), advanced.mark),
+      el("details", { class: "advanced", ontoggle: showGroups }, el("summary", {}, el("h3", {}, "Advanced"), advanced.mark),
         groups.map(({ name, parameters, mark }) => el("details", { class: "parameter-group" },
           el("summary", {}, el("h4", {}, name), mark), parameters.map((parameter) => fields[parameter].element)))));
     groups.push(advanced);
+  }
+
+  /** Scroll to the groups of parameters when they are unfolded: on a phone they are below the sheet's edge. */
+  function showGroups({ currentTarget }) {
+    if (currentTarget.open) currentTarget.scrollIntoView({ block: "nearest" });
   }
 
   /** Make these values the unsaved changes, as far as they differ from the saved tuning. */

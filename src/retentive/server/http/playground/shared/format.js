@@ -10,6 +10,11 @@ const relativeFormat = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const UNITS = [["year", 31_557_600], ["month", 2_629_800], ["week", 604_800], ["day", 86_400], ["hour", 3600], ["minute", 60]];
 
+const nameOrder = new Intl.Collator(undefined, { numeric: true });
+
+/** The order of two things by their names: "part 2" comes before "part 10". */
+export const byName = (one, other) => nameOrder.compare(one.name, other.name);
+
 export const number = (value) => numberFormat.format(value);
 
 /** "1 memory", "1,200 memories" */

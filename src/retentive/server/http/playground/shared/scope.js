@@ -1,7 +1,7 @@
 /** The scope that all views share: profile, project, session and kinds of memories. It is stored in the address. */
 
 import { el, replace, unique } from "./dom.js";
-import { number } from "./format.js";
+import { byName, number } from "./format.js";
 import { route } from "./route.js";
 
 export const KINDS = ["episodic", "semantic", "identity"];
@@ -85,7 +85,7 @@ export function createScopePicker(api) {
       api.get("v1/profiles"), api.get("v1/projects"), api.get("v1/sessions", { project }),
     ]);
     setOptions(picks.profile.field, profiles, ALL.profile);
-    setOptions(picks.project.field, projects, ALL.project);
+    setOptions(picks.project.field, projects.sort(byName), ALL.project);
     setOptions(picks.session.field, sessions, ALL.session);
     picks.profile.label.hidden = profiles.length < 2 && !scope.value.profile;
     show();
