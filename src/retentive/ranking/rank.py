@@ -162,29 +162,36 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     """
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return list(hits)
-    placed = [hit for hit in hits if hit.memory.id in context.neighbours]
-    words = {hit.memory.id: count_words(hit.memory.text) for hit in placed}
+    pairs = context.neighbours
+    scores: dict[str | None, float] = {}
+    words: dict[str, float] = {}
+    best: dict[tuple[str | None, str | None], float] = {}
+    for memory, score, *_ in hits:
+        id = memory.id
+        if score > 0:
+            scores[id] = score
+        if id in pairs:
+            words[id] = count_words(memory.text)
+            home = (memory.project, memory.session)
+            if score > best.setdefault(home, 0.0):
+                best[home] = score
     typical = median(words.values()) if words else 1.0
     shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
-    scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}
-    best: dict[tuple[str | None, str | None], float] = {}
-    for hit in placed:
-        home = (hit.memory.project, hit.memory.session)
-        best[home] = max(hit.score, best.get(home, 0.0))
-    weight = tuning.neighbour_weight * shortness
-    whole = 1.0 + tuning.session_weight
+    by_length = shortness < 1.0 and len(best) > 1  # among short memories, or in one session, length tells nothing
+    weight, session_weight = tuning.neighbour_weight * shortness, tuning.session_weight
+    whole, share = 1.0 + session_weight, session_weight
     note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
     adjusted = []
     for hit in hits:
-        pair = context.neighbours.get(hit.memory.id)
-        if pair is None:
+        memory = hit.memory
+        if memory.id not in pairs:
             adjusted.append(hit)
             continue
-        neighbour = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
-        share = tuning.session_weight
-        if shortness < 1.0 and len(best) > 1:  # among short memories, or in one session, length tells nothing
-            share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
-        session = best[hit.memory.project, hit.memory.session]
+        previous, following = pairs[memory.id]
+        neighbour = max(scores.get(previous, 0.0), scores.get(following, 0.0))
+        if by_length:
+            share = session_weight * min(1.0, typical / words[memory.id]) ** (1.0 - shortness)
+        session = best[memory.project, memory.session]
         score = (hit.score + weight * neighbour + share * session) / whole
         adjusted.append(
             hit.after("context", score, neighbour, note, hit.score, weight, neighbour, share, session, whole)
