@@ -153,7 +153,7 @@ class SqliteSearch:
             return Retrieved()
         with self._connections.errors():
             matching = self._matching(2 * limit + len(self._excluded), kind)
-            scores = {key: self._keyword_score(key, matching[key]) for key in matching if key not in self._excluded}
+            scores = self._keyword_scores({key: matching[key] for key in matching if key not in self._excluded})
             rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
         candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
         if kind is None:
@@ -202,7 +202,7 @@ class SqliteSearch:
         with self._connections.errors():
             if "keyword" in self._best:
                 terms = _terms_of(self._reader, [key for key in self._retired_matches if key not in self._excluded])
-                scores = {key: self._keyword_score(key, terms[key]) for key in terms}
+                scores = self._keyword_scores(terms)
                 found |= dict.fromkeys(self._above("keyword", limit, scores))
             if "semantic" in self._best and self._index is not None and self._scope and self._vector is not None:
                 best = self._index.search(
@@ -229,8 +229,9 @@ class SqliteSearch:
             if self._vector is not None and self._index is not None:
                 missing = self._read_slots(row.key for row in rows if row.key not in self._semantic)
                 self._semantic.update(self._index.score(self._reader, self._vector, missing))
+        keyword = self._keyword_scores({row.key: row.terms for row in rows})
         return Scores(
-            {row.memory.id: self._keyword_score(row.key, row.terms) for row in rows},
+            {row.memory.id: keyword[row.key] for row in rows},
             {row.memory.id: self._semantic[row.key] for row in rows if row.key in self._semantic},
         )
 
@@ -434,11 +435,12 @@ class SqliteSearch:
         best: list[int] = keys[found[np.lexsort((keys[found], -scores[found]))[:most]]].tolist()
         return best
 
-    def _keyword_score(self, key: int, terms: str) -> float:
-        score = self._keyword.get(key)
-        if score is None:
-            score = self._keyword[key] = self._bm25.score_text(terms, extra_length=SCOPE_TOKENS)
-        return score
+    def _keyword_scores(self, terms: Mapping[int, str]) -> dict[int, float]:
+        """The BM25 scores of memories, given their terms by key."""
+        new = [key for key in terms if key not in self._keyword]
+        scores = self._bm25.score_texts([terms[key] for key in new], extra_length=SCOPE_TOKENS)
+        self._keyword.update(zip(new, scores, strict=True))
+        return {key: self._keyword[key] for key in terms}
 
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
         """The rows of these keys that exist, in order; those not read before are read now."""
