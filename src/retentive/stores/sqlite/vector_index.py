@@ -46,8 +46,8 @@ DIRECT = 256
 CACHED_ROUNDED = 400 << 20
 """At most this many bytes of rounded vectors are cached (a million of 384 dimensions); then the cache is emptied."""
 
-CACHED = 48 << 20
-"""At most this many bytes of exact vectors are cached (32,000 of 384 dimensions); then the cache is emptied."""
+CACHED = 72 << 20
+"""At most this many bytes of exact vectors are cached (49,000 of 384 dimensions); then the cache is emptied."""
 
 MOST_EMPTY = 64
 """An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
