@@ -79,7 +79,8 @@ class BM25:
         for term in terms if memories > 0 else ():  # in a scope without memories no term tells anything
             frequency = min(frequencies.get(term, 0), memories)
             self._weights.append((term, max(math.log((memories - frequency + 0.5) / (frequency + 0.5)), 1e-6)))
-        self._terms = frozenset(term for term, _ in self._weights)
+        self._idf = dict(self._weights)
+        self._terms = frozenset(self._idf)
         self._mean_length = max(mean_length, 1e-9)
 
     @property
@@ -114,6 +115,10 @@ class BM25:
                     score += weight * count * (self._k1 + 1) / (count + damping)
         return score
 
+    def score_alone(self, term: str) -> float:
+        """The score of a document that has only this term, which is one of the query's."""
+        return self._idf[term] * (self._k1 + 1) / (1 + self._damping(1))
+
     def score_texts(self, texts: Sequence[str], *, extra_length: int = 0) -> list[float]:
         """The scores of documents, each as by `score_text`. That of many long ones takes a third of the time."""
         if not texts or not self._weights or sum(map(len, texts)) <= _LONG_TEXT * len(texts):
@@ -142,6 +147,7 @@ def _count_terms(
     Only words that may be one of the terms become Python objects: those whose first bytes have the hash of a term's.
     """
     number = {term.encode(): at for at, term in enumerate(terms)}
+    first = np.array([int.from_bytes(term[:_PREFIX], "little") for term in number], np.uint64)
     encoded = [text.encode() for text in texts]
     data = b" ".join(encoded) + b" " * (1 + _PREFIX)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8)[:-_PREFIX] == ord(" "))
@@ -149,10 +155,10 @@ def _count_terms(
     prefixes = np.ndarray(len(data) - _PREFIX + 1, np.dtype("<u8"), data, strides=(1,)).take(starts)
     prefixes &= _PREFIX_MASKS.take(np.minimum(ends - starts, _PREFIX))
     wanted = np.zeros(1 << 12, np.bool_)
-    wanted[_hashes(np.array([int.from_bytes(term[:_PREFIX], "little") for term in number], np.uint64))] = True
+    wanted[_hashes(first)] = True
     at = np.flatnonzero(wanted.take(_hashes(prefixes)))
-    words = (data[start:end] for start, end in zip(starts[at].tolist(), ends[at].tolist(), strict=True))
-    found = np.array([number.get(word, -1) for word in words], np.int64)
+    pairs = zip(starts[at].tolist(), ends[at].tolist(), strict=True)
+    found = np.array([number.get(data[start:end], -1) for start, end in pairs], np.int64)
     last = np.cumsum([len(text) + 1 for text in encoded])
     text_of = np.searchsorted(last, starts[at[found >= 0]], "right")
     counts = np.bincount(found[found >= 0] * len(texts) + text_of, minlength=len(terms) * len(texts))

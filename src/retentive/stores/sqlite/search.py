@@ -404,7 +404,7 @@ class SqliteSearch:
         read = dict(zip(unread, _matching_keys(self._reader, [queries[term] for term in unread]), strict=True))
         parts = [known[term] if term in known else read[term] for term in queries]
         keys, places = np.unique(np.concatenate(parts), return_inverse=True)
-        weights = np.repeat([self._bm25([term]) for term in queries], [len(part) for part in parts])
+        weights = np.repeat([self._bm25.score_alone(term) for term in queries], [len(part) for part in parts])
         retrieved = np.zeros(len(keys), np.bool_)
         retrieved[places[: sum(len(part) for part in parts[: len(found.retrieving)])]] = True
         return keys[retrieved], np.asarray(np.bincount(places, weights, len(keys)), np.float64)[retrieved]
