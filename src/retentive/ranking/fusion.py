@@ -45,11 +45,10 @@ class Why(Sequence[Reason]):
         self._explain, self._row = explain, row
         self._made: tuple[Reason, ...] | None = None
 
-    @property
-    def _reasons(self) -> tuple[Reason, ...]:
+    def __iter__(self) -> Iterator[Reason]:
         if self._made is None:
             self._made = tuple(reason for explain in self._explain for reason in explain(self._row))
-        return self._made
+        return iter(self._made)
 
     @overload
     def __getitem__(self, index: int) -> Reason: ...
@@ -58,25 +57,23 @@ class Why(Sequence[Reason]):
     def __getitem__(self, index: slice) -> tuple[Reason, ...]: ...
 
     def __getitem__(self, index: int | slice) -> Reason | tuple[Reason, ...]:
-        return self._reasons[index]
+        return tuple(self)[index]
 
     def __len__(self) -> int:
-        return len(self._reasons)
-
-    def __iter__(self) -> Iterator[Reason]:
-        return iter(self._reasons)
+        iter(self)  # makes them
+        return len(self._made or ())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Why | tuple) and self._reasons == tuple(other)
+        return isinstance(other, Why | tuple) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self._reasons)
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return repr(self._reasons)
+        return repr(tuple(self))
 
     def __reduce__(self) -> tuple[type[tuple[Reason, ...]], tuple[tuple[Reason, ...]]]:
-        return tuple, (self._reasons,)
+        return tuple, (tuple(self),)
 
 
 class ScoreTable:
@@ -117,9 +114,7 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequen
     return fuse_scores(retrievers, tuning, neighbours=neighbours).hits()
 
 
-def fuse_scores(
-    retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()
-) -> ScoreTable:
+def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> ScoreTable:
     """Fuse lists as `fuse` does, into a table."""
     retrievers = sorted(
         (retriever for retriever in retrievers if retriever.weight > 0), key=lambda retriever: retriever.name
@@ -131,25 +126,26 @@ def fuse_scores(
     for memory in neighbours:
         memories.setdefault(memory.id, memory)
     totals = dict.fromkeys(memories, 0.0)
-    lists = [
-        (one.name, _places(one.candidates), one.elsewhere, _METHODS[tuning.fusion](one, retrievers, tuning))
-        for one in retrievers
-    ]
-    for _, placed, elsewhere, (share_of, _) in lists:
+    lists = []
+    for retriever in retrievers:
+        placed, elsewhere = _places(retriever.candidates), retriever.elsewhere
+        share_of, describe = _METHODS[tuning.fusion](retriever, retrievers, tuning)
+        shares = {}
         for id, before in totals.items():
             place, score = placed[id] if id in placed else (None, elsewhere.get(id))
-            totals[id] = before + share_of(place, score)  # of a key that it has
-    ranked = sorted(memories, key=lambda id: -totals[id])
+            share = shares[id] = share_of(place, score)
+            totals[id] = before + share  # of a key that it has
+        lists.append((retriever, placed, shares, describe))
+    ranked = sorted(memories, key=lambda one: -totals[one])
 
     def explain(row: int) -> list[Reason]:
         id, total, reasons = ranked[row], 0.0, []
-        for name, placed, elsewhere, (share_of, describe) in lists:
-            place, score = placed[id] if id in placed else (None, elsewhere.get(id))
-            share = share_of(place, score)
-            if place is not None or share != 0.0:
-                total += share
+        for retriever, placed, shares, describe in lists:
+            place, score = placed[id] if id in placed else (None, retriever.elsewhere.get(id))
+            total += shares[id]
+            if place is not None or shares[id] != 0.0:
                 rank = None if place is None else place + 1
-                reasons.append(Reason(name, share, total, rank, score, *describe(place, score)))
+                reasons.append(Reason(retriever.name, shares[id], total, rank, score, *describe(place, score)))
         return reasons
 
     return ScoreTable([memories[id] for id in ranked], [totals[id] for id in ranked], explain)
@@ -204,7 +200,7 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
         factor *= 1.0 if retriever.telling else length_share(retriever.candidates, tuning)
         weight *= factor
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
-    full = tuning.fusion == "full"
+    full, known = tuning.fusion == "full", dict[float, float]()
     note = "{:.2f} × {:.3f}, from {:.3f}"
     figures: tuple[float, ...] = (weight,)
     if factor < 1.0:
@@ -213,12 +209,13 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
     def share(place: int | None, score: float | None) -> float:
         if score is None or (place is None and not full):
             return absent if absent < 0 else 0.0
-        return weight * scale(score)
+        scaled = known[score] = scale(score)
+        return weight * scaled
 
     def describe(place: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
         if score is None or (place is None and not full):
             return "not found", ()
-        return note, (*figures, scale(score), score)
+        return note, (*figures, known[score], score)
 
     return Method(share, describe)
 
@@ -330,7 +327,7 @@ def _between(low: float, high: float) -> Scale:
 
     def between(score: float) -> float:
         share = (score - low) / width
-        return 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
+        return 0.0 if share < 0.0 else min(share, 1.0)
 
     return between
 

@@ -167,45 +167,54 @@ def by_context(table: ScoreTable, context: Context, tuning: Tuning) -> None:
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return
     memories, before, pairs = table.memories, table.scores, context.neighbours
-    scores: dict[str | None, float] = {}
-    words: dict[str, float] = {}
-    best: dict[tuple[str | None, str | None], float] = {}
-    for memory, score in zip(memories, before, strict=True):
-        scores[memory.id] = max(score, 0.0)
-        if memory.id in pairs:
-            words[memory.id] = count_words(memory.text)
-            home = (memory.project, memory.session)
-            if score > best.setdefault(home, 0.0):
-                best[home] = score
-    typical = median(words.values()) if words else 1.0
-    shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
-    by_length = shortness < 1.0 and len(best) > 1  # among short memories, or in one session, length tells nothing
-    weight, session_weight = tuning.neighbour_weight * shortness, tuning.session_weight
-    whole = 1.0 + session_weight
-
-    def parts(memory: Memory) -> tuple[float, float, float]:
-        previous, following = pairs[memory.id]
-        neighbour, other = scores.get(previous, 0.0), scores.get(following, 0.0)
-        share = session_weight
-        if by_length:
-            share *= min(1.0, typical / words[memory.id]) ** (1.0 - shortness)
-        return neighbour if neighbour > other else other, share, best[memory.project, memory.session]
-
+    shares = _ContextShares(table, pairs, tuning)
+    weight, whole = shares.weight, 1.0 + tuning.session_weight
     after = list(before)
     for row, memory in enumerate(memories):
         if memory.id in pairs:
-            neighbour, share, session = parts(memory)
+            neighbour, share, session = shares.of(memory)
             after[row] = (before[row] + weight * neighbour + share * session) / whole
 
     def explain(row: int) -> list[Reason]:
         if memories[row].id not in pairs:
             return []
-        neighbour, share, session = parts(memories[row])
+        neighbour, share, session = shares.of(memories[row])
         note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
         figures = (before[row], weight, neighbour, share, session, whole)
         return [reason("context", before[row], after[row], neighbour, note, *figures)]
 
     table.apply(after, explain)
+
+
+class _ContextShares:
+    """What a memory gains from its neighbours, by `weight`, and from its session."""
+
+    def __init__(self, table: ScoreTable, pairs: Mapping[str, tuple[str | None, str | None]], tuning: Tuning) -> None:
+        self._pairs, self._session_weight = pairs, tuning.session_weight
+        self._scores: dict[str | None, float] = {}
+        self._words: dict[str, float] = {}
+        self._best: dict[tuple[str | None, str | None], float] = {}
+        for memory, score in zip(table.memories, table.scores, strict=True):
+            self._scores[memory.id] = max(score, 0.0)
+            if memory.id in pairs:
+                self._words[memory.id] = count_words(memory.text)
+                home = (memory.project, memory.session)
+                if score > self._best.setdefault(home, 0.0):
+                    self._best[home] = score
+        self._typical = median(self._words.values()) if self._words else 1.0
+        self._shortness = min(1.0, (tuning.context_words / max(self._typical, 1.0)) ** 2)
+        # Among short memories, or in one session, length tells nothing.
+        self._by_length = self._shortness < 1.0 and len(self._best) > 1
+        self.weight = tuning.neighbour_weight * self._shortness
+
+    def of(self, memory: Memory) -> tuple[float, float, float]:
+        """The score of the better neighbour, the share of the session, and the session's best score."""
+        previous, following = self._pairs[memory.id]
+        neighbour, other = self._scores.get(previous, 0.0), self._scores.get(following, 0.0)
+        share = self._session_weight
+        if self._by_length:
+            share *= min(1.0, self._typical / self._words[memory.id]) ** (1.0 - self._shortness)
+        return max(other, neighbour), share, self._best[memory.project, memory.session]
 
 
 def reason(step: str, before: float, after: float, value: float | None, note: str, *figures: float | str) -> Reason:
@@ -434,7 +443,7 @@ def _drop_irrelevant(
             note = "the relevance of the whole answer is {:.2f}, and min_relevance is {:g}"
             dropped.append(hit.after("relevance", hit.score, None, note, relevance.answer, least))
             continue
-        rated = relevance.of(hit)
+        rated = relevance.of(hit._replace(why=tuple(hit.why)))  # they are made here, for a stack that is less deep
         if rated.relevance is not None and rated.relevance >= least:
             kept.append(rated)
         else:

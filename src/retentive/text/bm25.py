@@ -139,9 +139,7 @@ def spaced(terms: str) -> str:
     return f" {terms.replace(' ', '  ')} "
 
 
-def _count_terms(
-    terms: Sequence[str], texts: Sequence[str]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _count_terms(terms: Sequence[str], texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """How often each term occurs in each text, and how many terms each text has.
 
     Only words that may be one of the terms become Python objects: those whose first bytes have the hash of a term's.

@@ -340,7 +340,7 @@ class PostgresSearch:
         return SQL.text("cosine", model=active.id, key=key), {"vector": self._vector}
 
     def _keep_scored(self, rows: Rows) -> Iterator[tuple[float, Memory | None]]:
-        """Keep the memories of rows of the keyword retriever; their scores, each with the memory unless it is damaged."""
+        """Keep the memories of rows of the keyword retriever; return their scores, with None for a damaged one."""
         read = list(rows)
         self._keep((row[2:], row[0], "", row[1]) for row in read)
         return ((row[0], self._memories.get(row[2])) for row in read)

@@ -29,7 +29,6 @@ from retentive.stores.sqlite.memory_table import (
     resolve,
 )
 from retentive.stores.sqlite.validity import DatedKeys, RetiredKeys
-from retentive.stores.sqlite.vector_blocks import slots_of
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import LAST, query_terms
@@ -115,7 +114,6 @@ class SqliteSearch:
         self._keys: dict[str, int] = {}
         self._vector: Vector | None = None
         self._semantic: dict[int, float] = {}
-        self._slots: dict[int, Sequence[int]] = {}
         self._keyword: dict[int, float] = {}
         self._documents: dict[int, str] | None = None  # the terms of every memory of a small scope
         self._connection: apsw.Connection | None = connections.acquire()
@@ -189,8 +187,8 @@ class SqliteSearch:
             keys = {key: id for id, key in self._resolve(ids).items()}
             pairs = neighbour_keys(self._reader, keys, current_at=self._current_at)
             self._load(key for before, after in pairs.values() for key in (before, after) if key is not None)
-            if self._vector is not None:  # then `scores` will want them
-                self._read_slots(key for key in self._rows if key not in self._semantic)
+            if self._query.tuning.fusion == "full":  # `scores` will be asked for all of them
+                self._score_by_vector(self._rows)
         found = {key: row.memory for key, row in self._rows.items()}
         # Keys start at 1, so 0 is never found.
         return {keys[key]: (found.get(before or 0), found.get(after or 0)) for key, (before, after) in pairs.items()}
@@ -226,9 +224,7 @@ class SqliteSearch:
     def scores(self, ids: Sequence[str]) -> Scores:
         with self._connections.errors():
             rows = self._load(self._resolve(ids).values())
-            if self._vector is not None and self._index is not None:
-                missing = self._read_slots(row.key for row in rows if row.key not in self._semantic)
-                self._semantic.update(self._index.score(self._reader, self._vector, missing))
+            self._score_by_vector(row.key for row in rows)
         keyword = self._keyword_scores({row.key: row.terms for row in rows})
         return Scores(
             {row.memory.id: keyword[row.key] for row in rows},
@@ -240,7 +236,7 @@ class SqliteSearch:
             return {}
         with self._connections.errors():
             rows = self._load(self._resolve(ids).values())
-            first = self._index.first_vectors(self._reader, self._read_slots(row.key for row in rows))
+            first = self._index.first_vectors(self._reader, [row.key for row in rows])
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
@@ -451,11 +447,11 @@ class SqliteSearch:
             self._keys[row.memory.id] = key
         return [self._rows[key] for key in wanted if key in self._rows]
 
-    def _read_slots(self, keys: Iterable[int]) -> dict[int, Sequence[int]]:
-        """The slots of the vectors of these keys, of every model; those not read before are read now."""
-        wanted = list(keys)
-        self._slots.update(slots_of(self._reader, [key for key in wanted if key not in self._slots]))
-        return {key: self._slots[key] for key in wanted}
+    def _score_by_vector(self, keys: Iterable[int]) -> None:
+        """Compute the cosines of these memories that are not known, if there is a vector."""
+        missing = [key for key in keys if key not in self._semantic]
+        if missing and self._vector is not None and self._index is not None:
+            self._semantic.update(self._index.score(self._reader, self._vector, missing))
 
     def _resolve(self, ids: Sequence[str]) -> dict[str, int]:
         """The keys of these ids that exist, in order."""
