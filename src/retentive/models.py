@@ -6,7 +6,7 @@ They are immutable. Nothing here reads a clock, a disk or a network.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
@@ -341,7 +341,7 @@ class Hit(NamedTuple):
 
     memory: Memory
     score: float
-    why: tuple[Reason, ...] = ()
+    why: Sequence[Reason] = ()
     rank: int = 0
     relevance: float | None = None
 

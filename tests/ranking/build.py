@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from retentive.models import Candidate, Hit, Memory
 from retentive.ranking import Tuning
 from retentive.ranking.diversity import diversify
+from retentive.ranking.fusion import ScoreTable
 from retentive.ranking.lists import RankedList, Ranking
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -45,6 +46,13 @@ def _memory(item: Memory | str) -> Memory:
 
 def hit(item: Memory | str, score: float) -> Hit:
     return Hit(_memory(item), score)
+
+
+def applied(step: Callable[..., None], hits: Sequence[Hit], *arguments: Any, **options: Any) -> list[Hit]:
+    """The hits after a step of ranking."""
+    table = ScoreTable.of(hits)
+    step(table, *arguments, **options)
+    return table.hits()
 
 
 def plain(**parameters: Any) -> Tuning:

@@ -4,7 +4,7 @@ import pytest
 
 from retentive.ranking.rank import by_age, by_quality, by_source, days_between
 from retentive.ranking.tuning import Tuning
-from tests.ranking.build import NOW, days_ago, hit, ids, memory, scores
+from tests.ranking.build import NOW, applied, days_ago, hit, ids, memory, scores
 
 LONG_AGO = days_ago(500_000)
 
@@ -80,7 +80,7 @@ def test_without_source_weights_nothing_changes():
 def test_decay_halves_a_score_every_thirty_days():
     hits = [hit(memory(f"{age} days", created=days_ago(age)), 0.8) for age in (0, 30, 60, 15)]
 
-    assert scores(by_age(hits, Tuning(decay=True), now=NOW)) == {
+    assert scores(applied(by_age, hits, Tuning(decay=True), now=NOW)) == {
         "0 days": pytest.approx(0.8),
         "30 days": pytest.approx(0.8 * 0.5),
         "60 days": pytest.approx(0.8 * 0.25),
@@ -91,39 +91,39 @@ def test_decay_halves_a_score_every_thirty_days():
 def test_the_half_life_can_be_set():
     hits = [hit(memory("a", created=days_ago(7)), 1.0)]
 
-    assert scores(by_age(hits, Tuning(decay=True, half_life_days=7), now=NOW)) == {"a": pytest.approx(0.5)}
+    assert scores(applied(by_age, hits, Tuning(decay=True, half_life_days=7), now=NOW)) == {"a": pytest.approx(0.5)}
 
 
 def test_decay_is_off_by_default():
     hits = [hit(memory("a", created=days_ago(3000)), 0.8)]
 
-    assert by_age(hits, Tuning(), now=NOW) == hits
+    assert applied(by_age, hits, Tuning(), now=NOW) == hits
 
 
 @pytest.mark.parametrize("fields", [{"kind": "identity"}, {"evergreen": True}])
 def test_identity_and_evergreen_memories_never_fade(fields: dict[str, object]):
     hits = [hit(memory("a", created=days_ago(3000), **fields), 0.8)]
 
-    assert by_age(hits, Tuning(decay=True), now=NOW) == hits
+    assert applied(by_age, hits, Tuning(decay=True), now=NOW) == hits
 
 
 @pytest.mark.parametrize("kind", ["episodic", "semantic"])
 def test_other_kinds_of_memory_fade(kind: str):
     hits = [hit(memory("a", created=days_ago(30), kind=kind), 0.8)]
 
-    assert scores(by_age(hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(0.4)}
+    assert scores(applied(by_age, hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(0.4)}
 
 
 def test_age_counts_from_when_it_happened_rather_than_from_when_it_was_stored():
     hits = [hit(memory("a", created=NOW, occurred=days_ago(30)), 1.0)]
 
-    assert scores(by_age(hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(0.5)}
+    assert scores(applied(by_age, hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(0.5)}
 
 
 def test_a_memory_of_the_future_does_not_grow():
     hits = [hit(memory("a", occurred=days_ago(-30)), 1.0)]
 
-    assert scores(by_age(hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(1.0)}
+    assert scores(applied(by_age, hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(1.0)}
 
 
 def test_important_memories_can_be_made_to_fade_slower():
@@ -132,7 +132,7 @@ def test_important_memories_can_be_made_to_fade_slower():
         hit(memory("trivial", created=days_ago(60), importance=0.0), 1.0),
     ]
 
-    faded = scores(by_age(hits, Tuning(decay=True, importance_slows_decay=1.0), now=NOW))
+    faded = scores(applied(by_age, hits, Tuning(decay=True, importance_slows_decay=1.0), now=NOW))
 
     assert faded == {"vital": pytest.approx(0.5 ** (60 / (30 * 2))), "trivial": pytest.approx(0.5 ** (60 / 30))}
 
@@ -140,11 +140,14 @@ def test_important_memories_can_be_made_to_fade_slower():
 def test_decay_pays_no_heed_to_importance_unless_asked():
     hits = [hit(memory(name, created=days_ago(30), importance=value), 1.0) for name, value in (("a", 1.0), ("b", 0.0))]
 
-    assert scores(by_age(hits, Tuning(decay=True), now=NOW)) == {"a": pytest.approx(0.5), "b": pytest.approx(0.5)}
+    assert scores(applied(by_age, hits, Tuning(decay=True), now=NOW)) == {
+        "a": pytest.approx(0.5),
+        "b": pytest.approx(0.5),
+    }
 
 
 def test_decay_is_told_with_its_factor_and_the_age():
-    [faded] = by_age([hit(memory("a", created=days_ago(30)), 0.8)], Tuning(decay=True), now=NOW)
+    [faded] = applied(by_age, [hit(memory("a", created=days_ago(30)), 0.8)], Tuning(decay=True), now=NOW)
 
     assert [(reason.step, reason.note) for reason in faded.why] == [("decay", "× 0.500 at 30.0 days")]
     assert faded.why[0].change == pytest.approx(-0.4)
@@ -155,7 +158,7 @@ def test_decay_never_lifts_an_old_memory_over_a_new_one_not_even_below_zero():
     # Z-scores are negative for half of any pool; halving one would move it up.
     hits = [hit(memory("new", created=NOW), -0.8), hit(memory("old", created=days_ago(90)), -0.8)]
 
-    faded = scores(by_age(hits, Tuning(decay=True), now=NOW))
+    faded = scores(applied(by_age, hits, Tuning(decay=True), now=NOW))
 
     assert faded["old"] <= faded["new"]
 
@@ -182,7 +185,7 @@ def test_added_quality_is_80_percent_relevance_5_recency_and_15_importance():
         hit(memory("half", importance=1.0, accessed=NOW), 0.25),
     ]
 
-    assert scores(by_quality(hits, ADD, now=NOW)) == {
+    assert scores(applied(by_quality, hits, ADD, now=NOW)) == {
         "best": pytest.approx(0.80 * 1.0 + 0.05 * 0.5 + 0.15 * 0.2),
         "half": pytest.approx(0.80 * 0.5 + 0.05 * 1.0 + 0.15 * 1.0),
     }
@@ -192,7 +195,9 @@ def test_added_quality_divides_relevance_by_the_best_in_the_set():
     small = [hit(memory("a"), 0.02), hit(memory("b"), 0.01)]
     large = [hit(memory("a"), 200.0), hit(memory("b"), 100.0)]
 
-    assert scores(by_quality(small, ADD, now=NOW)) == pytest.approx(scores(by_quality(large, ADD, now=NOW)))
+    assert scores(applied(by_quality, small, ADD, now=NOW)) == pytest.approx(
+        scores(applied(by_quality, large, ADD, now=NOW))
+    )
 
 
 def test_multiplied_quality_is_relevance_times_80_percent_and_20_of_quality():
@@ -202,7 +207,7 @@ def test_multiplied_quality_is_relevance_times_80_percent_and_20_of_quality():
     ]
 
     quality = (0.05 * 0.5 + 0.15 * 0.2) / 0.20
-    assert scores(by_quality(hits, MULTIPLY, now=NOW)) == {
+    assert scores(applied(by_quality, hits, MULTIPLY, now=NOW)) == {
         "best": pytest.approx(0.5 * (0.80 + 0.20 * quality)),
         "half": pytest.approx(0.25 * (0.80 + 0.20 * 1.0)),
     }
@@ -211,7 +216,7 @@ def test_multiplied_quality_is_relevance_times_80_percent_and_20_of_quality():
 def test_multiplied_quality_keeps_the_scale_of_the_scores():
     hits = [hit(memory("a", importance=1.0), 1 / 61), hit(memory("b", importance=0.0, accessed=LONG_AGO), 1 / 61)]
 
-    assert scores(by_quality(hits, MULTIPLY, now=NOW)) == {
+    assert scores(applied(by_quality, hits, MULTIPLY, now=NOW)) == {
         "a": pytest.approx(1 / 61),
         "b": pytest.approx(0.80 * 1 / 61),
     }
@@ -220,13 +225,13 @@ def test_multiplied_quality_keeps_the_scale_of_the_scores():
 def test_quality_is_multiplied_by_default():
     hits = [hit(memory("a", importance=0.3), 0.5), hit(memory("b", importance=0.9), 0.4)]
 
-    assert by_quality(hits, Tuning(), now=NOW) == by_quality(hits, MULTIPLY, now=NOW)
+    assert applied(by_quality, hits, Tuning(), now=NOW) == applied(by_quality, hits, MULTIPLY, now=NOW)
 
 
 def test_quality_off_changes_nothing():
     hits = [hit(memory("a", importance=0.3), 0.5)]
 
-    assert by_quality(hits, Tuning(quality="off"), now=NOW) == hits
+    assert applied(by_quality, hits, Tuning(quality="off"), now=NOW) == hits
 
 
 def test_adding_floats_an_important_but_irrelevant_memory_up_and_multiplying_does_not():
@@ -235,7 +240,7 @@ def test_adding_floats_an_important_but_irrelevant_memory_up_and_multiplying_doe
         hit(memory("important", importance=1.0, accessed=NOW), 0.78),
     ]
 
-    added, multiplied = (scores(by_quality(hits, tuning, now=NOW)) for tuning in (ADD, MULTIPLY))
+    added, multiplied = (scores(applied(by_quality, hits, tuning, now=NOW)) for tuning in (ADD, MULTIPLY))
 
     assert added == {"relevant": pytest.approx(0.80), "important": pytest.approx(0.80 * 0.78 + 0.20)}
     assert multiplied == {"relevant": pytest.approx(0.80), "important": pytest.approx(0.78)}
@@ -244,19 +249,19 @@ def test_adding_floats_an_important_but_irrelevant_memory_up_and_multiplying_doe
 def test_a_memory_never_used_is_as_recent_as_its_storing():
     hits = [hit(memory("a", created=days_ago(30), importance=0.0), 1.0)]
 
-    assert scores(by_quality(hits, ADD, now=NOW)) == {"a": pytest.approx(0.80 + 0.05 * 0.5)}
+    assert scores(applied(by_quality, hits, ADD, now=NOW)) == {"a": pytest.approx(0.80 + 0.05 * 0.5)}
 
 
 def test_recency_counts_the_last_use_and_not_the_age():
     hits = [hit(memory("a", created=days_ago(900), accessed=NOW, importance=0.0), 1.0)]
 
-    assert scores(by_quality(hits, ADD, now=NOW)) == {"a": pytest.approx(0.80 + 0.05 * 1.0)}
+    assert scores(applied(by_quality, hits, ADD, now=NOW)) == {"a": pytest.approx(0.80 + 0.05 * 1.0)}
 
 
 def test_the_half_life_of_recent_use_can_be_set():
     hits = [hit(memory("a", accessed=days_ago(7), importance=0.0), 1.0)]
 
-    scored = scores(by_quality(hits, Tuning(quality="add", access_half_life_days=7), now=NOW))
+    scored = scores(applied(by_quality, hits, Tuning(quality="add", access_half_life_days=7), now=NOW))
 
     assert scored == {"a": pytest.approx(0.80 + 0.05 * 0.5)}
 
@@ -266,15 +271,15 @@ def test_quality_without_any_share_of_recency_or_importance_changes_no_score():
 
     tuning = Tuning(quality="multiply", recency_share=0, importance_share=0)
 
-    assert scores(by_quality(hits, tuning, now=NOW)) == {"a": pytest.approx(0.5), "b": pytest.approx(0.4)}
+    assert scores(applied(by_quality, hits, tuning, now=NOW)) == {"a": pytest.approx(0.5), "b": pytest.approx(0.4)}
 
 
 @pytest.mark.parametrize("quality", ["add", "multiply"])
 def test_equal_scores_stay_in_order_through_quality(quality: str):
     hits = [hit(memory(name), 0.5) for name in "zyxabc"]
 
-    assert ids(by_quality(hits, Tuning(quality=quality), now=NOW)) == list("zyxabc")
-    assert len(set(scores(by_quality(hits, Tuning(quality=quality), now=NOW)).values())) == 1
+    assert ids(applied(by_quality, hits, Tuning(quality=quality), now=NOW)) == list("zyxabc")
+    assert len(set(scores(applied(by_quality, hits, Tuning(quality=quality), now=NOW)).values())) == 1
 
 
 @pytest.mark.parametrize("quality", ["add", "multiply"])
@@ -282,8 +287,8 @@ def test_equal_scores_stay_in_order_through_quality(quality: str):
 def test_quality_leaves_a_set_without_a_positive_score_alone(quality: str, score: float):
     hits = [hit(memory("a", importance=1.0), score)]
 
-    assert by_quality(hits, Tuning(quality=quality), now=NOW) == hits
-    assert by_quality([], Tuning(quality=quality), now=NOW) == []
+    assert applied(by_quality, hits, Tuning(quality=quality), now=NOW) == hits
+    assert applied(by_quality, [], Tuning(quality=quality), now=NOW) == []
 
 
 def test_low_quality_pushes_a_score_below_zero_further_down():
@@ -293,15 +298,15 @@ def test_low_quality_pushes_a_score_below_zero_further_down():
         hit(memory("poor", importance=0.0, accessed=LONG_AGO), -0.5),
     ]
 
-    scored = scores(by_quality(hits, MULTIPLY, now=NOW))
+    scored = scores(applied(by_quality, hits, MULTIPLY, now=NOW))
 
     assert scored["good"] == pytest.approx(-0.5)
     assert scored["poor"] == pytest.approx(-0.5 / 0.80)
 
 
 def test_quality_is_told():
-    [added] = by_quality([hit(memory("a", importance=1.0), 0.5)], ADD, now=NOW)
-    [multiplied] = by_quality([hit(memory("a", importance=1.0), 0.5)], MULTIPLY, now=NOW)
+    [added] = applied(by_quality, [hit(memory("a", importance=1.0), 0.5)], ADD, now=NOW)
+    [multiplied] = applied(by_quality, [hit(memory("a", importance=1.0), 0.5)], MULTIPLY, now=NOW)
 
     assert [(reason.step, reason.note) for reason in added.why] == [("quality", "0.800 + 0.200")]
     assert [(reason.step, reason.note) for reason in multiplied.why] == [("quality", "× 1.000 for quality 1.00")]
@@ -309,6 +314,6 @@ def test_quality_is_told():
 
 
 def test_a_best_score_that_is_all_but_0_makes_no_other_score_infinite():
-    added = by_quality([hit(memory("a"), 2.2e-311), hit(memory("b"), 0.0)], ADD, now=NOW)
+    added = applied(by_quality, [hit(memory("a"), 2.2e-311), hit(memory("b"), 0.0)], ADD, now=NOW)
 
     assert all(0 <= found.score <= 1 for found in added)

@@ -7,6 +7,7 @@ import pytest
 from retentive.models import Hit
 from retentive.ranking.rank import by_speaker, is_about_asker
 from retentive.ranking.tuning import Tuning
+from tests.ranking.build import applied
 from tests.stores.build import memory
 
 
@@ -34,7 +35,7 @@ def test_a_query_about_somebody_else_is_not(text: str):
 def test_what_the_user_said_gains_by_the_weight_and_the_reason_says_so():
     said = [Hit(memory(at, "tea", speaker=speaker), 0.5) for at, speaker in enumerate(("user", "assistant", None))]
 
-    raised, *others = by_speaker(said, about_asker=True, tuning=Tuning(speaker_weight=0.2))
+    raised, *others = applied(by_speaker, said, about_asker=True, tuning=Tuning(speaker_weight=0.2))
 
     assert raised.score == pytest.approx(0.6)
     assert (raised.why[-1].step, raised.why[-1].change) == ("speaker", pytest.approx(0.1))
@@ -45,4 +46,4 @@ def test_what_the_user_said_gains_by_the_weight_and_the_reason_says_so():
 def test_without_a_weight_or_in_a_query_about_somebody_else_nothing_changes(about_asker: bool, weight: float):
     said = [Hit(memory(1, "tea", speaker="user"), 0.5)]
 
-    assert by_speaker(said, about_asker=about_asker, tuning=Tuning(speaker_weight=weight)) == said
+    assert applied(by_speaker, said, about_asker=about_asker, tuning=Tuning(speaker_weight=weight)) == said

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from retentive.ranking import Tuning, rank
@@ -221,3 +223,18 @@ def test_diversity_uses_the_vectors_given():
     assert ids(plainly) == ["a", "twin"]
     assert ids(diversely) == ["a", "different"]
     assert ids(diversely.dropped) == ["twin"]
+
+
+def test_the_reasons_of_a_dropped_hit_are_made_when_they_are_read_and_equal_plain_ones():
+    ranking = rank([retriever("semantic", ("a", 0.9), ("b", 0.5))], Tuning(), limit=1, now=NOW)
+    [late] = ranking.dropped
+
+    made = pickle.loads(pickle.dumps(late.why))
+
+    assert isinstance(made, tuple)
+    assert late == late._replace(why=made)
+    assert (hash(late.why), repr(late.why), len(late.why)) == (hash(made), repr(made), len(made))
+    assert late.why[1:] == made[1:]
+    assert late.why != made[1:]
+    assert [reason.step for reason in late.why] == ["semantic", "quality"]
+    assert sum(reason.change for reason in late.why) == pytest.approx(late.score)

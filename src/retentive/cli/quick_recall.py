@@ -244,7 +244,9 @@ def _needs_store(answer: Recall, options: dict[str, Any]) -> bool:
 
 def _print(answer: Recall, options: dict[str, Any], ids: dict[str, str]) -> None:
     if options.get("json"):
-        value = answer.to_dict()
+        from dataclasses import replace
+
+        value = replace(answer, dropped=()).to_dict()
         del value["dropped"]
         sys.stdout.write(json_text(value) + "\n")
         return

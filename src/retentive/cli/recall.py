@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,7 +116,7 @@ def print_recall(
     found = [hit.memory for hit in answer]
     warn_unknown(engine, found, project=project, sessions=session)
     locate, ids = file_locator(engine, found), shown_ids(engine, (memory.id for memory in found))
-    value: dict[str, Any] = answer.to_dict()
+    value: dict[str, Any] = (answer if explain else replace(answer, dropped=())).to_dict()
     dropped = value.pop("dropped")
     if explain:
         value |= {"tuning": query.tuning.model_dump(), "dropped": dropped}

@@ -12,7 +12,8 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -228,12 +229,18 @@ REFINEMENT = "relevance/"
 """The key-value entry of a model's refinement is this and its fingerprint."""
 
 
-class Sample(NamedTuple):
-    """Vectors of a profile, the standard deviation of the cosines between them, and the user's refinement."""
+@dataclass(frozen=True)
+class Sample:
+    """Vectors of a profile, and the user's refinement."""
 
     vectors: Vector
-    spread: float
     refinement: Refinement = Refinement()
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of the cosines between the vectors. Only models without own coefficients need it."""
+        pairs = (self.vectors @ self.vectors.T)[np.triu_indices(len(self.vectors), 1)]
+        return float(pairs.std()) if len(pairs) else 0.0
 
 
 class Calibrations:
@@ -303,7 +310,5 @@ def _read_sample(store: Store, query: Query, model: Model, refinement: Refinemen
             ids.update((candidate.memory.id, None) for candidate in found.candidates)
         rows = [row for row in reads.vectors(list(ids)).values() if len(row) == model.dimension]
     if not rows:
-        return Sample(np.empty((0, model.dimension), np.float32), 0.0, refinement)
-    vectors = np.stack(rows).astype(np.float32)
-    pairs = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
-    return Sample(vectors, float(pairs.std()) if len(pairs) else 0.0, refinement)
+        return Sample(np.empty((0, model.dimension), np.float32), refinement)
+    return Sample(np.stack(rows).astype(np.float32), refinement)

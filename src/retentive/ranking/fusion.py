@@ -11,18 +11,16 @@ NaN and infinity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import nlargest
 from math import fsum, hypot, isfinite
 from statistics import fmean, median, pstdev
+from typing import NamedTuple, overload
 
 from retentive.errors import Invalid
 from retentive.models import Candidate, Hit, Memory, Reason
 from retentive.ranking.lists import RankedList
 from retentive.ranking.tuning import Tuning
-
-Share = tuple[float, str, tuple[float, ...]]
-"""What a retriever adds to a memory's score, and the arithmetic as a template and its figures."""
 
 STANDOUT_PLACE = 10
 """A retriever's best score is compared with its score at this rank."""
@@ -30,11 +28,82 @@ STANDOUT_PLACE = 10
 NO_INFORMATION = 1e-3
 """BM25 gives terms of more than half of all memories a weight of a millionth. A sum of such weights tells nothing."""
 
-NO_SHARE: Share = (0.0, "", ())
+_new = tuple.__new__
+"""Makes a named tuple of all its fields, in a third of the time."""
 
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 UNSPACED_LETTERS = 1.7
 """So many letters are a word, on average, where words are not separated by blanks (Chinese, Japanese, Thai, Lao)."""
+
+
+class Why(Sequence[Reason]):
+    """The reasons of a hit, made when they are read: few of the hundreds of memories of a recall are explained."""
+
+    __slots__ = ("_explain", "_made", "_row")
+
+    def __init__(self, explain: tuple[Explain, ...], row: int) -> None:
+        self._explain, self._row = explain, row
+        self._made: tuple[Reason, ...] | None = None
+
+    def __iter__(self) -> Iterator[Reason]:
+        if self._made is None:
+            self._made = tuple(reason for explain in self._explain for reason in explain(self._row))
+        return iter(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Reason: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Reason, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Reason | tuple[Reason, ...]:
+        return tuple(self)[index]
+
+    def __len__(self) -> int:
+        iter(self)  # makes them
+        return len(self._made or ())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Why | tuple) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[type[tuple[Reason, ...]], tuple[tuple[Reason, ...]]]:
+        return tuple, (tuple(self),)
+
+
+class ScoreTable:
+    """The memories that are ranked, with their scores after the steps so far."""
+
+    __slots__ = ("_explain", "memories", "scores")
+
+    def __init__(self, memories: Sequence[Memory], scores: Sequence[float], explain: Explain) -> None:
+        self.memories, self.scores = memories, scores
+        self._explain = [explain]
+
+    @classmethod
+    def of(cls, hits: Sequence[Hit]) -> ScoreTable:
+        """Make a table of hits, which keep their reasons."""
+        return cls([hit.memory for hit in hits], [hit.score for hit in hits], lambda row: hits[row].why)
+
+    def apply(self, scores: Sequence[float], explain: Explain) -> None:
+        """Replace the scores by those after a step."""
+        self.scores = scores
+        self._explain.append(explain)
+
+    def hits(self) -> list[Hit]:
+        """Return a hit of each memory."""
+        explain, rows = tuple(self._explain), range(len(self.memories))
+        found = zip(self.memories, self.scores, rows, strict=True)
+        return [_new(Hit, (memory, score, Why(explain, row), 0, None)) for memory, score, row in found]
+
+
+Explain = Callable[[int], Sequence[Reason]]
+"""Makes the reasons of a step for the memory in a row of a table; none if it did not change the memory's score."""
 
 
 def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> list[Hit]:
@@ -42,6 +111,11 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequen
 
     Equal scores keep the order of the lists, sorted by name, and within a list its order.
     """
+    return fuse_scores(retrievers, tuning, neighbours=neighbours).hits()
+
+
+def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> ScoreTable:
+    """Fuse lists as `fuse` does, into a table."""
     retrievers = sorted(
         (retriever for retriever in retrievers if retriever.weight > 0), key=lambda retriever: retriever.name
     )
@@ -51,31 +125,40 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequen
             memories.setdefault(candidate.memory.id, candidate.memory)
     for memory in neighbours:
         memories.setdefault(memory.id, memory)
-    reasons: dict[str, list[Reason]] = {id: [] for id in memories}
     totals = dict.fromkeys(memories, 0.0)
+    lists = []
     for retriever in retrievers:
-        _add_shares(retriever, _METHODS[tuning.fusion](retriever, retrievers, tuning), totals, reasons)
-    hits = [Hit(memory, totals[id], tuple(reasons[id])) for id, memory in memories.items()]
-    hits.sort(key=lambda hit: -hit.score)
-    return hits
+        placed, elsewhere = _places(retriever.candidates), retriever.elsewhere
+        share_of, describe = _METHODS[tuning.fusion](retriever, retrievers, tuning)
+        shares = {}
+        for id, before in totals.items():
+            place, score = placed[id] if id in placed else (None, elsewhere.get(id))
+            share = shares[id] = share_of(place, score)
+            totals[id] = before + share  # of a key that it has
+        lists.append((retriever, placed, shares, describe))
+    ranked = sorted(memories, key=lambda one: -totals[one])
+
+    def explain(row: int) -> list[Reason]:
+        id, total, reasons = ranked[row], 0.0, []
+        for retriever, placed, shares, describe in lists:
+            place, score = placed[id] if id in placed else (None, retriever.elsewhere.get(id))
+            total += shares[id]
+            if place is not None or shares[id] != 0.0:
+                rank = None if place is None else place + 1
+                reasons.append(Reason(retriever.name, shares[id], total, rank, score, *describe(place, score)))
+        return reasons
+
+    return ScoreTable([memories[id] for id in ranked], [totals[id] for id in ranked], explain)
 
 
-Method = Callable[[int | None, float | None], Share]
-"""Computes a memory's share from its position in the list (from 0; None if absent) and its score by the retriever."""
+class Method(NamedTuple):
+    """What a retriever adds to a memory's score, and the arithmetic as a template and its figures.
 
+    Both are computed from the memory's position in the list (from 0; None if absent) and its score by the retriever.
+    """
 
-def _add_shares(
-    retriever: RankedList, share_of: Method, totals: dict[str, float], reasons: dict[str, list[Reason]]
-) -> None:
-    placed = _places(retriever.candidates)
-    for id, before in list(totals.items()):
-        place, score = placed.get(id, (None, retriever.elsewhere.get(id)))
-        share, template, figures = share_of(place, score)
-        if place is None and share == 0.0:
-            continue
-        total = totals[id] = before + share
-        rank = None if place is None else place + 1
-        reasons[id].append(Reason(retriever.name, share, total, rank, score, template, figures))
+    share: Callable[[int | None, float | None], float]
+    describe: Callable[[int | None, float | None], tuple[str, tuple[float, ...]]]
 
 
 def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
@@ -89,13 +172,13 @@ def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
 def _rrf(retriever: RankedList, _retrievers: Sequence[RankedList], tuning: Tuning) -> Method:
     weight, k, base = retriever.weight, tuning.rrf_k, tuning.rank_base
 
-    def share(place: int | None, _: float | None) -> Share:
-        if place is None:
-            return NO_SHARE
-        rank = place + base
-        return weight / (k + rank), "{:g} / ({:g} + {})", (weight, k, rank)
+    def share(place: int | None, _: float | None) -> float:
+        return 0.0 if place is None else weight / (k + (place + base))
 
-    return share
+    def describe(place: int | None, _: float | None) -> tuple[str, tuple[float, ...]]:
+        return "{:g} / ({:g} + {})", (weight, k, (place or 0) + base)
+
+    return Method(share, describe)
 
 
 _SIGNED = ("z-score", "max", "l2", "none")
@@ -119,19 +202,24 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
         )
         weight *= factor
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
-    missing: Share = (absent, "not found", ()) if absent < 0 else NO_SHARE
-    full = tuning.fusion == "full"
+    full, known = tuning.fusion == "full", dict[float, float]()
+    note = "{:.2f} × {:.3f}, from {:.3f}"
+    figures: tuple[float, ...] = (weight,)
+    if factor < 1.0:
+        note, figures = "{:.2f} × {:.2f} for how telling the terms are × {:.3f}, from {:.3f}", (whole, factor)
 
-    def share(place: int | None, score: float | None) -> Share:
+    def share(place: int | None, score: float | None) -> float:
         if score is None or (place is None and not full):
-            return missing
-        scaled = scale(score)
-        if factor < 1.0:
-            note = "{:.2f} × {:.2f} for how telling the terms are × {:.3f}, from {:.3f}"
-            return weight * scaled, note, (whole, factor, scaled, score)
-        return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
+            return absent if absent < 0 else 0.0
+        scaled = known[score] = scale(score)
+        return weight * scaled
 
-    return share
+    def describe(place: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
+        if score is None or (place is None and not full):
+            return "not found", ()
+        return note, (*figures, known[score], score)
+
+    return Method(share, describe)
 
 
 def distinctness(scores: Sequence[float], least: float) -> float:
@@ -171,13 +259,14 @@ def _weighted(retriever: RankedList, retrievers: Sequence[RankedList], _tuning: 
     weight = retriever.weight / sum(other.weight for other in retrievers)
     scale = _cosine if retriever.name == "semantic" else saturate
 
-    def share(place: int | None, score: float | None) -> Share:
-        if place is None or score is None:
-            return NO_SHARE
-        scaled = scale(score)
-        return weight * scaled, "{:.2f} × {:.3f}, from {:.3f}", (weight, scaled, score)
+    def share(place: int | None, score: float | None) -> float:
+        return 0.0 if place is None or score is None else weight * scale(score)
 
-    return share
+    def describe(_: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
+        known = 0.0 if score is None else score
+        return "{:.2f} × {:.3f}, from {:.3f}", (weight, scale(known), known)
+
+    return Method(share, describe)
 
 
 def _cosine(score: float) -> float:
@@ -240,7 +329,12 @@ def _between(low: float, high: float) -> Scale:
     width = high - low
     if not (width > 0 and isfinite(width)):
         return lambda score: 1.0 if score >= high else 0.0
-    return lambda score: min(max((score - low) / width, 0.0), 1.0)
+
+    def between(score: float) -> float:
+        share = (score - low) / width
+        return 0.0 if share < 0.0 else min(share, 1.0)
+
+    return between
 
 
 def _divide(divisor: float, *, minus: float = 0.0) -> Scale:

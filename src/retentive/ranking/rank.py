@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from statistics import median
 
-from retentive.models import Hit, Kind, Memory, Period
+from retentive.models import Hit, Kind, Memory, Period, Reason
 from retentive.ranking.diversity import Vectors, diversify
-from retentive.ranking.fusion import count_words, fuse
+from retentive.ranking.fusion import ScoreTable, count_words, fuse_scores
 from retentive.ranking.lists import Context, RankedList, Ranking
 from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
@@ -74,17 +74,21 @@ def order(
     about_asker: bool = False,
 ) -> Ranking:
     """Order all memories that pass the floors, each text once, best first. Reranking may follow."""
-    hits = fuse(
+    table = fuse_scores(
         [_above_floor(retriever, tuning.semantic_floor) for retriever in retrievers],
         tuning,
         neighbours=_near_enough(context.memories, retrievers, tuning.semantic_floor),
     )
-    hits = by_context(hits, context, tuning)
-    hits = by_time(hits, period, tuning)
-    hits = by_speaker(hits, about_asker=about_asker, tuning=tuning)
-    hits, removed = by_source(hits, tuning.source_weights)
-    hits = by_age(hits, tuning, now=now)
-    hits = by_quality(hits, tuning, now=now)
+    by_context(table, context, tuning)
+    by_time(table, period, tuning)
+    by_speaker(table, about_asker=about_asker, tuning=tuning)
+    removed: list[Hit] = []
+    if tuning.source_weights:
+        kept, removed = by_source(table.hits(), tuning.source_weights)
+        table = ScoreTable.of(kept)
+    by_age(table, tuning, now=now)
+    by_quality(table, tuning, now=now)
+    hits = table.hits()
     hits.sort(key=lambda hit: -hit.score)
     hits, low = _drop_low(hits, tuning.score_floor)
     hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
@@ -152,7 +156,7 @@ def _near_enough(neighbours: Sequence[Memory], retrievers: Sequence[RankedList],
     return [one for one in neighbours if cosines.get(one.id, floor) >= floor or keyword.get(one.id, 0.0) > 0]
 
 
-def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hit]:
+def by_context(table: ScoreTable, context: Context, tuning: Tuning) -> None:
     """Add the shares of neighbours and session to the scores.
 
     A turn is short and depends on the turns around it. The answer to "which one?" has none of the query's words. So a
@@ -161,35 +165,61 @@ def by_context(hits: Sequence[Hit], context: Context, tuning: Tuning) -> list[Hi
     everything, gain less from their session. A memory without a session keeps its score.
     """
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
-        return list(hits)
-    placed = [hit for hit in hits if hit.memory.id in context.neighbours]
-    words = {hit.memory.id: count_words(hit.memory.text) for hit in placed}
-    typical = median(words.values()) if words else 1.0
-    shortness = min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
-    scores: dict[str | None, float] = {hit.memory.id: hit.score for hit in hits if hit.score > 0}
-    best: dict[tuple[str | None, str | None], float] = {}
-    for hit in placed:
-        home = (hit.memory.project, hit.memory.session)
-        best[home] = max(hit.score, best.get(home, 0.0))
-    weight = tuning.neighbour_weight * shortness
-    whole = 1.0 + tuning.session_weight
-    note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
-    adjusted = []
-    for hit in hits:
-        pair = context.neighbours.get(hit.memory.id)
-        if pair is None:
-            adjusted.append(hit)
-            continue
-        neighbour = max(scores.get(pair[0], 0.0), scores.get(pair[1], 0.0))
-        share = tuning.session_weight
-        if shortness < 1.0 and len(best) > 1:  # among short memories, or in one session, length tells nothing
-            share *= min(1.0, typical / words[hit.memory.id]) ** (1.0 - shortness)
-        session = best[hit.memory.project, hit.memory.session]
-        score = (hit.score + weight * neighbour + share * session) / whole
-        adjusted.append(
-            hit.after("context", score, neighbour, note, hit.score, weight, neighbour, share, session, whole)
-        )
-    return adjusted
+        return
+    memories, before, pairs = table.memories, table.scores, context.neighbours
+    shares = _ContextShares(table, pairs, tuning)
+    weight, whole = shares.weight, 1.0 + tuning.session_weight
+    after = list(before)
+    for row, memory in enumerate(memories):
+        if memory.id in pairs:
+            neighbour, share, session = shares.of(memory)
+            after[row] = (before[row] + weight * neighbour + share * session) / whole
+
+    def explain(row: int) -> list[Reason]:
+        if memories[row].id not in pairs:
+            return []
+        neighbour, share, session = shares.of(memories[row])
+        note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
+        figures = (before[row], weight, neighbour, share, session, whole)
+        return [reason("context", before[row], after[row], neighbour, note, *figures)]
+
+    table.apply(after, explain)
+
+
+class _ContextShares:
+    """What a memory gains from its neighbours, by `weight`, and from its session."""
+
+    def __init__(self, table: ScoreTable, pairs: Mapping[str, tuple[str | None, str | None]], tuning: Tuning) -> None:
+        self._pairs, self._session_weight = pairs, tuning.session_weight
+        self._scores: dict[str | None, float] = {}
+        self._words: dict[str, float] = {}
+        self._best: dict[tuple[str | None, str | None], float] = {}
+        for memory, score in zip(table.memories, table.scores, strict=True):
+            self._scores[memory.id] = max(score, 0.0)
+            if memory.id in pairs:
+                self._words[memory.id] = count_words(memory.text)
+                home = (memory.project, memory.session)
+                if score > self._best.setdefault(home, 0.0):
+                    self._best[home] = score
+        self._typical = median(self._words.values()) if self._words else 1.0
+        self._shortness = min(1.0, (tuning.context_words / max(self._typical, 1.0)) ** 2)
+        # Among short memories, or in one session, length tells nothing.
+        self._by_length = self._shortness < 1.0 and len(self._best) > 1
+        self.weight = tuning.neighbour_weight * self._shortness
+
+    def of(self, memory: Memory) -> tuple[float, float, float]:
+        """The score of the better neighbour, the share of the session, and the session's best score."""
+        previous, following = self._pairs[memory.id]
+        neighbour, other = self._scores.get(previous, 0.0), self._scores.get(following, 0.0)
+        share = self._session_weight
+        if self._by_length:
+            share *= min(1.0, self._typical / self._words[memory.id]) ** (1.0 - self._shortness)
+        return max(other, neighbour), share, self._best[memory.project, memory.session]
+
+
+def reason(step: str, before: float, after: float, value: float | None, note: str, *figures: float | str) -> Reason:
+    """The reason of a step that changed a score."""
+    return Reason(step, after - before, after, None, value, note, figures)
 
 
 def by_source(hits: Sequence[Hit], weights: Mapping[str, float]) -> tuple[list[Hit], list[Hit]]:
@@ -225,19 +255,20 @@ def is_removed(memory: Memory, weights: Mapping[str, float]) -> bool:
     return pattern is not None and not weights[pattern]
 
 
-def by_time(hits: Sequence[Hit], period: Period | None, tuning: Tuning) -> list[Hit]:
+def by_time(table: ScoreTable, period: Period | None, tuning: Tuning) -> None:
     """Raise the scores of memories from the period of the query, by up to the time weight; none is lowered."""
     if period is None or not tuning.time_weight:
-        return list(hits)
-    return [_raise_by_time(hit, period, tuning.time_weight) for hit in hits]
+        return
+    before, near = table.scores, [closeness(memory.when, period) for memory in table.memories]
+    factors = [1.0 if one < _FAR else 1.0 + tuning.time_weight * one for one in near]
+    after = [_times(score, factor) for score, factor in zip(before, factors, strict=True)]
 
+    def explain(row: int) -> list[Reason]:
+        if near[row] < _FAR:
+            return []
+        return [reason("time", before[row], after[row], near[row], "× {:.3f} for “{}”", factors[row], period.text)]
 
-def _raise_by_time(hit: Hit, period: Period, weight: float) -> Hit:
-    near = closeness(hit.memory.when, period)
-    if near < _FAR:
-        return hit
-    factor = 1.0 + weight * near
-    return hit.after("time", _times(hit.score, factor), near, "× {:.3f} for “{}”", factor, period.text)
+    table.apply(after, explain)
 
 
 def closeness(when: datetime, period: Period) -> float:
@@ -254,78 +285,96 @@ def is_about_asker(text: str) -> bool:
     return bool(_FIRST_PERSON.search(text)) and not _SECOND_PERSON.search(text)
 
 
-def by_speaker(hits: Sequence[Hit], *, about_asker: bool, tuning: Tuning) -> list[Hit]:
+def by_speaker(table: ScoreTable, *, about_asker: bool, tuning: Tuning) -> None:
     """If the query is about the one who asks, raise the scores of memories that the user said."""
     factor = 1.0 + tuning.speaker_weight
     if not about_asker or factor == 1.0:
-        return list(hits)
-    note = "× {:.2f}: the query is about the asker, and the user said it"
-    return [
-        hit.after("speaker", _times(hit.score, factor), None, note, factor) if hit.memory.speaker == USER else hit
-        for hit in hits
-    ]
+        return
+    memories, before = table.memories, table.scores
+    rows = zip(memories, before, strict=True)
+    after = [_times(score, factor) if memory.speaker == USER else score for memory, score in rows]
+
+    def explain(row: int) -> list[Reason]:
+        if memories[row].speaker != USER:
+            return []
+        note = "× {:.2f}: the query is about the asker, and the user said it"
+        return [reason("speaker", before[row], after[row], None, note, factor)]
+
+    table.apply(after, explain)
 
 
-def by_age(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
+def by_age(table: ScoreTable, tuning: Tuning, *, now: datetime) -> None:
     """Halve scores for every half-life of age. Identity and evergreen memories do not decay."""
     if not tuning.decay:
-        return list(hits)
-    return [_decay(hit, tuning, now) for hit in hits]
+        return
+    memories, before = table.memories, table.scores
+
+    def decay(memory: Memory) -> tuple[float, float] | None:
+        """The age and the factor."""
+        if memory.evergreen or memory.kind == "identity":
+            return None
+        age = days_between(memory.when, now)
+        half_life = tuning.half_life_days * (1.0 + tuning.importance_slows_decay * memory.importance)
+        return age, 0.5 ** (age / half_life)
+
+    decays = [decay(memory) for memory in memories]
+    after = [score if one is None else _times(score, one[1]) for score, one in zip(before, decays, strict=True)]
+
+    def explain(row: int) -> list[Reason]:
+        if (one := decays[row]) is None:
+            return []
+        age, factor = one
+        return [reason("decay", before[row], after[row], age, "× {:.3f} at {:.1f} days", factor, age)]
+
+    table.apply(after, explain)
 
 
-def _decay(hit: Hit, tuning: Tuning, now: datetime) -> Hit:
-    memory = hit.memory
-    if memory.evergreen or memory.kind == "identity":
-        return hit
-    half_life = tuning.half_life_days * (1.0 + tuning.importance_slows_decay * memory.importance)
-    age = days_between(memory.when, now)
-    factor = 0.5 ** (age / half_life)
-    return hit.after("decay", _times(hit.score, factor), age, "× {:.3f} at {:.1f} days", factor, age)
-
-
-def by_quality(hits: Sequence[Hit], tuning: Tuning, *, now: datetime) -> list[Hit]:
+def by_quality(table: ScoreTable, tuning: Tuning, *, now: datetime) -> None:
     """Adjust scores by importance and recent use.
 
     The additive form divides relevance by the best in the set first, or the terms would outweigh all of RRF's range.
     The multiplicative form keeps the scale: an irrelevant memory stays irrelevant however important it is.
     """
-    best = max((hit.score for hit in hits), default=0.0)
+    before = table.scores
+    best = max(before, default=0.0)
     if tuning.quality == "off" or best <= 0:
-        return list(hits)
-    adjust = _adding(best, tuning) if tuning.quality == "add" else _multiplying(tuning)
-    # Inlined, because it runs for every candidate of every recall.
+        return
     recency_share, importance_share = tuning.recency_share, tuning.importance_share
     half_life = tuning.access_half_life_days * _DAY
-    adjusted = []
-    for hit in hits:
-        memory = hit.memory
+    extras = []
+    for memory in table.memories:
         idle = (now - (memory.accessed or memory.created)).total_seconds()
         recency = 0.5 ** (idle / half_life) if idle > 0 else 1.0
-        adjusted.append(adjust(hit, recency_share * recency + importance_share * memory.importance))
-    return adjusted
+        extras.append(recency_share * recency + importance_share * memory.importance)
+    if tuning.quality == "add":
+        _add_quality(table, extras, tuning.relevance_share / max(best, 1e-100))  # or the others could be infinite
+    else:
+        _multiply_quality(table, extras, tuning)
 
 
-def _adding(best: float, tuning: Tuning) -> Callable[[Hit, float], Hit]:
-    share = tuning.relevance_share / max(best, 1e-100)  # a best that is all but 0 must not make the others infinite
+def _add_quality(table: ScoreTable, extras: Sequence[float], share: float) -> None:
+    before = table.scores
+    after = [share * score + extra for score, extra in zip(before, extras, strict=True)]
 
-    def adjust(hit: Hit, extra: float) -> Hit:
-        relevance = share * hit.score
-        return hit.after("quality", relevance + extra, extra, "{:.3f} + {:.3f}", relevance, extra)
+    def explain(row: int) -> list[Reason]:
+        figures = (share * before[row], extras[row])
+        return [reason("quality", before[row], after[row], extras[row], "{:.3f} + {:.3f}", *figures)]
 
-    return adjust
+    table.apply(after, explain)
 
 
-def _multiplying(tuning: Tuning) -> Callable[[Hit, float], Hit]:
-    base = tuning.relevance_share
+def _multiply_quality(table: ScoreTable, extras: Sequence[float], tuning: Tuning) -> None:
+    before, base = table.scores, tuning.relevance_share
     shares = tuning.recency_share + tuning.importance_share
+    qualities = [extra / shares if shares > 0 else 1.0 for extra in extras]
+    factors = [base + (1.0 - base) * quality for quality in qualities]
+    after = [_times(score, factor) for score, factor in zip(before, factors, strict=True)]
 
-    def adjust(hit: Hit, extra: float) -> Hit:
-        quality = extra / shares if shares > 0 else 1.0
-        factor = base + (1.0 - base) * quality
-        score = _times(hit.score, factor)
-        return hit.after("quality", score, quality, "× {:.3f} for quality {:.2f}", factor, quality)
+    def explain(row: int) -> list[Reason]:
+        note, quality = "× {:.3f} for quality {:.2f}", qualities[row]
+        return [reason("quality", before[row], after[row], quality, note, factors[row], quality)]
 
-    return adjust
+    table.apply(after, explain)
 
 
 def _times(score: float, factor: float) -> float:
@@ -394,7 +443,7 @@ def _drop_irrelevant(
             note = "the relevance of the whole answer is {:.2f}, and min_relevance is {:g}"
             dropped.append(hit.after("relevance", hit.score, None, note, relevance.answer, least))
             continue
-        rated = relevance.of(hit)
+        rated = relevance.of(hit._replace(why=tuple(hit.why)))  # they are made here, for a stack that is less deep
         if rated.relevance is not None and rated.relevance >= least:
             kept.append(rated)
         else:

@@ -25,7 +25,10 @@ _FLOAT_IS_EXACT = 4_000_000_000_000_000
 FACT_COLUMNS = "m.fact_key, m.valid_from, m.valid_to, m.superseded_by, m.reason, m.actor, m.expires"
 """The columns of a memory's validity, in the order of its fields. A memory's own key in a store is a number."""
 
-_NO_FACTS = [None] * 7
+_NO_FACTS = (None,) * 7
+
+_new = tuple.__new__
+"""Makes a named tuple of all its fields, in a third of the time."""
 
 
 def fact_values(memory: Memory) -> tuple[int | str | None, ...]:
@@ -55,23 +58,28 @@ def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[in
     found = {}
     for row in rows:
         try:
-            memory = Memory(
-                row[1], row[2], from_micros(row[3]) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
-                row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12], from_micros(row[13]),
-                from_micros(row[14]), row[15], bool(row[16]), row[17],
-            )  # fmt: skip
-            if list(row[19:26]) != _NO_FACTS:
-                memory = memory._replace(
-                    key=row[19], valid_from=from_micros(row[20]), valid_to=from_micros(row[21]), superseded_by=row[22],
-                    reason=row[23], actor=row[24], expires=from_micros(row[25]),
-                )  # fmt: skip
-            if row[18] is None or row[18] == hash_text(indexed_text(memory.text, memory.speaker)):
+            facts = _NO_FACTS if row[19:26].count(None) == len(_NO_FACTS) else _facts(row[19:26])
+            created, occurred, accessed = row[3], row[13], row[14]
+            memory = _new(Memory, (
+                row[1], row[2], from_micros(created) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
+                row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12],
+                None if occurred is None else from_micros(occurred),
+                None if accessed is None else from_micros(accessed),
+                row[15], bool(row[16]), row[17], *facts,
+            ))  # fmt: skip
+            if row[18] is None or row[18] == hash_text(indexed_text(row[2], row[9])):
                 found[row[0]] = memory
             else:
                 damaged.append(Damage(memory.id, NOT_ITS_TEXT))
         except (ValueError, TypeError, IndexError, OverflowError, AttributeError):  # a field of another type or range
             damaged.append(Damage(str(row[1]), UNREADABLE))
     return found
+
+
+def _facts(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The fields of a memory's validity, given the values of `FACT_COLUMNS`."""
+    key, valid_from, valid_to, superseded_by, reason, actor, expires = values
+    return key, from_micros(valid_from), from_micros(valid_to), superseded_by, reason, actor, from_micros(expires)
 
 
 @dataclass(frozen=True, slots=True)

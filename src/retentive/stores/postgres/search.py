@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -100,7 +100,7 @@ class PostgresSearch:
         both = self._both(stats, retrieving) if kind is None and limit == self._query.pool else None
         if both is None:
             rows = self._keyword_rows(stats, retrieving, limit, kind)
-            both = self._candidates((score, self._keep(row, score, cosine)) for score, cosine, *row in rows)
+            both = self._candidates(self._keep_scored(rows))
         scores = [candidate.score for candidate in both]
         if kind is None:
             self._best["keyword"] = scores
@@ -144,7 +144,7 @@ class PostgresSearch:
             retrieving = stats.retrieving_terms(self._query.tuning.common_words)
             part = keyword_part(self._query, stats, retrieving, limit, None, retired=True)
             rows = self._reader.execute(*self._keyword_statement(*part))
-            found = self._candidates((score, self._keep(row, score, cosine)) for score, cosine, *row in rows)
+            found = self._candidates(self._keep_scored(rows))
             left_out += self._above("keyword", limit, found)
         active = self._prepare().active
         if "semantic" in self._best and self._vector is not None and active is not None:
@@ -249,10 +249,10 @@ class PostgresSearch:
         scored: dict[int, float] = {}
         ranked: list[tuple[int, int, float]] = []
         depth_scores: list[float] = []
-        for key, score, cosine, rank, scores, has_sides, before, after, terms, *row in rows:
-            if row[0] is not None:
-                self._keep(row, self._bm25(terms) if score is None else score, cosine)
-            elif key in self._memories and cosine is not None:
+        read = list(rows)
+        self._keep((row[9:], row[1], row[8], row[2]) for row in read if row[9] is not None)
+        for key, score, cosine, rank, scores, has_sides, before, after, _, own_key, *_ in read:
+            if own_key is None and key in self._memories and cosine is not None:
                 self._semantic[self._memories[key].id] = cosine
             if score is not None:
                 scored[key] = score
@@ -287,9 +287,9 @@ class PostgresSearch:
         parameters |= {**at, "ids": list(ids), "known": list(self._memories)}
         sides = SQL.text("sides", current=current)
         rows = self._reader.execute(SQL("neighbours", sides=sides, cosine=cosine, columns=COLUMNS), parameters)
-        for own_key, id, before, after, score, terms, *row in rows:
-            if terms is not None:
-                self._keep(row, self._bm25(terms), score)
+        read = list(rows)
+        self._keep((row[6:], None, row[5], row[4]) for row in read if row[5] is not None)
+        for own_key, id, before, after, *_ in read:
             self._keys[id] = own_key
             self._sides[own_key] = before, after
 
@@ -298,8 +298,8 @@ class PostgresSearch:
         if missing:
             cosine, parameters = self._cosine("m.key")
             statement = SQL("memories", cosine=cosine, columns=COLUMNS)
-            for score, terms, *row in self._reader.execute(statement, {**parameters, "ids": missing}):
-                self._keep(row, self._bm25(terms), score)
+            rows = self._reader.execute(statement, {**parameters, "ids": missing})
+            self._keep((row, None, terms, cosine) for cosine, terms, *row in rows)
         return Scores(
             {id: self._keyword[id] for id in ids if id in self._keyword},
             {id: self._semantic[id] for id in ids if id in self._semantic},
@@ -339,17 +339,27 @@ class PostgresSearch:
             return "NULL::float8", {}
         return SQL.text("cosine", model=active.id, key=key), {"vector": self._vector}
 
-    def _bm25(self, terms: str) -> float:
-        return self._prepare().scorer.score_text(terms, extra_length=SCOPE_TOKENS)
+    def _keep_scored(self, rows: Rows) -> Iterator[tuple[float, Memory | None]]:
+        """Keep the memories of rows of the keyword retriever; return their scores, with None for a damaged one."""
+        read = list(rows)
+        self._keep((row[2:], row[0], "", row[1]) for row in read)
+        return ((row[0], self._memories.get(row[2])) for row in read)
 
-    def _keep(self, row: Sequence[Any], keyword: float, cosine: float | None) -> Memory | None:
-        """Keep a memory with its scores; None if it is damaged."""
-        memory = to_memories([unescape_row(row, TEXTS)], self.damaged).get(row[0])
-        if memory is None:
-            return None
-        self._memories[row[0]] = memory
-        self._keys[memory.id] = row[0]
-        self._keyword[memory.id] = keyword
-        if cosine is not None:
-            self._semantic[memory.id] = cosine
-        return memory
+    def _keep(self, entries: Iterable[tuple[Sequence[Any], float | None, str, float | None]]) -> None:
+        """Keep the memories of rows that are not damaged, with their scores.
+
+        Each row comes with its keyword score, or else None and its terms, and its cosine.
+        """
+        kept = list(entries)
+        scorer = self._prepare().scorer
+        texts = [terms for _, keyword, terms, _ in kept if keyword is None]
+        computed = iter(scorer.score_texts(texts, extra_length=SCOPE_TOKENS))
+        found = to_memories((unescape_row(row, TEXTS) for row, *_ in kept), self.damaged)
+        self._memories.update(found)
+        for row, keyword, _, cosine in kept:
+            score = next(computed) if keyword is None else keyword
+            if row[0] in found:
+                id = found[row[0]].id
+                self._keys[id], self._keyword[id] = row[0], score
+                if cosine is not None:
+                    self._semantic[id] = cosine

@@ -53,8 +53,9 @@ def unescape(text: str) -> str:
 def unescape_row(row: Sequence[Any], places: Sequence[int]) -> Sequence[Any]:
     """Return a row whose text was read as it is stored, with the text that `escape` was given."""
     for place in places:
-        if row[place] is not None and _ESCAPE in row[place]:
-            return [unescape(value) if isinstance(value, str) else value for value in row]
+        value = row[place]
+        if value is not None and _ESCAPE in value:
+            return [unescape(one) if isinstance(one, str) else one for one in row]
     return row
 
 

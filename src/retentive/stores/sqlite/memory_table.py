@@ -32,9 +32,7 @@ _SCOPES_OF_IDS = _ROWS.format(columns="m.key, m.id, p.name, r.name, s.name, m.ki
 _IDS_BETWEEN = "SELECT id FROM memories WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 _BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
 
-# With what a search needs besides: the terms, and the slots of the vectors.
-_SLOTS = "json((SELECT json_group_array(v.slot) FROM vectors AS v WHERE v.memory = m.key))"
-_INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms, {_SLOTS}", column="m.key", joins=_JOINS)
+_INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms", column="m.key", joins=_JOINS)
 
 IN_SCOPE = """
     profile = :profile
@@ -194,12 +192,11 @@ def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
 
 
 class IndexedRow(NamedTuple):
-    """A memory with its terms, joined by spaces, and the slots of its vectors, of every model."""
+    """A memory with its terms, joined by spaces."""
 
     key: int
     memory: Memory
     terms: str
-    slots: Sequence[int]
 
 
 def fetch_json(connection: apsw.Connection, statement: str, bindings: Sequence[Any] | Mapping[str, Any]) -> Any:
@@ -294,10 +291,10 @@ def ids_with_prefix(connection: apsw.Connection, prefix: str, within: Scope | No
 
 
 def indexed_rows(connection: apsw.Connection, keys: Iterable[int], damaged: list[Damage]) -> dict[int, IndexedRow]:
-    """The memories of these keys that exist, with terms and slots. Those that are damaged are added to `damaged`."""
+    """The memories of these keys that exist, with their terms. Those that are damaged are added to `damaged`."""
     rows = read_rows(connection, _INDEXED, list(keys), damaged)
     found = to_memories(rows, damaged)
-    return {row[0]: IndexedRow(row[0], found[row[0]], row[26], row[27]) for row in rows if row[0] in found}
+    return {row[0]: IndexedRow(row[0], found[row[0]], row[26]) for row in rows if row[0] in found}
 
 
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:

@@ -151,7 +151,7 @@ class SqliteSearch:
             return Retrieved()
         with self._connections.errors():
             matching = self._matching(2 * limit + len(self._excluded), kind)
-            scores = {key: self._keyword_score(key, matching[key]) for key in matching if key not in self._excluded}
+            scores = self._keyword_scores({key: matching[key] for key in matching if key not in self._excluded})
             rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
         candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
         if kind is None:
@@ -187,6 +187,8 @@ class SqliteSearch:
             keys = {key: id for id, key in self._resolve(ids).items()}
             pairs = neighbour_keys(self._reader, keys, current_at=self._current_at)
             self._load(key for before, after in pairs.values() for key in (before, after) if key is not None)
+            if self._query.tuning.fusion == "full":  # `scores` will be asked for all of them
+                self._score_by_vector(self._rows)
         found = {key: row.memory for key, row in self._rows.items()}
         # Keys start at 1, so 0 is never found.
         return {keys[key]: (found.get(before or 0), found.get(after or 0)) for key, (before, after) in pairs.items()}
@@ -198,7 +200,7 @@ class SqliteSearch:
         with self._connections.errors():
             if "keyword" in self._best:
                 terms = _terms_of(self._reader, [key for key in self._retired_matches if key not in self._excluded])
-                scores = {key: self._keyword_score(key, terms[key]) for key in terms}
+                scores = self._keyword_scores(terms)
                 found |= dict.fromkeys(self._above("keyword", limit, scores))
             if "semantic" in self._best and self._index is not None and self._scope and self._vector is not None:
                 best = self._index.search(
@@ -222,11 +224,10 @@ class SqliteSearch:
     def scores(self, ids: Sequence[str]) -> Scores:
         with self._connections.errors():
             rows = self._load(self._resolve(ids).values())
-            if self._vector is not None and self._index is not None:
-                missing = {row.key: row.slots for row in rows if row.key not in self._semantic}
-                self._semantic.update(self._index.score(self._reader, self._vector, missing))
+            self._score_by_vector(row.key for row in rows)
+        keyword = self._keyword_scores({row.key: row.terms for row in rows})
         return Scores(
-            {row.memory.id: self._keyword_score(row.key, row.terms) for row in rows},
+            {row.memory.id: keyword[row.key] for row in rows},
             {row.memory.id: self._semantic[row.key] for row in rows if row.key in self._semantic},
         )
 
@@ -235,7 +236,7 @@ class SqliteSearch:
             return {}
         with self._connections.errors():
             rows = self._load(self._resolve(ids).values())
-            first = self._index.first_vectors(self._reader, {row.key: row.slots for row in rows})
+            first = self._index.first_vectors(self._reader, [row.key for row in rows])
         return {self._rows[key].memory.id: vector for key, vector in first.items()}
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
@@ -399,7 +400,7 @@ class SqliteSearch:
         read = dict(zip(unread, _matching_keys(self._reader, [queries[term] for term in unread]), strict=True))
         parts = [known[term] if term in known else read[term] for term in queries]
         keys, places = np.unique(np.concatenate(parts), return_inverse=True)
-        weights = np.repeat([self._bm25([term]) for term in queries], [len(part) for part in parts])
+        weights = np.repeat([self._bm25.score_alone(term) for term in queries], [len(part) for part in parts])
         retrieved = np.zeros(len(keys), np.bool_)
         retrieved[places[: sum(len(part) for part in parts[: len(found.retrieving)])]] = True
         return keys[retrieved], np.asarray(np.bincount(places, weights, len(keys)), np.float64)[retrieved]
@@ -430,11 +431,12 @@ class SqliteSearch:
         best: list[int] = keys[found[np.lexsort((keys[found], -scores[found]))[:most]]].tolist()
         return best
 
-    def _keyword_score(self, key: int, terms: str) -> float:
-        score = self._keyword.get(key)
-        if score is None:
-            score = self._keyword[key] = self._bm25.score_text(terms, extra_length=SCOPE_TOKENS)
-        return score
+    def _keyword_scores(self, terms: Mapping[int, str]) -> dict[int, float]:
+        """The BM25 scores of memories, given their terms by key."""
+        new = [key for key in terms if key not in self._keyword]
+        scores = self._bm25.score_texts([terms[key] for key in new], extra_length=SCOPE_TOKENS)
+        self._keyword.update(zip(new, scores, strict=True))
+        return {key: self._keyword[key] for key in terms}
 
     def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
         """The rows of these keys that exist, in order; those not read before are read now."""
@@ -444,6 +446,12 @@ class SqliteSearch:
             self._rows[key] = row
             self._keys[row.memory.id] = key
         return [self._rows[key] for key in wanted if key in self._rows]
+
+    def _score_by_vector(self, keys: Iterable[int]) -> None:
+        """Compute the cosines of these memories that are not known, if there is a vector."""
+        missing = [key for key in keys if key not in self._semantic]
+        if missing and self._vector is not None and self._index is not None:
+            self._semantic.update(self._index.score(self._reader, self._vector, missing))
 
     def _resolve(self, ids: Sequence[str]) -> dict[str, int]:
         """The keys of these ids that exist, in order."""

@@ -147,6 +147,20 @@ def slots_of(connection: apsw.Connection, keys: Iterable[int]) -> dict[int, list
     return found
 
 
+def slots_in_model(connection: apsw.Connection, keys: Sequence[int], model: int) -> tuple[list[int], list[int]]:
+    """The slots of these memories in a model, with the key of each: the slots of a memory in ascending order."""
+    if not keys:
+        return [], []
+    owners, slots = fetch_json(
+        connection,
+        "SELECT json_array(json_group_array(v.memory), json_group_array(v.slot)) "
+        "FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value "
+        "WHERE v.slot >= ? << 40 AND v.slot < ? << 40",
+        (apsw.carray(array("q", keys)), model, model + 1),
+    )
+    return owners, slots
+
+
 def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int) -> dict[int, Vector]:
     """The vectors of all parts of these memories, of one model; a memory without vectors is not in the result."""
     wanted = array("q", keys)

@@ -7,7 +7,7 @@ Each search first checks whether any process has written since the last one, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -17,7 +17,6 @@ import numpy.typing as npt
 from retentive.stores.sqlite.memory_table import IDENTITY, ResolvedScope
 from retentive.stores.sqlite.vector_blocks import (
     BLOCK,
-    MODEL_SHIFT,
     Records,
     Slots,
     changed_blocks,
@@ -25,6 +24,7 @@ from retentive.stores.sqlite.vector_blocks import (
     read_vectors,
     record_type,
     signs,
+    slots_in_model,
 )
 from retentive.stores.sqlite.vector_codes import Codes, Places, by_distance, by_rounded, by_signs, rounded
 from retentive.stores.values import Vector
@@ -46,8 +46,8 @@ DIRECT = 256
 CACHED_ROUNDED = 400 << 20
 """At most this many bytes of rounded vectors are cached (a million of 384 dimensions); then the cache is emptied."""
 
-CACHED = 48 << 20
-"""At most this many bytes of exact vectors are cached (32,000 of 384 dimensions); then the cache is emptied."""
+CACHED = 72 << 20
+"""At most this many bytes of exact vectors are cached (49,000 of 384 dimensions); then the cache is emptied."""
 
 MOST_EMPTY = 64
 """An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
@@ -166,20 +166,18 @@ class VectorIndex:
         (cached,), numbers = self._exact.rows(connection, self._block_places, places)
         return _best(columns.memory[places], _cosines(cached, numbers, vector), limit)
 
-    def score(
-        self, connection: apsw.Connection, vector: Vector, slots: Mapping[int, Sequence[int]]
-    ) -> dict[int, float]:
-        """The cosine of each memory's nearest part, given the slots of the memories by key."""
-        owners, places = self._places(slots)
+    def score(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> dict[int, float]:
+        """The cosine of the nearest part of each of these memories that has one."""
+        owners, places = self._places(connection, keys)
         (cached,), numbers = self._exact.rows(connection, self._block_places, places)
         found: dict[int, float] = {}
         for key, score in zip(owners, _cosines(cached, numbers, vector).tolist(), strict=True):
             found[key] = max(score, found.get(key, score))
         return found
 
-    def first_vectors(self, connection: apsw.Connection, slots: Mapping[int, Sequence[int]]) -> dict[int, Vector]:
-        """The vector of each memory's first part, given the slots of the memories by key."""
-        owners, places = self._places(slots)
+    def first_vectors(self, connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Vector]:
+        """The vector of the first part of each of these memories that has one."""
+        owners, places = self._places(connection, keys)
         (cached,), numbers = self._exact.rows(connection, self._block_places, places)
         rows = cached[numbers]
         first: dict[int, Vector] = {}
@@ -187,15 +185,12 @@ class VectorIndex:
             first.setdefault(key, row)
         return first
 
-    def _places(self, slots: Mapping[int, Sequence[int]]) -> tuple[list[int], Places]:
-        """The places of this model's slots, with the memory of each."""
-        pairs = [
-            (key, at + slot % BLOCK)
-            for key, of_memory in slots.items()
-            for slot in of_memory
-            if slot >> MODEL_SHIFT == self.model and (at := self._block_places.find(slot - slot % BLOCK)) is not None
-        ]
-        return [key for key, _ in pairs], np.array([place for _, place in pairs], np.intp)
+    def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
+        """The places of the vectors of these memories, with the memory of each."""
+        owners, slots = slots_in_model(connection, keys, self.model)
+        places = self._block_places.places(np.array(slots, np.int64))
+        known = places >= 0
+        return (owners if known.all() else np.array(owners)[known].tolist()), places[known]
 
 
 def _searched(
@@ -242,6 +237,13 @@ class _BlockPlaces:
     def first_slot(self, at: int) -> int:
         """The first slot of the block at a place."""
         return int(self._first_slots[at // BLOCK])
+
+    def places(self, slots: Slots) -> Places:
+        """The places of these slots; negative where a block was empty when it was first read."""
+        offsets = slots % BLOCK
+        first = [self._place_of.get(block, -BLOCK) for block in (slots - offsets).tolist()]
+        found: Places = np.array(first, np.intp) + offsets
+        return found
 
     def slots(self, places: Places) -> Slots:
         """The slots at these places."""
