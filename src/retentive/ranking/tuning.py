@@ -139,7 +139,7 @@ class Tuning(BaseModel):
         0, ge=0, le=100, description="How many of the best hits the cross-encoder reranks; 0 does not load it."
     )
     rerank_weight: float = Field(
-        0.7, ge=0, le=1, description="The weight of the cross-encoder in the score of a reranked hit."
+        0.3, ge=0, le=1, description="The weight of the cross-encoder in the score of a reranked hit."
     )
     rerank_seconds: float = Field(
         2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder; then it answers without it."
