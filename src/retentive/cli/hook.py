@@ -12,11 +12,17 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.mcp import program
 from retentive.cli.options import common, emit
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS
-from retentive.hooks.install import FileChange, config_file, installed_events, plan_install, plan_uninstall
+from retentive.hooks.install import (
+    FileChange,
+    config_file,
+    hook_program,
+    installed_events,
+    plan_install,
+    plan_uninstall,
+)
 from retentive.hooks.main import run_hook
 from retentive.hooks.options import DEADLINE_MS, SCOPES, HookOptions
 from retentive.hooks.state import HookState
@@ -107,7 +113,7 @@ def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False,
         embedder=settings.embedder.name if settings.embedder.name != "memory-small" else None,
         **options,
     )
-    _apply(ctx, plan_install(program(), chosen), dry_run=dry_run, done=_after_install(client))
+    _apply(ctx, plan_install(hook_program(), chosen), dry_run=dry_run, done=_after_install(client))
 
 
 @command(hook, "retentive hook uninstall claude-code")
