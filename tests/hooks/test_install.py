@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright._impl._driver import compute_driver_executable
 
+from retentive.cli.mcp import in_cache
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS, EVENTS
 from retentive.hooks.install import (
@@ -127,6 +129,13 @@ def test_the_command_line_shows_installs_reports_and_removes(home: Path) -> None
     assert "the client sent no session" in (home / "m.db.hooks/hooks.log").read_text()
     assert "changed" in _run(*words, "hook", "uninstall", "claude-code")
     assert json.loads(config_file("claude-code").read_text()) == {}
+
+
+def test_an_installation_in_a_cache_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not in_cache()
+    for folder in ("/home/ana/.cache/uv/archive-v0/x1", "/Users/ana/Library/Caches/pipx/x1"):
+        monkeypatch.setattr(sys, "prefix", folder)
+        assert in_cache()
 
 
 def test_a_hook_imports_little_and_does_not_stop_a_prompt_if_the_package_is_gone() -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from retentive.cli.help import command, group
+from retentive.cli.mcp import IN_CACHE, in_cache
 from retentive.cli.options import common, emit
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS
@@ -123,6 +124,8 @@ def uninstall(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = Fals
 
 
 def _after_install(client: Client) -> str:
+    if in_cache():
+        return f"Note: {IN_CACHE}."
     if client is Client.CODEX:
         return "Start Codex and approve the hooks with /hooks. 'retentive serve' makes them fast."
     return "Restart the client. 'retentive serve' makes the hooks fast."
