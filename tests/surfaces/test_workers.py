@@ -49,6 +49,7 @@ def service(store: Path) -> Iterator[Service]:
             workers = pids(found)
             assert found.end() == 0
             assert not any(psutil.pid_exists(pid) for pid in workers)
+    assert "Fatal" not in found.said
     assert running_service(str(store)) is None
 
 

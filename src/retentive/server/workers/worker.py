@@ -43,8 +43,12 @@ def _report_ready() -> None:
 
 
 def _stop_with_supervisor() -> None:
-    """Stop if the supervisor was killed, which closes the pipe."""
-    sys.stdin.buffer.read()
+    """Stop if the supervisor was killed, which closes the pipe.
+
+    The file is not read through `sys.stdin`: Python aborts at its end if a thread holds the lock of that object.
+    """
+    while os.read(sys.stdin.fileno(), 1024):
+        pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
