@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,9 @@ def measure(store: Path, *, runs: int, progress: Progress) -> tuple[dict[str, Sp
 
     And how many hooks gave no memory, because nothing relevant is stored or because they failed; and how many failed.
     """
-    log = Path(HookState(str(store)).folder, "hooks.log")
-    log.unlink(missing_ok=True)
+    folder = Path(HookState(str(store)).folder)
+    shutil.rmtree(folder)  # a session of an earlier run has been given its memories
+    log = folder / "hooks.log"
     queries = Generator(seed=13).queries(runs + 3)
     command = [*hook_program(), "hook", "prompt", "--client=codex", f"--store={store}", "--no-capture"]
     bare = [sys.executable, "-I", "-S", "-c", "pass"]
