@@ -49,7 +49,7 @@ def hit(item: Memory | str, score: float) -> Hit:
 
 def plain(**parameters: Any) -> Tuning:
     """A tuning that fuses and does nothing else, but for the parameters given."""
-    off = {"quality": "off", "dedup": False, "semantic_floor": -1.0, "short_keyword_share": 1.0}
+    off = {"quality": "off", "dedup": False, "semantic_floor": -1.0, "short_keyword_share": 1.0, "match_least": 0.0}
     return Tuning(**{"fusion": "rrf", **off, **parameters})
 
 

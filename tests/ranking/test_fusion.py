@@ -316,6 +316,24 @@ def test_the_keyword_weight_is_smaller_where_memories_are_short(words: int, shar
     assert fused["best"] == pytest.approx(0.5 * share, abs=1e-3)
 
 
+@pytest.mark.parametrize(("best", "share"), [(2.2, 0.25), (4.4, 1.0), (9.0, 1.0)])
+def test_in_long_memories_words_count_less_where_the_best_match_is_weak_for_so_many_terms(best: float, share: float):
+    long = " ".join(["word"] * 8000)
+    found = retriever("keyword", (memory("best", long), best), (memory("other", long), 0.5))
+
+    fused = fuse([replace(found, terms=2), retriever("semantic", "close")], plain(fusion="full", match_least=2.2))
+
+    assert scores(fused)["best"] == pytest.approx(0.5 * share, abs=1e-3)
+
+
+def test_in_short_memories_the_strength_of_a_match_changes_nothing():
+    found = replace(retriever("keyword", (memory("best", "one word"), 0.1)), terms=2)
+
+    fused = scores(fuse([found, retriever("semantic", "close")], plain(fusion="full", match_least=2.2)))
+
+    assert fused["best"] == pytest.approx(0.5)
+
+
 def test_the_keyword_weight_stays_whole_where_the_terms_tell_what_is_meant():
     found = replace(retriever("keyword", (memory("best", "ERR_CONN_42 again"), 3.0)), telling=True)
 

@@ -38,6 +38,7 @@ GRID: Mapping[str, Sequence[Any]] = {
     "standout_least": (0.0, 0.2, 0.4, 0.6),
     "short_keyword_share": (0.1, 0.2, 0.35, 0.6, 1.0),
     "short_words": (40.0, 80.0, 160.0),
+    "match_least": (0.0, 1.5, 2.2, 3.0),
     "neighbour_weight": (0.0, 0.2, 0.4, 0.7, 1.0, 1.5),
     "session_weight": (0.0, 0.25, 0.5, 0.7, 1.0, 1.4),
     "context_words": (14.0, 28.0, 42.0, 80.0),
@@ -57,6 +58,7 @@ _HAS_EFFECT: Mapping[str, Callable[[Tuning], bool]] = {
     "standout_least": lambda tuning: tuning.fusion in ("full", "relative"),
     "short_keyword_share": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
     "short_words": lambda tuning: tuning.fusion in ("full", "relative") and tuning.short_keyword_share < 1,
+    "match_least": lambda tuning: tuning.fusion in ("full", "relative") and tuning.keyword_weight > 0,
     "context_words": lambda tuning: tuning.neighbour_weight + tuning.session_weight > 0,
     "semantic_floor": lambda tuning: tuning.semantic_weight > 0,
 }

@@ -345,13 +345,13 @@ def _ranked_lists(
     lists = []
     # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
     general = reads.model is not None and reads.model.fingerprint not in FITTED_MODELS
-    telling = general or has_telling_terms(query.text)
+    telling, terms = general or has_telling_terms(query.text), len(informative_terms(query.text))
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}
         others = {id: score for id, score in elsewhere.get(result.name, {}).items() if id not in own}
         depth_scores = tuple(result.retrieved.depth_scores)
-        lists.append(RankedList(result.name, tuple(candidates), result.weight, depth_scores, others, telling))
+        lists.append(RankedList(result.name, tuple(candidates), result.weight, depth_scores, others, telling, terms))
     return tuple(lists)
 
 

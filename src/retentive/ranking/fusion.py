@@ -114,7 +114,9 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
     factor, whole = 1.0, weight
     if retriever.name == "keyword" and len(retrievers) > 1:  # alone, it keeps its full weight
         factor = distinctness(scores, tuning.standout_least)
-        factor *= 1.0 if retriever.telling else length_share(retriever.candidates, tuning)
+        factor *= (
+            1.0 if retriever.telling else match_share(retriever, max(filter(isfinite, scores), default=0.0), tuning)
+        )
         weight *= factor
     absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
     missing: Share = (absent, "not found", ()) if absent < 0 else NO_SHARE
@@ -148,17 +150,20 @@ def distinctness(scores: Sequence[float], least: float) -> float:
     return min(1.0, (1.0 - tenth / best) / least) if best > 0 else 1.0
 
 
-def length_share(candidates: Sequence[Candidate], tuning: Tuning) -> float:
-    """The share of the keyword weight that candidates of this length deserve: 1 if they are long.
+def match_share(keyword: RankedList, best: float, tuning: Tuning) -> float:
+    """The share of the keyword weight that matches like these deserve.
 
-    In a turn of ten words a match is one or two words, often common to a whole conversation. A long text can match most
-    of a query, and does so seldom by chance.
+    In a turn of ten words a match is one or two words, often common to a whole conversation: a fixed share. A long text
+    can match most of a query, and does so seldom by chance: the whole weight, unless even the best score is low for so
+    many terms. Then the terms are common here, or few of them match.
     """
-    if tuning.short_keyword_share >= 1 or not candidates:
+    if not keyword.candidates or (tuning.short_keyword_share >= 1 and tuning.match_least <= 0):
         return 1.0
-    typical = median(count_words(candidate.memory.text) for candidate in candidates)
+    typical = median(count_words(candidate.memory.text) for candidate in keyword.candidates)
     shortness = min(1.0, (tuning.short_words / max(typical, 1.0)) ** 2)
-    return 1.0 - (1.0 - tuning.short_keyword_share) * shortness
+    enough = tuning.match_least * keyword.terms
+    strength = min(1.0, max(best, 0.0) / enough) ** 2 if enough > 0 else 1.0
+    return tuning.short_keyword_share * shortness + strength * (1.0 - shortness)
 
 
 def _weighted(retriever: RankedList, retrievers: Sequence[RankedList], _tuning: Tuning) -> Method:

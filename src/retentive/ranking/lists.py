@@ -21,7 +21,7 @@ class RankedList:
     `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
     `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` is set
     if a match means much even in a short memory: the query has an identifier, say, or the vectors are of a general
-    model.
+    model. `terms` is the number of informative terms of the query, 0 if it is not known.
     """
 
     name: str
@@ -30,6 +30,7 @@ class RankedList:
     depth_scores: tuple[float, ...] = ()
     elsewhere: Mapping[str, float] = field(default_factory=dict)
     telling: bool = False
+    terms: int = 0
 
 
 class Context(NamedTuple):

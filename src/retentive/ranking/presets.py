@@ -12,6 +12,7 @@ _PLAIN = Tuning(
     spread_least=0.0,
     standout_least=0.0,
     short_keyword_share=1.0,
+    match_least=0.0,
     neighbour_weight=0.0,
     session_weight=0.0,
     time_weight=0.0,

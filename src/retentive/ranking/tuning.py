@@ -58,6 +58,13 @@ class Tuning(BaseModel):
     short_words: float = Field(
         80, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
     )
+    match_least: float = Field(
+        2.2,
+        ge=0,
+        le=50,
+        description="Where memories are long, keyword scores have full weight (relative, full) if the best is this much "
+        "for each informative term of the query.",
+    )
     neighbour_weight: float = Field(
         0.2, ge=0, le=2, description="The share of its better neighbour's score that a memory of a session gains."
     )

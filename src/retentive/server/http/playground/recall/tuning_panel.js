@@ -11,7 +11,7 @@ import { confirmSave } from "./save_dialog.js";
 const GROUPS = {
   Search: ["semanticWeight", "keywordWeight", "poolFactor", "poolFloor", "commonWords", "semanticFloor"],
   Fusion: ["fusion", "rrfK", "rankBase", "semanticScaling", "keywordScaling", "spreadDepth", "spreadLeast", "standoutLeast",
-    "shortKeywordShare", "shortWords"],
+    "shortKeywordShare", "shortWords", "matchLeast"],
   Context: ["neighbourWeight", "sessionWeight", "contextWords"],
   "Time and decay": ["timeWeight", "decay", "halfLifeDays", "importanceSlowsDecay"],
   Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "speakerWeight", "sourceWeights"],
