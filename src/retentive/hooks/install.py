@@ -253,4 +253,7 @@ def _text(path: Path) -> str | None:
 
 
 def _join(words: Sequence[str]) -> str:
-    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
+    """Return a command for a shell. On Windows that is mostly Git Bash, which drops backslashes: `/` works in all."""
+    if sys.platform == "win32":
+        return subprocess.list2cmdline([word.replace("\\", "/") for word in words])
+    return shlex.join(words)
