@@ -102,8 +102,9 @@ def test_numbered_speakers_get_names_in_turns_and_questions() -> None:
 
 def test_every_source_has_a_repository_a_licence_and_what_is_taken_and_every_reader_a_source() -> None:
     assert all(one["repository"] and one["licence"] and one["taken"] for one in SOURCES)
-    commits = {one["name"]: one["commit"] for one in SOURCES}
-    assert all(len(commits[name]) == 40 for name in (*CONVERSATIONS, *PASSAGES, *TEXTS))
+    commits = {name: one["commit"] for one in SOURCES for name in (one["name"], *one.get("also", ()))}
+    assert set(commits) == {*CONVERSATIONS, *PASSAGES, *TEXTS}
+    assert all(len(commit) == 40 for commit in commits.values())
 
 
 def test_conversations_with_a_text_of_an_evaluation_set_are_left_out(tmp_path: Path) -> None:
@@ -118,4 +119,4 @@ def test_conversations_with_a_text_of_an_evaluation_set_are_left_out(tmp_path: P
         (clone / "beliefs.seed.json").write_text(beliefs % text)
         builder = Builder(tmp_path, forbidden)
         assert len(list(builder.conversations())) == left
-        assert builder.missing == set(CONVERSATIONS) - {"precisionmem"}
+        assert set(builder.missing) == set(CONVERSATIONS) - {"precisionmem"}

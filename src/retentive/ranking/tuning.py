@@ -31,7 +31,7 @@ class Tuning(BaseModel):
         "scores (weighted), or scaled scores with every memory's true score by every retriever (full).",
     )
     semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the semantic retriever; 0 does not run it.")
-    keyword_weight: float = Field(1.6, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it.")
+    keyword_weight: float = Field(1.4, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it.")
     rrf_k: float = Field(
         60, ge=1, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
     )
@@ -49,21 +49,21 @@ class Tuning(BaseModel):
         description="Keyword scores have full weight (relative, full) if the best exceeds the tenth by this share.",
     )
     short_keyword_share: float = Field(
-        0.2,
+        0.23,
         ge=0,
         le=1,
         description="The share of the keyword weight that remains (relative, full) where memories are short: a match "
         "is then one or two words. With another embedding model than the default one, all of it remains.",
     )
     short_words: float = Field(
-        80, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
+        50, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
     )
     match_least: float = Field(
         2.2,
         ge=0,
         le=50,
-        description="Where memories are long, keyword scores have full weight (relative, full) if the best is this much "
-        "for each informative term of the query.",
+        description="Where memories are long, keyword scores have full weight (relative, full) if the best is this "
+        "much for each informative term of the query.",
     )
     neighbour_weight: float = Field(
         0.2, ge=0, le=2, description="The share of its better neighbour's score that a memory of a session gains."
