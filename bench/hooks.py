@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 from time import perf_counter
@@ -21,16 +21,23 @@ from bench.machine import load_average, machine, versions
 from bench.progress import Progress
 from bench.timing import Spread, milliseconds, spread
 from bench.vectors import DESCRIPTION
+from retentive.hooks.install import hook_program
+from retentive.hooks.state import HookState
 
 LIMIT_MS = 60.0
 
 
-def measure(store: Path, *, runs: int, progress: Progress) -> tuple[dict[str, Spread], int]:
-    """Return the times of the hook and of a Python that does nothing, in turn; and how many hooks gave no memory."""
+def measure(store: Path, *, runs: int, progress: Progress) -> tuple[dict[str, Spread], int, int]:
+    """Return the times of the hook and of a Python that does nothing, in turn.
+
+    And how many hooks gave no memory, because nothing relevant is stored or because they failed; and how many failed.
+    """
+    folder = Path(HookState(str(store)).folder)
+    shutil.rmtree(folder)  # a session of an earlier run has been given its memories
+    log = folder / "hooks.log"
     queries = Generator(seed=13).queries(runs + 3)
-    program = str(Path(sysconfig.get_path("scripts"), "retentive"))
-    command = [program, "hook", "prompt", "--client=codex", f"--store={store}", "--no-capture"]
-    bare = [sys.executable, "-c", "pass"]
+    command = [*hook_program(), "hook", "prompt", "--client=codex", f"--store={store}", "--no-capture"]
+    bare = [sys.executable, "-I", "-S", "-c", "pass"]
     times: dict[str, list[float]] = {"prompt hook": [], "Python alone": []}
     empty = 0
     with serving(store) as service, progress.task(f"{runs} prompts"):
@@ -44,7 +51,8 @@ def measure(store: Path, *, runs: int, progress: Progress) -> tuple[dict[str, Sp
                 times["prompt hook"].append(took)
                 times["Python alone"].append(alone)
                 empty += not outputs[0]
-    return {name: spread(taken) for name, taken in times.items()}, empty
+    failed = len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
+    return {name: spread(taken) for name, taken in times.items()}, empty, failed
 
 
 def _run(command: list[str], sent: str) -> bytes:
@@ -62,13 +70,13 @@ def main() -> None:
     progress, started, load = Progress(), perf_counter(), {"before": load_average()}
     with tempfile.TemporaryDirectory(prefix="retentive-hooks-") as name:
         store = make_store(options.keep or Path(name), options.memories, progress)
-        times, empty = measure(store, runs=options.runs, progress=progress)
+        times, empty, failed = measure(store, runs=options.runs, progress=progress)
     load["after"] = load_average()
     rows = tuple(Row(name, (taken.p50, taken.p95)) for name, taken in times.items())
-    note = f"Whole processes, n = {options.runs} each, in turn."
+    note = f"Whole processes, n = {options.runs} each, in turn. {empty} prompts got no memory."
     targets = (
         Target("prompt hook, p95", times["prompt hook"].p95, "≤", LIMIT_MS, "ms"),
-        Target("prompts without a memory", float(empty), "≤", float(options.runs // 10), ""),
+        Target("hooks that failed", float(failed), "≤", 0.0, ""),
     )
     size = SizeResult(options.memories, (Table("A prompt hook, ms", ("p50", "p95"), rows, note),), targets)
     measured = Result(

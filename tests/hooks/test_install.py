@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright._impl._driver import compute_driver_executable
 
+from retentive.cli.mcp import in_cache
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS, EVENTS
-from retentive.hooks.install import FileChange, config_file, installed_events, plan_install, plan_uninstall
+from retentive.hooks.install import (
+    FileChange,
+    config_file,
+    hook_program,
+    installed_events,
+    plan_install,
+    plan_uninstall,
+)
 from retentive.hooks.options import HookOptions
 from tests.surfaces.service import run
 
@@ -115,8 +124,37 @@ def test_the_command_line_shows_installs_reports_and_removes(home: Path) -> None
     assert (status["service"], status["queued"]) == (None, 0)
     command = json.loads(config_file("claude-code").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
     assert f"--store={home / 'm.db'}" in command
+    done = subprocess.run(command, shell=True, input=b"{}", capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    assert "the client sent no session" in (home / "m.db.hooks/hooks.log").read_text()
     assert "changed" in _run(*words, "hook", "uninstall", "claude-code")
     assert json.loads(config_file("claude-code").read_text()) == {}
+
+
+def test_on_windows_a_command_has_no_backslash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    program = ["C:\\Program Files\\Python\\python.exe", "-c", "import sys", "C:\\Lib\\retentive"]
+    apply(plan_install(program, HookOptions(event="", client="codex", store="C:\\Users\\ana\\m.db")))
+    command = json.loads(config_file("codex").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
+    start = '"C:/Program Files/Python/python.exe" -c "import sys" C:/Lib/retentive hook turn-end'
+    assert command == f"{start} --client=codex --store=C:/Users/ana/m.db"
+    assert installed_events("codex") == list(EVENTS)
+
+
+def test_an_installation_in_a_cache_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not in_cache()
+    for folder in ("/home/ana/.cache/uv/archive-v0/x1", "/Users/ana/Library/Caches/pipx/x1"):
+        monkeypatch.setattr(sys, "prefix", folder)
+        assert in_cache()
+
+
+def test_a_hook_imports_little_and_does_not_stop_a_prompt_if_the_package_is_gone() -> None:
+    python, *flags, start, folder = hook_program()
+    code = "import sys; sys.path.append(sys.argv[1]); import retentive.hooks.main; print(*sys.modules)"
+    loaded = subprocess.run([python, *flags, code, folder], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"enum", "json", "pathlib", "re", "site", "socket", "typing"} & set(loaded)
+    gone = subprocess.run([python, *flags, start, f"{folder}/gone", "hook", "prompt"], capture_output=True, check=False)
+    assert (gone.returncode, gone.stdout) == (1, b"")
 
 
 def _run(*words: str) -> str:

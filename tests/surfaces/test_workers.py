@@ -40,14 +40,25 @@ def store(tmp_path_factory: pytest.TempPathFactory, model: Embedder) -> Path:
 
 @pytest.fixture(scope="module")
 def service(store: Path) -> Iterator[Service]:
-    with served(store, "--workers", str(WORKERS), server_log="off") as found:
-        found.wait_until_ready()
-        assert running_service(str(store)) == f"http://127.0.0.1:{found.port}"
-        yield found
-        workers = pids(found)
-        assert found.end() == 0
-        assert not any(psutil.pid_exists(pid) for pid in workers)
+    with ThreadPoolExecutor(1) as threads:
+        announced = threads.submit(connect_when_announced, store)
+        with served(store, "--workers", str(WORKERS), server_log="off") as found:
+            found.wait_until_ready()
+            assert announced.result() == f"http://127.0.0.1:{found.port}"
+            yield found
+            workers = pids(found)
+            assert found.end() == 0
+            assert not any(psutil.pid_exists(pid) for pid in workers)
+    assert "Fatal" not in found.said
     assert running_service(str(store)) is None
+
+
+def connect_when_announced(store: Path) -> str | None:
+    """Wait for the file with the address of the service, and connect at once: it must accept connections by then."""
+    until(lambda: running_service(str(store)) is not None)
+    url = running_service(str(store)) or ""
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))):
+        return url
 
 
 def pids(service: Service) -> list[int]:

@@ -12,11 +12,18 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from retentive.cli.help import command, group
-from retentive.cli.mcp import program
+from retentive.cli.mcp import IN_CACHE, in_cache
 from retentive.cli.options import common, emit
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS
-from retentive.hooks.install import FileChange, config_file, installed_events, plan_install, plan_uninstall
+from retentive.hooks.install import (
+    FileChange,
+    config_file,
+    hook_program,
+    installed_events,
+    plan_install,
+    plan_uninstall,
+)
 from retentive.hooks.main import run_hook
 from retentive.hooks.options import DEADLINE_MS, SCOPES, HookOptions
 from retentive.hooks.state import HookState
@@ -107,7 +114,7 @@ def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False,
         embedder=settings.embedder.name if settings.embedder.name != "memory-small" else None,
         **options,
     )
-    _apply(ctx, plan_install(program(), chosen), dry_run=dry_run, done=_after_install(client))
+    _apply(ctx, plan_install(hook_program(), chosen), dry_run=dry_run, done=_after_install(client))
 
 
 @command(hook, "retentive hook uninstall claude-code")
@@ -117,6 +124,8 @@ def uninstall(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = Fals
 
 
 def _after_install(client: Client) -> str:
+    if in_cache():
+        return f"Note: {IN_CACHE}."
     if client is Client.CODEX:
         return "Start Codex and approve the hooks with /hooks. 'retentive serve' makes them fast."
     return "Restart the client. 'retentive serve' makes the hooks fast."

@@ -142,7 +142,8 @@ def _stdio_config(client: Client, given: Common, settings: Settings, options: Se
         name for name in os.environ if name.startswith(PREFIX) and name not in passed_on and os.environ[name]
     )
     note = f'these variables of your environment are not included: {", ".join(missing)}; add them to "env" if needed'
-    return ClientConfig(_file_contents(client, entry, "stdio"), command, [note] if missing else [])
+    notes = [*([note] if missing else []), *([IN_CACHE] if in_cache() else [])]
+    return ClientConfig(_file_contents(client, entry, "stdio"), command, notes)
 
 
 def _http_config(client: Client, given: Common, server: ServerSettings, project: str | None) -> ClientConfig:
@@ -255,6 +256,14 @@ def program() -> list[str]:
     python = Path(sys.executable).absolute()
     beside = python.parent / ("retentive.exe" if sys.platform == "win32" else "retentive")
     return [str(beside)] if os.access(beside, os.X_OK) else [str(python), "-m", "retentive"]
+
+
+IN_CACHE = "this program runs from a cache that can be emptied; first run 'uv tool install' or 'pipx install'"
+
+
+def in_cache() -> bool:
+    """Whether this installation is one that `uvx` or `pipx run` has made for a short time."""
+    return any(part.lower() in (".cache", "cache", "caches") or part == "archive-v0" for part in Path(sys.prefix).parts)
 
 
 def _common_arguments(given: Common, settings: Settings) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -10,6 +9,7 @@ import time
 from retentive.hooks.options import BUDGETS, HookOptions
 from retentive.hooks.service_client import ServiceClient, ServiceError
 from retentive.hooks.state import HookState
+from retentive.server.light_json import dumps, loads
 from retentive.server.runtime_file import running_service
 
 TYPE_CHECKING = False
@@ -91,10 +91,10 @@ class Lookup:
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "retentive.hooks.embedded"],
-                input=json.dumps(task).encode(), capture_output=True,
+                input=dumps(task).encode(), capture_output=True,
                 timeout=max(left, 0.001), check=True, cwd=self._state.folder,
             )  # fmt: skip
-            answer = json.loads(done.stdout)
+            answer = loads(done.stdout)
             return Found(answer["text"], tuple(answer["ids"]))
         except subprocess.TimeoutExpired:
             self._state.log(f"{options.event}: no service runs, and the engine takes more than {options.deadline} ms")

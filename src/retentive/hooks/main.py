@@ -6,7 +6,6 @@ Python start and of one request.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ from retentive.hooks.events import CLIENTS, EVENTS, HookEvent, format_answer, pa
 from retentive.hooks.lookup import Found, Lookup
 from retentive.hooks.options import HookOptions, parse_options
 from retentive.hooks.state import HookState
+from retentive.server.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def run_hook(words: Sequence[str]) -> NoReturn:
         state = HookState(options.store)
         answer = answer_event(options, state, _read_input(deadline_starts + options.seconds), deadline_starts)
         if answer is not None:
-            sys.stdout.write(json.dumps(answer))
+            sys.stdout.write(dumps(answer))
             sys.stdout.flush()
     except BaseException as error:  # a hook never fails: the client would show it to the user, or stop
         _report(state, f"{' '.join(words[:1])}: {type(error).__name__}: {error}")
@@ -99,7 +99,7 @@ def _read_input(deadline: float) -> dict[str, Any]:
             parts.append(part)
     else:
         parts.append(sys.stdin.buffer.read(MAX_INPUT))
-    sent = json.loads(b"".join(parts))
+    sent = loads(b"".join(parts))
     if not isinstance(sent, dict):
         raise TypeError("the client's JSON is not an object")
     return sent

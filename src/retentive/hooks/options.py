@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from retentive.hooks.events import CLIENTS
+from retentive.server.runtime_file import user_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +93,4 @@ def parse_options(words: Sequence[str]) -> HookOptions:
 
 
 def _default_store() -> str:
-    from platformdirs import user_data_path
-
-    return str(user_data_path("retentive") / "memories.db")
+    return os.path.join(user_folders().user_data_dir("retentive"), "memories.db")

@@ -1,16 +1,18 @@
 """Requests to the service over a plain socket.
 
-The standard library's `http.client` loads the email package, which takes as long as the whole request.
+The standard library's `http.client` loads the email package, which takes as long as the whole request. Its `socket`
+loads several modules for names of constants; for a numeric address the C module below it is enough.
 """
 
 from __future__ import annotations
 
-import json
-import socket
 import time
+
+from retentive.server.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket as Socket  # noqa: N812 - the class has a small letter
     from typing import Any
 
 
@@ -55,21 +57,24 @@ class ServiceClient:
 
     def post(self, path: str, body: Any, **headers: str) -> Any:
         """Send JSON and return the JSON of the response; `ServiceError` if it fails or takes too long."""
-        sent = json.dumps(body).encode()
+        sent = dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         fields = {"Host": self._host, "Content-Type": "application/json", "Content-Length": str(len(sent))}
         lines = [f"{name}: {value}" for name, value in (fields | self._headers | named).items()]
         head = "\r\n".join([f"POST {path} HTTP/1.1", *lines, "Connection: close", "", ""]).encode()
         try:
-            with socket.create_connection(self._address, self._left()) as connection:
+            connection = _connect(*self._address, self._left())
+            try:
                 connection.settimeout(self._left())
                 connection.sendall(head + sent)
                 answer = self._read(connection)
+            finally:
+                connection.close()
         except OSError as error:
             raise ServiceError(f"the service does not answer: {error}") from None
         return _parse(answer)
 
-    def _read(self, connection: socket.socket) -> bytes:
+    def _read(self, connection: Socket) -> bytes:
         parts: list[bytes] = []
         while True:
             connection.settimeout(self._left())
@@ -85,6 +90,25 @@ class ServiceClient:
         return left
 
 
+def _connect(host: bytes, port: int, seconds: float) -> Socket:
+    """Connect to a numeric address by the C module, and to a name by the standard library."""
+    if not host.strip(b"0123456789.") or b":" in host:
+        from _socket import AF_INET, AF_INET6, SOCK_STREAM, socket
+
+        connection = socket(AF_INET6 if b":" in host else AF_INET, SOCK_STREAM)
+        try:
+            connection.settimeout(seconds)
+            connection.connect((host, port))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    from socket import create_connection
+
+    named: Any = host
+    return create_connection((named, port), seconds)
+
+
 def _parse(answer: bytes) -> Any:
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
@@ -92,7 +116,7 @@ def _parse(answer: bytes) -> Any:
         raise ServiceError("the service answered with something that is not HTTP")
     status = int(words[1])
     try:
-        value = json.loads(body)
+        value = loads(body)
     except ValueError:
         raise ServiceError(f"the service answered with status {status} and no JSON", status) from None
     if status >= 300:

@@ -5,10 +5,10 @@ All of it is in a private folder beside the store. It imports the standard libra
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
+from retentive.server.light_json import dumps, loads
 from retentive.server.runtime_file import beside, remove, write_private
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ class SessionState:
         """Write it."""
         values = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         values["injected"] = self.injected[-MAX_INJECTED:]
-        write_private(self._path, json.dumps(values))
+        write_private(self._path, dumps(values))
 
 
 class HookState:
@@ -53,17 +53,17 @@ class HookState:
         path = os.path.join(self.folder, "sessions", f"{name.replace(':', '.') if is_plain else digest(name)}.json")
         try:
             with open(path, encoding="utf-8") as file:
-                values = json.load(file)
+                values = loads(file.read())
         except (OSError, ValueError):
             values = {}
         return SessionState(path, values if isinstance(values, dict) else {})
 
     def queue(self, memory: dict[str, Any], *, turn: str, profile: str | None) -> None:
         """Add a message to those that are not stored yet. The same message of the same turn has the same key."""
-        key = digest(json.dumps([memory["session"], turn, memory["speaker"], memory["text"]]))
+        key = digest(dumps([memory["session"], turn, memory["speaker"], memory["text"]]))
         name = f"{time.time_ns():020}-{key}.json"
         message = {"key": f"hook/{key}", "profile": profile, "memory": memory}
-        write_private(os.path.join(self.folder, "outbox", name), json.dumps(message))
+        write_private(os.path.join(self.folder, "outbox", name), dumps(message))
 
     def queued(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the path and the content of each message that is not stored yet, oldest first."""
@@ -74,7 +74,7 @@ class HookState:
                 continue  # another process is writing it
             try:
                 with open(path, encoding="utf-8") as file:
-                    yield path, json.load(file)
+                    yield path, loads(file.read())
             except FileNotFoundError:
                 continue  # another process has stored it
             except ValueError:

@@ -6,15 +6,16 @@ hook reads it in each of its runs, which take a few hundredths of a second.
 
 from __future__ import annotations
 
-import json
 import os
+import sys
 
 from retentive import __version__
+from retentive.server.light_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
+    from types import ModuleType, TracebackType
     from typing import Any
 
 LOOPBACK = ("http://127.0.0.1:", "http://[::1]:")
@@ -26,10 +27,20 @@ def beside(store: str, suffix: str) -> str:
         return os.path.abspath(os.path.expanduser(store)) + suffix
     import hashlib
 
-    from platformdirs import user_state_dir
-
     name = hashlib.sha256(store.encode()).hexdigest()[:16]
-    return os.path.join(user_state_dir("retentive"), name + suffix)
+    return os.path.join(user_folders().user_state_dir("retentive"), name + suffix)
+
+
+def user_folders() -> ModuleType:
+    """Return the module `platformdirs`. A hook runs in a Python that does not know the installed packages (`-S`)."""
+    try:
+        import platformdirs
+    except ModuleNotFoundError:
+        import site
+
+        site.main()
+        import platformdirs
+    return platformdirs
 
 
 class announced:  # noqa: N801 - it is used as a function; `contextlib` would take a twentieth of a hook's time
@@ -45,7 +56,7 @@ class announced:  # noqa: N801 - it is used as a function; `contextlib` would ta
     def __enter__(self) -> None:
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            write_private(self._path, json.dumps({**self._values, "pid": os.getpid()}))
+            write_private(self._path, dumps({**self._values, "pid": os.getpid()}))
         except OSError:
             return
 
@@ -91,11 +102,27 @@ def _running(store: str) -> dict[str, object] | None:
     url, pid = found.get("url"), found.get("pid")
     if not isinstance(url, str) or not isinstance(pid, int):
         return None
+    return found if _runs(pid) else None
+
+
+def _runs(pid: int) -> bool:
+    """Whether there is a process with this id, of this user."""
+    if sys.platform == "win32":  # where `os.kill` with 0 is not a question but sends Ctrl-C
+        from _winapi import CloseHandle, OpenProcess, WaitForSingleObject
+
+        try:
+            handle = OpenProcess(0x00100000, False, pid)  # SYNCHRONIZE
+        except OSError:
+            return False
+        try:
+            return WaitForSingleObject(handle, 0) != 0  # 0: it has ended
+        finally:
+            CloseHandle(handle)
     try:
         os.kill(pid, 0)
     except OSError:  # there is none, or it belongs to another user
-        return None
-    return found
+        return False
+    return True
 
 
 def _identity(store: str) -> list[int] | None:
@@ -132,7 +159,7 @@ def _read(path: str) -> dict[str, object] | None:
                 state = os.fstat(file.fileno())
                 if state.st_uid != os.getuid() or state.st_mode & 0o022:
                     return None
-            found = json.load(file)
+            found = loads(file.read())
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

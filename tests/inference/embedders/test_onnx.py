@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import open_embedder
+from retentive.inference import onnx_runtime
+from retentive.inference.embedders import LocalSessions, onnx, open_embedder
 from retentive.inference.embedders.onnx import MEMORY_SMALL, OnnxEmbedder
 from retentive.inference.onnx_runtime import MODELS, preload
 from retentive.settings import EmbedderSettings
@@ -138,3 +139,14 @@ def test_the_error_of_an_embedder_that_cannot_be_opened_names_what_is_missing(se
 
 def test_none_is_no_embedder():
     assert open_embedder(EmbedderSettings(name="none")) is None
+
+
+def test_a_process_that_shares_the_cores_opens_fewer_sessions(monkeypatch):
+    opened = []
+    monkeypatch.setattr(LocalSessions, "default", 1)
+    monkeypatch.setattr(onnx, "open_session", lambda folder: opened.append(folder) or onnx_runtime.open_session(folder))
+    embedder = OnnxEmbedder(MODELS / MEMORY_SMALL)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda number: embedder.embed([f"text {number}"]), range(8)))
+    assert opened == []  # the one that was loaded with the tokenizer is enough
+    embedder.close()

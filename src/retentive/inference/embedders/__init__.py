@@ -7,10 +7,11 @@ address of an OpenAI-compatible service, or `none`.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 Matrix = npt.NDArray[np.float32]
 Row = npt.NDArray[np.float32]
 Rows = OrderedDict[str, Row]
+
+
+class LocalSessions:
+    """How many sessions of a local model a process opens. It embeds as many texts at once; each takes 40 MB."""
+
+    default: ClassVar[int] = os.cpu_count() or 1
+    """One for each core. A process that shares the cores with others sets it before it opens an embedder."""
 
 
 class Embedder(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference.embedders import Matrix
+from retentive.inference.embedders import LocalSessions, Matrix
 from retentive.inference.onnx_runtime import MODELS, fingerprint, load, open_session
 from retentive.models import Model
 from retentive.text.splitting import split_text
@@ -58,7 +57,7 @@ class OnnxEmbedder:
         self._name = name or self._directory.name
         self._pooling = pooling
         self._fingerprint = fingerprint
-        self._workers = workers or os.cpu_count() or 1
+        self._workers = workers or LocalSessions.default
         self._idle: list[Any] = []
         # More sessions than cores would be slower and take ten times the memory.
         self._free = threading.Semaphore(self._workers)

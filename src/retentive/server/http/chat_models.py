@@ -125,7 +125,7 @@ class ContextItem(CamelModel):
     project: str | None
     when: datetime
     text: str
-    tokens: int
+    tokens: int = Field(description="Its tokens in the block; of a memory that is not relevant, an estimate.")
     cut: bool = Field(description="Whether the text was cut to fit the budget.")
     relevance: float | None = Field(description="How likely it helps, from 0 to 1; null if it was not recalled.")
     newer: datetime | None = Field(description="The time of a later memory here that says something similar.")

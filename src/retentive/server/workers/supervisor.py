@@ -83,17 +83,18 @@ class _Supervisor:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._begun: dict[int, float] = {}
         self._short_lives = 0
+        self._ready: set[int] = set()
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        settings = self._settings
-        with self._signals(), announced(settings.store, self._address, search=settings.search):
+        with self._signals():
             try:
                 for index in range(self._plan["workers"]):
                     self._start(index)
-                if all(self._wait_until_ready(process) for process in self._processes.values()):
-                    self._started(self._address)
-                self._watch()
+                if self._watch(until=self._all_ready):  # not before connections are accepted
+                    with announced(self._settings.store, self._address, search=self._settings.search):
+                        self._started(self._address)
+                        self._watch(until=lambda: False)
             finally:
                 self._stop()
                 self._counts.close()
@@ -111,23 +112,33 @@ class _Supervisor:
         process.stdin.write(json.dumps({**self._plan, "index": index}).encode() + b"\n")
         process.stdin.flush()
         self._processes[index], self._begun[index] = process, time.monotonic()
+        threading.Thread(target=self._note_ready, args=(index, process), name=f"worker {index}", daemon=True).start()
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> bool:
+    def _note_ready(self, index: int, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
-        return process.stdout.readline() == b"ready\n"
+        if process.stdout.readline() == b"ready\n" and self._processes[index] is process:
+            self._ready.add(index)
 
-    def _watch(self) -> None:
-        while not self._stopping.wait(0.1):
+    def _all_ready(self) -> bool:
+        return self._ready.issuperset(range(self._plan["workers"]))
+
+    def _watch(self, *, until: Callable[[], bool]) -> bool:
+        """Start workers again that end, until a condition holds; False if the service is stopped before."""
+        while not until():
+            if self._stopping.wait(0.1):
+                return False
             for index, process in self._processes.items():
                 if process.poll() is None:
                     continue
                 if self._stopping.is_set():
-                    return
+                    return False
                 self._replace(index, process)
+        return True
 
     def _replace(self, index: int, process: subprocess.Popen[bytes]) -> None:
         """Start a worker again; `Unavailable` if it cannot run."""
         self._counts.clear(index)
+        self._ready.discard(index)
         short = time.monotonic() - self._begun[index] < SHORT_LIFE_SECONDS
         self._short_lives = self._short_lives + 1 if short else 0
         if self._short_lives >= MAX_SHORT_LIVES:
