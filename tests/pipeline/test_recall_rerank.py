@@ -177,7 +177,7 @@ def test_the_real_model_puts_the_answer_before_what_only_shares_words(open_engin
     alike = engine.remember("Ann likes the move of the knight")
     wanted = engine.remember("Since 2019 Ann has lived in a flat in Berlin")
     engine.remember("Ann asked when Berlin has rain")
-    words = {"keyword_weight": 5, "short_keyword_share": 1}
+    words = {"keyword_weight": 5, "short_keyword_share": 1, "rerank_weight": 0.7}
 
     plain, reranked = (
         engine.recall("When did Ann move to Berlin?", tuning={**words, "rerank": rerank, "rerank_seconds": 30})
