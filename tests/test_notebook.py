@@ -112,7 +112,7 @@ def test_the_result_of_a_search_for_parameters_has_the_gain_and_the_changes():
     html = result._repr_html_()
 
     assert "+0.200 (+0.100 to +0.300)" in html
-    assert "keyword_weight: 1.6 → 2.0" in html
+    assert f"keyword_weight: {Tuning().keyword_weight} → 2.0" in html
 
 
 def test_a_recall_has_a_column_for_each_field_and_each_step(engine):

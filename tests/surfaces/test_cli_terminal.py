@@ -19,6 +19,7 @@ from retentive.cli.app import app
 from retentive.cli.commands import COMMANDS as ENTRIES
 from retentive.cli.help import SECTIONS, summary
 from retentive.engine import Engine
+from retentive.ranking import Tuning
 from retentive.stores import open_store
 from tests.surfaces.terminal import terminal
 
@@ -168,12 +169,12 @@ def test_an_unknown_parameter_or_session_is_an_error_with_the_nearest_known_one(
 
 
 def test_config_prints_what_has_changed_and_no_more(monkeypatch, ids):
-    assert run("config", "set", "keyword_weight=1.5").stdout == "keyword_weight: 1.6 → 1.5\n"
+    assert run("config", "set", "keyword_weight=1.5").stdout == f"keyword_weight: {Tuning().keyword_weight} → 1.5\n"
     assert run("config", "set", "keyword-weight=1.5").stdout == "nothing changed\n"
     monkeypatch.setenv("RETENTIVE_TUNING_KEYWORD_WEIGHT", "3")
     assert "keyword_weight is saved, but the config file" in run("config", "set", "keyword_weight=2").stdout
     monkeypatch.delenv("RETENTIVE_TUNING_KEYWORD_WEIGHT")
-    assert run("config", "reset").stdout == "keyword_weight: 2.0 → 1.6\n"
+    assert run("config", "reset").stdout == f"keyword_weight: 2.0 → {Tuning().keyword_weight}\n"
     changed = json.loads(run("config", "set", "rrf_k=9", "--json").stdout)
     assert (changed["changed"], changed["saved"]) == ({"rrf_k": [60, 9]}, {"rrf_k": 9})
 

@@ -62,7 +62,8 @@ def test_every_example_works_as_it_is_shown(method, path, body):
         id = suggestion.id if "/reviews/" in path else EXAMPLE_ID
         address = path.replace("{id}", id).replace("{name}", "2026-05-08")
 
-        answer = client(engine).request(method, address, json=body)
+        with client(engine) as asking:  # which ends what an example starts in the background
+            answer = asking.request(method, address, json=body)
 
         assert answer.status_code in (200, 201, 202, 204), answer.text
 

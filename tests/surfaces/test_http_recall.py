@@ -7,6 +7,7 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Unavailable
 from retentive.models import Scope
+from retentive.ranking import Tuning
 from retentive.stores import open_store
 from tests.surfaces.serving import client, wrong_fields
 
@@ -66,7 +67,7 @@ def test_a_tuning_is_for_one_recall_alone(words):
     assert weight(tuning={"keywordWeight": 5, "rrfK": None}) == 5
     assert weight(tuning={"keyword_weight": 4}) == 4
     assert weight(tuning="weighted") == 0.3
-    assert weight() == weight(tuning={}) == weight(tuning=None) == 1.6
+    assert weight() == weight(tuning={}) == weight(tuning=None) == Tuning().keyword_weight
 
 
 @pytest.mark.parametrize(
