@@ -16,10 +16,14 @@ MOST_TURNS = 390
 """Of a history of thousands of turns, as many around the evidence as fit into this number are kept."""
 
 LEAST_AROUND = 10
+"""At least this many turns before and after each turn of evidence are kept."""
+
 WITHIN = timedelta(minutes=7)
 """How long after the time that a memory names its turn can be."""
 
 MOST_OF_A_MEMORY = 2
+"""How many turns at most are the evidence of one memory."""
+
 LEAST_OF_BEST = 0.75
 """A second turn counts as evidence if it shares this part of the words that the best one shares."""
 

@@ -345,7 +345,8 @@ def _ranked_lists(
     lists = []
     # General models are weaker on short turns than the one that `short_keyword_share` was chosen with.
     general = reads.model is not None and reads.model.fingerprint not in FITTED_MODELS
-    telling, terms = general or has_telling_terms(query.text), len(informative_terms(query.text))
+    telling = general or has_telling_terms(query.text)
+    terms = len(informative_terms(query.text))
     for result in ran:
         candidates = sorted(result.retrieved.candidates, key=_best_first)
         own = {candidate.memory.id for candidate in candidates}

@@ -36,8 +36,11 @@ UNSPACED_LETTERS = 1.7
 """So many letters are a word, on average, where words are not separated by blanks (Chinese, Japanese, Thai, Lao)."""
 
 
-class Why(Sequence[Reason]):
-    """The reasons of a hit, made when they are read: few of the hundreds of memories of a recall are explained."""
+class LazyReasons(Sequence[Reason]):
+    """The reasons of a hit, made at the first read: a recall ranks hundreds of memories, and few are explained.
+
+    It compares, hashes and pickles as a tuple.
+    """
 
     __slots__ = ("_explain", "_made", "_row")
 
@@ -64,7 +67,7 @@ class Why(Sequence[Reason]):
         return len(self._made or ())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Why | tuple) and tuple(self) == tuple(other)
+        return isinstance(other, LazyReasons | tuple) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))
@@ -99,7 +102,7 @@ class ScoreTable:
         """Return a hit of each memory."""
         explain, rows = tuple(self._explain), range(len(self.memories))
         found = zip(self.memories, self.scores, rows, strict=True)
-        return [_new(Hit, (memory, score, Why(explain, row), 0, None)) for memory, score, row in found]
+        return [_new(Hit, (memory, score, LazyReasons(explain, row), 0, None)) for memory, score, row in found]
 
 
 Explain = Callable[[int], Sequence[Reason]]
@@ -134,7 +137,7 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
         for id, before in totals.items():
             place, score = placed[id] if id in placed else (None, elsewhere.get(id))
             share = shares[id] = share_of(place, score)
-            totals[id] = before + share  # of a key that it has
+            totals[id] = before + share  # allowed in the loop: the keys stay the same
         lists.append((retriever, placed, shares, describe))
     ranked = sorted(memories, key=lambda one: -totals[one])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +55,13 @@ _LONG_TEXT = 256
 """If texts have more characters than this on average, their terms are counted in one array of all of them."""
 
 _PREFIX = 8
+"""Words are compared by a hash of this many first bytes, before they are compared whole."""
+
 _PREFIX_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_PREFIX)] + [(1 << 64) - 1], np.uint64)
 _MULTIPLIER, _TO_12_BITS = np.uint64(0x9E3779B97F4A7C15), np.uint64(52)
+"""Fibonacci hashing: the upper 12 bits of the product with 2⁶⁴ divided by the golden ratio."""
+
+L = TypeVar("L", float, npt.NDArray[np.float64])
 
 
 class BM25:
@@ -125,12 +131,13 @@ class BM25:
             return [self.score_text(text, extra_length=extra_length) for text in texts]
         counts, lengths = _count_terms([term for term, _ in self._weights], texts)
         weights = np.array([weight for _, weight in self._weights])[:, None]
-        damping = self._k1 * (1 - self._b + self._b * (lengths + extra_length) / self._mean_length)
+        damping = self._damping((lengths + extra_length).astype(np.float64))
         shares = weights * counts * (self._k1 + 1) / (counts + damping)
         scores: list[float] = np.add.accumulate(shares)[-1].tolist()  # in order, so that sums are equal to the last bit
         return scores
 
-    def _damping(self, length: int) -> float:
+    def _damping(self, length: L) -> L:
+        """What is added to a term's count in the divisor, given the length of a document, or an array of lengths."""
         return self._k1 * (1 - self._b + self._b * length / self._mean_length)
 
 
