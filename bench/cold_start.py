@@ -69,8 +69,13 @@ def _medians(commands: dict[str, list[str]], directory: Path) -> dict[str, float
 
 
 def _run(command: list[str], directory: Path) -> str:
-    """Run a command without the config file and the settings of the user, and return its output."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RETENTIVE_")}
+    """Run a command without the config file and the settings of the user, and return its output.
+
+    It may write its bytecode, as it does for a user: with `PYTHONDONTWRITEBYTECODE` set here, a changed module would be
+    compiled again in every process.
+    """
+    without = ("RETENTIVE_", "PYTHONDONTWRITEBYTECODE")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     return subprocess.run(command, cwd=directory, env=clean, check=True, capture_output=True, text=True).stdout
 
 

@@ -163,7 +163,7 @@ def run(compute: Callable[..., Tensor], pool: Tensor, pieces: Pieces, *, budget:
     order = torch.argsort(pieces.total)
     lengths = pieces.total[order].cpu().numpy()
     found, first = [], 0
-    for size in _batch_sizes(lengths, budget, most):
+    for size in batch_sizes(lengths, budget, most):
         chosen = order[first : first + size]
         found.append(compute(*pieces.batch(pool, chosen)))
         first += size
@@ -171,7 +171,7 @@ def run(compute: Callable[..., Tensor], pool: Tensor, pieces: Pieces, *, budget:
     return torch.empty_like(joined).index_copy(0, order, joined)
 
 
-def _batch_sizes(lengths: np.ndarray, budget: int, most: int) -> list[int]:
+def batch_sizes(lengths: np.ndarray, budget: int, most: int) -> list[int]:
     """How many texts each batch has. The lengths rise, so the last text of a batch decides its width."""
     sizes, first = [], 0
     while first < len(lengths):

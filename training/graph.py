@@ -7,6 +7,8 @@ computed, because nothing else is read: the embedder's vector and the cross-enco
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -55,13 +57,16 @@ class Graph:
         self._nodes.append(helper.make_node(kind, inputs, names, name=name, domain=domain or None, **attributes))
         return names
 
-    def model(self, inputs: dict[str, list[str]], output: str, shape: list[str | int]) -> bytes:
+    def model(self, inputs: Mapping[str, list[str | int]], outputs: dict[str, list[str | int]]) -> bytes:
         """The whole file."""
         graph = helper.make_graph(
             self._nodes,
             "bert",
-            [helper.make_tensor_value_info(name, TensorProto.INT64, dims) for name, dims in inputs.items()],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT if name == "past" else TensorProto.INT64, dims)
+                for name, dims in inputs.items()
+            ],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in outputs.items()],
             list(self._tensors.values()),
         )
         opsets = [helper.make_opsetid(domain, number) for domain, number in OPSETS.items()]
@@ -158,7 +163,7 @@ def write_model(
     if "classifier.weight" not in weights:
         graph.op("Identity", states, out="last_hidden_state")
         width = weights["embeddings.LayerNorm.bias"].shape[0]
-        return graph.model(inputs, "last_hidden_state", ["batch", 1, width])
+        return graph.model(inputs, {"last_hidden_state": ["batch", 1, width]})
     states = graph.op("Squeeze", states, graph.constant("squeezed", np.array([1], np.int64)))
     pooled = states
     for name in ("pooler.dense", "classifier"):
@@ -167,4 +172,4 @@ def write_model(
         pooled = graph.op("Add", product, graph.constant(f"{name}.bias", weights[f"{name}.bias"]), out=out)
         if name == "pooler.dense":
             pooled = graph.op("Tanh", pooled)
-    return graph.model(inputs, "logits", ["batch", 1])
+    return graph.model(inputs, {"logits": ["batch", 1]})

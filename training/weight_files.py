@@ -28,6 +28,17 @@ def save_weights(folder: Path, name: str, weights: Weights, *, limit: int = WEIG
         np.savez(folder / f"{name}-{at}.npz", **part)
 
 
+def save_products(folder: Path, name: str, weights: Weights) -> None:
+    """Write the weights of a model with rounded products: each product's with its factors, as the graph has them."""
+    multiplied = {
+        key: array * weights[f"{key.removesuffix('.weight')}.factor"][:, None]
+        if f"{key.removesuffix('.weight')}.factor" in weights
+        else array
+        for key, array in weights.items()
+    }
+    save_weights(folder, name, multiplied)
+
+
 def _packed(key: str, array: np.ndarray, limit: int) -> dict[str, np.ndarray]:
     if array.ndim < 2 or array.shape[1] == 1:
         return {key: array}

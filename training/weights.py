@@ -60,6 +60,28 @@ def read_graph(path: Path) -> tuple[list[Node], dict[str, npt.NDArray[np.generic
     return nodes, {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
 
 
+def read_exported(path: Path) -> Weights:
+    """The weights of a model that `training.export` has written, as floats; smoothing is undone."""
+    _, tensors = read_graph(path)
+    found: Weights = {}
+    for name, array in tensors.items():
+        stem, _, kind = name.rpartition(".")
+        if kind not in ("weight", "bias"):
+            continue
+        values = np.asarray(array, np.float32)
+        if array.dtype == np.int8:
+            scale = np.asarray(tensors[f"{stem}.scale"], np.float32).ravel()
+            values = values * (scale[:, None] if "embeddings" in name else scale[None, :])
+        if kind == "weight" and f"{stem}.smoothing" in tensors:
+            values = values * tensors[f"{stem}.smoothing"][:, None]
+        if stem.endswith(".attention.self"):
+            for part, of_part in zip(("query", "key", "value"), np.split(values, 3, axis=-1), strict=True):
+                found[f"{stem}.{part}.{kind}"] = np.ascontiguousarray(of_part)
+        else:
+            found[name] = values
+    return found
+
+
 def read_weights(path: Path) -> Weights:
     """The weights of a quantised BERT as floats, under their names in the original checkpoint.
 

@@ -112,6 +112,18 @@ def test_a_large_scope_is_not_compared_vector_by_vector(large_path: str, monkeyp
     assert read < 3000
 
 
+def test_an_approximate_search_of_a_large_scope_reads_few_vectors(large_path: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vector_index, "EXACT", 100)
+    with opened(large_path) as store, store.open_search(make_query()) as reads:
+        found = [reads.nearest(query, 30, approximate=True).candidates for query in QUERIES]
+        assert store._index._rounded._used == 0  # type: ignore[union-attr]
+        exact = [reads.nearest(query, 30).candidates for query in QUERIES]
+        assert store._index._rounded._used > 0  # type: ignore[union-attr]
+
+    same = [len(set(ids_of(a)) & set(ids_of(b))) for a, b in zip(found, exact, strict=True)]
+    assert np.mean(same) / 30 > 0.5
+
+
 def test_excluded_memories_do_not_count_towards_the_limit_in_a_large_scope(
     large_path: str, monkeypatch: pytest.MonkeyPatch
 ):

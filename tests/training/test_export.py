@@ -10,7 +10,7 @@ import pytest
 from training.graph import Graph, write_model
 from training.smoothing import factors, forward, plain_product
 from training.weight_files import load_weights, save_weights
-from training.weights import Weights, dequantise, keep_layers, layers, quantise, read_graph, read_weights
+from training.weights import Weights, dequantise, keep_layers, layers, quantise, read_exported, read_graph, read_weights
 
 from tests.training.conftest import HEADS, WIDTH
 
@@ -102,7 +102,7 @@ def test_weights_are_read_from_a_quantised_graph_by_the_names_of_their_modules(t
     graph.constant("bert.encoder.layer.0.output.LayerNorm.weight", np.array([1.0, 2.0], np.float32))
     out = "/bert/encoder/layer.0/attention/self/query/MatMul_output_0_output_quantized"
     graph.op("MatMulInteger", "input", weight, out=out)
-    (tmp_path / "model.onnx").write_bytes(graph.model({"input": ["n"]}, out, ["n"]))
+    (tmp_path / "model.onnx").write_bytes(graph.model({"input": ["n"]}, {out: ["n"]}))
     found = read_weights(tmp_path / "model.onnx")
     assert found["encoder.layer.0.attention.self.query.weight"].tolist() == [[32.0, -16.0], [16.0, 0.0]]
     assert found["embeddings.word_embeddings.weight"].tolist() == [[0.0, 1.0]]
@@ -125,3 +125,14 @@ def test_a_student_starts_with_the_chosen_layers_in_order(embedder: Weights) -> 
     assert layers(student) == 1
     name = "attention.self.query.weight"
     assert np.array_equal(student[f"encoder.layer.0.{name}"], embedder[f"encoder.layer.1.{name}"])
+
+
+def test_an_exported_model_is_read_back_as_it_was(embedder: Weights, tmp_path: Path) -> None:
+    scale = factors(embedder, [(IDS, TYPES)], heads=HEADS)
+    (tmp_path / "model.onnx").write_bytes(write_model(embedder, heads=HEADS, factors=scale))
+
+    back = read_exported(tmp_path / "model.onnx")
+
+    assert back.keys() == embedder.keys()
+    for name, array in embedder.items():
+        assert np.abs(back[name] - array).max() < np.abs(array).max() / 16, name

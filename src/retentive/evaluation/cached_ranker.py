@@ -115,10 +115,12 @@ class CachedSearch:
         key = ("keyword", limit, kind, self._query.tuning.common_words)
         return self._retrieved(key, lambda: self._opened().keyword(limit, kind=kind))
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+    def nearest(
+        self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None, approximate: bool = False
+    ) -> Retrieved:
         self._vector = vector
-        key = ("semantic", vector.tobytes(), limit, depth, kind)
-        return self._retrieved(key, lambda: self._nearest(vector, limit, depth, kind))
+        key = ("semantic", vector.tobytes(), limit, depth, kind, approximate)
+        return self._retrieved(key, lambda: self._nearest(vector, limit, depth, kind, approximate=approximate))
 
     def neighbours(self, ids: Sequence[str]) -> Mapping[str, tuple[Memory | None, Memory | None]]:
         return self._of_ids("neighbours", ids, lambda missing: self._opened().neighbours(missing))
@@ -146,9 +148,11 @@ class CachedSearch:
         scores = self._opened().scores(ids)
         return {id: (scores.keyword.get(id), scores.semantic.get(id)) for id in ids}
 
-    def _nearest(self, vector: Vector, limit: int, depth: int, kind: Kind | None) -> Retrieved:
+    def _nearest(
+        self, vector: Vector, limit: int, depth: int, kind: Kind | None, *, approximate: bool = False
+    ) -> Retrieved:
         self._ran_nearest = True
-        return self._opened().nearest(vector, limit, depth=depth, kind=kind)
+        return self._opened().nearest(vector, limit, depth=depth, kind=kind, approximate=approximate)
 
     def _opened(self) -> Search:
         if self._search is None:

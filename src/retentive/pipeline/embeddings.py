@@ -306,7 +306,7 @@ def _read_sample(store: Store, query: Query, model: Model, refinement: Refinemen
     with store.open_search(everything) as reads:
         ids: dict[str, None] = {}
         for direction in directions:
-            found = reads.nearest(direction, SAMPLE // PROBES)
+            found = reads.nearest(direction, SAMPLE // PROBES, approximate=True)
             ids.update((candidate.memory.id, None) for candidate in found.candidates)
         rows = [row for row in reads.vectors(list(ids)).values() if len(row) == model.dimension]
     if not rows:

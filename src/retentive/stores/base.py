@@ -177,10 +177,13 @@ class Search(Protocol):
         """
         ...
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+    def nearest(
+        self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None, approximate: bool = False
+    ) -> Retrieved:
         """Return the nearest memories by cosine, each once by its nearest part, and the scores down to `depth`.
 
-        `kind` limits it to one kind of the scope.
+        `kind` limits it to one kind of the scope. `approximate`: memories that are about the nearest will do, where
+        a store finds them faster.
         """
         ...
 

@@ -7,6 +7,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from retentive.errors import Invalid, Unavailable
@@ -150,3 +151,14 @@ def test_a_process_that_shares_the_cores_opens_fewer_sessions(monkeypatch):
         list(threads.map(lambda number: embedder.embed([f"text {number}"]), range(8)))
     assert opened == []  # the one that was loaded with the tokenizer is enough
     embedder.close()
+
+
+@pytest.mark.parametrize("name", ["memory-small", "memory-reranker"])
+def test_the_graphs_that_come_with_the_package_gain_nothing_by_being_optimised(name):
+    ids = np.array([[101, 2054, 2106, 2027, 5630, 1029, 102]])
+    feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    optimised = onnxruntime.InferenceSession(str(MODELS / name / "model.onnx"), providers=["CPUExecutionProvider"])
+
+    as_written = onnx_runtime.open_session(MODELS / name).run(None, feed)[0]
+
+    assert np.allclose(as_written, optimised.run(None, feed)[0], atol=1e-5)

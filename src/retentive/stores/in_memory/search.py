@@ -40,7 +40,15 @@ class InMemorySearch:
         self._ran["keyword"] = terms
         return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+    def nearest(
+        self,
+        vector: Vector,
+        limit: int,
+        *,
+        depth: int = 0,
+        kind: Kind | None = None,
+        approximate: bool = False,  # noqa: ARG002 - every search is exact
+    ) -> Retrieved:
         self._vector = vector
         self._ran["semantic"] = set()
         scores = self._semantic_scores(self._candidates(kind))

@@ -186,7 +186,15 @@ class PostgresSearch:
         cosine, vector = self._cosine("m.key")
         return SQL("keyword", by_keyword=by_keyword, cosine=cosine, columns=COLUMNS), {**parameters, **vector}
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+    def nearest(
+        self,
+        vector: Vector,
+        limit: int,
+        *,
+        depth: int = 0,
+        kind: Kind | None = None,
+        approximate: bool = False,  # noqa: ARG002 - every search is as fast
+    ) -> Retrieved:
         first = kind is None and (limit, depth) == (self._query.pool, self._query.depth)
         early, self._early = self._early, None
         if early is not None and early[0] is vector and first:

@@ -131,7 +131,15 @@ class QdrantSearch:
             requests["keyword retired"] = best
         return requests
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+    def nearest(
+        self,
+        vector: Vector,
+        limit: int,
+        *,
+        depth: int = 0,
+        kind: Kind | None = None,
+        approximate: bool = False,  # noqa: ARG002 - every search is as fast
+    ) -> Retrieved:
         early, self._early = self._early, None
         if early and early[0] is vector and kind is None and (limit, depth) == (self._query.pool, self._query.depth):
             return early[1]

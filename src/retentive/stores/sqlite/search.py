@@ -158,7 +158,9 @@ class SqliteSearch:
             self._best["keyword"] = candidates
         return Retrieved(candidates, [candidate.score for candidate in candidates])
 
-    def nearest(self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None) -> Retrieved:
+    def nearest(
+        self, vector: Vector, limit: int, *, depth: int = 0, kind: Kind | None = None, approximate: bool = False
+    ) -> Retrieved:
         self._vector, self._semantic = vector, self._semantic if vector is self._vector else {}
         if self._scope is None or limit <= 0 or self._index is None:
             return Retrieved()
@@ -174,6 +176,7 @@ class SqliteSearch:
                 exclude=self._excluded,
                 only=self._filtered,
                 keep=keep,
+                approximate=approximate,
             )
             self._semantic.update(best)
             rows = self._load(key for key, _ in best[:limit])

@@ -142,10 +142,11 @@ class VectorIndex:
         exclude: frozenset[int],
         only: Sequence[int] | None = None,
         keep: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]] | None = None,
+        approximate: bool = False,
     ) -> list[tuple[int, float]]:
         """The keys of the nearest memories in the scope with their cosines, best first; only of `only` if given.
 
-        `keep` tells which keys are searched; without it all are.
+        `keep` tells which keys are searched; without it all are. `approximate`: of a large scope, few vectors are read.
         """
         columns, count = self._columns, self._count
         inside = columns.within(scope, count)
@@ -158,7 +159,7 @@ class VectorIndex:
             else:
                 places = places[searched]
         if places is None:
-            places = _by_codes(columns.codes, vector, inside, limit)
+            places = _by_codes(columns.codes, vector, inside, limit, approximate=approximate)
         places = places[columns.memory[places] != 0]  # another thread may be clearing some
         if len(places) > DIRECT:
             rows = self._rounded.rows(connection, self._block_places, places)
@@ -208,14 +209,14 @@ def _searched(
     return found
 
 
-def _by_codes(codes: Codes, vector: Vector, inside: npt.NDArray[np.bool_], limit: int) -> Places:
+def _by_codes(codes: Codes, vector: Vector, inside: npt.NDArray[np.bool_], limit: int, *, approximate: bool) -> Places:
     """The places inside; if there are many, about the nearest by their sign codes."""
     size = int(np.count_nonzero(inside))
     if size <= EXACT:
         return np.flatnonzero(inside)
-    rescored = max(RESCORED, 30 * limit, size // 250)
+    rescored = max(DIRECT, limit) if approximate else max(RESCORED, 30 * limit, size // 250)
     places = by_distance(codes, signs(vector[None, :])[0], inside, max(rescored, size // CODED))
-    return by_signs(codes, vector, places, rescored) if size // CODED > rescored else places
+    return by_signs(codes, vector, places, rescored) if approximate or size // CODED > rescored else places
 
 
 class _BlockPlaces:
