@@ -70,7 +70,7 @@ class Product(nn.Module):
         if self.rounded:
             weight = _rounded_weight(weight * self.factor[:, None])
             states = _rounded_input(states, self.factor, self.low, self.high)
-        return states @ weight.to(states.dtype) + self.bias.to(states.dtype)
+        return functional.linear(states, weight.to(states.dtype).T, self.bias.to(states.dtype))
 
     @torch.no_grad()
     def _watch(self, states: Tensor) -> None:

@@ -25,7 +25,7 @@ from training.context_bert import ContextBert, run_pairs
 from training.device_data import Data, DevelopmentSet, Texts
 from training.prepare import load
 from training.sampling import SOURCE_WEIGHT, QuerySampler, weights_of
-from training.weight_files import save_products
+from training.weight_files import load_products, save_products
 from training.weights import keep_layers, read_exported
 
 BUDGET = 64_000
@@ -67,7 +67,7 @@ class Recipe:
 class Distiller:
     """The teacher, the student and the data."""
 
-    def __init__(self, folder: Path, recipe: Recipe, device: str) -> None:
+    def __init__(self, folder: Path, recipe: Recipe, device: str, start: Path | None = None) -> None:
         self.recipe, self.device = recipe, device
         self.data = data = Data(folder / "data.npz.xz", device)
         more = load(folder / "unlabelled.npz.xz")
@@ -82,7 +82,8 @@ class Distiller:
         trained = read_exported(folder / "teacher.onnx")
         self.teacher = ContextBert(trained).to(device).eval()
         self.kept = [int(at) for at in recipe.layers.split(",")]
-        self.student = ContextBert(keep_layers(trained, self.kept), relu=bool(recipe.relu)).to(device).train()
+        begun = load_products(start, "embedder") if start else keep_layers(trained, self.kept)
+        self.student = ContextBert(begun, relu=bool(recipe.relu)).to(device).train()
         pool = data.pool
         self.turns = measure.vectors(self.teacher, pool, data.turns)
         self.contexts = measure.vectors(self.teacher, pool, data.turns, context=True)
@@ -341,13 +342,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--start", type=Path, help="go on from what an earlier run wrote to this folder")
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     options = vars(parser.parse_args())
-    folder, out = options.pop("folder"), options.pop("out")
+    folder, out, start = options.pop("folder"), options.pop("out"), options.pop("start")
     recipe = Recipe(**options)
     torch.manual_seed(recipe.seed)
-    distiller = Distiller(folder, recipe, "cuda" if torch.cuda.is_available() else "cpu")
+    distiller = Distiller(folder, recipe, "cuda" if torch.cuda.is_available() else "cpu", start)
     print(f"n: {len(distiller.data.turns):,} turns, {len(distiller.pool):,} tokens; {recipe}", flush=True)
     steps = distiller.train()
     found = distiller.measure()

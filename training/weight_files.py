@@ -64,3 +64,21 @@ def load_weights(folder: Path, name: str) -> Weights:
             by = scale[:, None] if "embeddings" in key else scale[None, :]
             found[key] = np.asarray(array.astype(np.float32) * by, np.float32)
     return found
+
+
+def load_products(folder: Path, name: str) -> Weights:
+    """Read what `save_products` wrote, with weights as they are before their factors, to train them further."""
+    found: Weights = {}
+    weights = load_weights(folder, name)
+    for key, array in weights.items():
+        stem, _, kind = key.rpartition(".")
+        if kind in ("factor", "range"):
+            continue
+        if kind == "weight" and f"{stem}.factor" in weights:
+            array = array / weights[f"{stem}.factor"][:, None]  # noqa: PLW2901
+        if stem.endswith(".attention.self"):
+            for part, of_part in zip(("query", "key", "value"), np.split(array, 3, axis=-1), strict=True):
+                found[f"{stem}.{part}.{kind}"] = np.ascontiguousarray(of_part)
+        else:
+            found[key] = array
+    return found

@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from training.context_graph import write_texts, write_turns
 from training.smoothing import forward, joined_attention, plain_product
+from training.weight_files import load_products, save_products
 from training.weights import Weights, layers
 
 from tests.training.conftest import HEADS, WIDTH
@@ -150,3 +151,23 @@ def test_weights_are_stored_once(folder: Path) -> None:
     (folder / "model.onnx").unlink()
     with pytest.raises(Exception, match=r"model\.onnx"):
         _session(folder / "turns.onnx")
+
+
+def test_saved_products_are_read_as_they_were_before_their_factors(
+    reader: Weights, embedder: Weights, tmp_path: Path
+) -> None:
+    without = {
+        name: array / reader[f"{name.removesuffix('.weight')}.factor"][:, None]
+        if f"{name.removesuffix('.weight')}.factor" in reader
+        else array
+        for name, array in reader.items()
+    }
+    save_products(tmp_path, "embedder", without)
+
+    found = load_products(tmp_path, "embedder")
+
+    assert found.keys() == embedder.keys() | {name for name in reader if ".context." in name} | {
+        "embeddings.context_tokens"
+    }
+    for name, array in embedder.items():
+        assert np.abs(found[name] - array).max() < 0.05 * np.abs(array).max() + 1e-9, name
