@@ -6,10 +6,10 @@ import re
 
 import pytest
 import typer
-from pydantic import BaseModel
 from tools import references
 from tools.settings_reference import settings_reference, variable
 
+from retentive.checked import Checked
 from retentive.cli.app import app
 from retentive.errors import Invalid
 from retentive.ranking import PRESETS, Tuning
@@ -65,11 +65,12 @@ def test_every_parameter_and_preset_is_in_the_reference():
         assert f"| `{name}` |" in page, name
 
 
-def keys(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
+def keys(model: type[Checked], prefix: str = "") -> dict[str, object]:
     """Return every setting with its default, by its name in the config file."""
     found: dict[str, object] = {}
-    for name, value in model():
-        if isinstance(value, BaseModel):
+    for name in model.model_fields:
+        value = getattr(model(), name)
+        if isinstance(value, Checked):
             found |= keys(type(value), f"{name}.")
         elif name != "tuning":
             found[f"{prefix}{name}"] = value

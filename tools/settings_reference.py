@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
+from retentive.checked import Checked
 from retentive.configuration import PREFIX
 from retentive.inference.embedders.prefixes import KNOWN
 from retentive.ranking import PRESETS, Tuning
@@ -104,9 +103,9 @@ textWeight = 0.3
 ```"""
 
 TABLES = {
-    name: field.annotation
-    for name, field in Settings.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    name: type(declared.default)
+    for name, declared in Settings.model_fields.items()
+    if isinstance(declared.default, Checked)
 }
 """The tables of the config file, except `[tuning]`."""
 
@@ -146,7 +145,7 @@ def settings_reference() -> str:
     )
 
 
-def _settings(model: type[BaseModel], prefix: str) -> str:
+def _settings(model: type[Checked], prefix: str) -> str:
     rows = []
     for name, schema in _properties(model).items():
         if not prefix and (name in TABLES or name == "tuning"):
@@ -179,7 +178,7 @@ def _presets() -> str:
     return table(("preset", "parameters"), rows)
 
 
-def _properties(model: type[BaseModel]) -> Mapping[str, Mapping[str, Any]]:
+def _properties(model: type[Checked]) -> Mapping[str, Mapping[str, Any]]:
     found: Mapping[str, Mapping[str, Any]] = model.model_json_schema(by_alias=False)["properties"]
     return found
 

@@ -11,8 +11,9 @@ One warm call is traced, the second of two, from the entry point of the surface 
 `<!-- walk: recall --via cli -->`, with the first line of each file's docstring.
 
 Files are listed in the order in which the call enters them, each with the functions entered, on every thread. Imports
-are not counted, nor are frames without a name (lambdas, comprehensions, generator expressions). The stack is the
-longest chain of our own frames on one thread.
+are not counted, nor are frames without a name (lambdas, comprehensions, generator expressions), nor the making of a
+value: dataclasses have no file for it, so `checked.py` does not count either. The stack is the longest chain of our own
+frames on one thread.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ TOUR = re.compile(r"^<!-- walk: (?P<call>.+) -->\n(?P<table>(?:\|.*\n)*)", re.MU
 
 QUERY = "Where is the key of the {}?"
 TEXT = "The key of the {} hangs behind the kitchen door"
+
+VALUES = "checked.py"
+"""The file that makes settings and tunings."""
 
 Call = Callable[[str], None]
 """Performs the call once, about one object."""
@@ -125,7 +129,7 @@ class Tracer:
                 self.trace.stack = named[::-1]
 
     def _is_ours(self, frame: FrameType) -> bool:
-        return frame.f_code.co_filename.startswith(self._root)
+        return frame.f_code.co_filename.startswith(self._root) and self._file(frame) != VALUES
 
     def _file(self, frame: FrameType) -> str:
         return frame.f_code.co_filename.removeprefix(self._root).replace(os.sep, "/")

@@ -18,110 +18,118 @@ import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
-
+from retentive.checked import Checked, field
 from retentive.configuration import configured, default_store, find_config, public_address, search_settings
 from retentive.errors import Invalid
 from retentive.ranking.tuning import Tuning, expand, parse_tuning
 
+if TYPE_CHECKING:
+    from pydantic import SecretStr, ValidationError
 
-class EmbedderSettings(BaseModel):
+
+class EmbedderSettings(Checked):
     """Which model turns text into vectors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(
-        "memory-small",
+    name: str = field(
+        default="memory-small",
         description="memory-small, multilingual, local:DIRECTORY, fastembed:MODEL, an http(s) address, or none.",
     )
-    model: str | None = Field(None, description="The model's name at an http(s) address.")
-    api_key: SecretStr | None = Field(None, description="The key for an http(s) address.")
-    path: str | None = Field(None, description="Where a fastembed model lies, if it is not to be fetched.")
-    pooling: Literal["cls", "mean"] = Field("cls", description="How a local model's token vectors become one.")
-    query_prefix: str = Field("", max_length=500, description="Text that the model expects before a query.")
-    document_prefix: str = Field(
-        "", max_length=500, description="Text that the model expects before a memory; another one needs `reembed`."
+    model: str | None = field(default=None, description="The model's name at an http(s) address.")
+    api_key: SecretStr | None = field(default=None, description="The key for an http(s) address.")
+    path: str | None = field(default=None, description="Where a fastembed model lies, if it is not to be fetched.")
+    pooling: Literal["cls", "mean"] = field(default="cls", description="How a local model's token vectors become one.")
+    query_prefix: str = field(default="", max_length=500, description="Text that the model expects before a query.")
+    document_prefix: str = field(
+        default="",
+        max_length=500,
+        description="Text that the model expects before a memory; another one needs `reembed`.",
     )
-    timeout: float = Field(10.0, gt=0, le=600, description="Seconds for one request to an http(s) address.")
-    retries: int = Field(3, ge=0, le=10, description="How often a failed request is tried again.")
+    timeout: float = field(default=10.0, gt=0, le=600, description="Seconds for one request to an http(s) address.")
+    retries: int = field(default=3, ge=0, le=10, description="How often a failed request is tried again.")
 
 
-class LlmSettings(BaseModel):
+class LlmSettings(Checked):
     """The LLM server that chat requests are passed on to: any server with OpenAI's chat completions API."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    url: str | None = Field(
-        None,
+    url: str | None = field(
+        default=None,
         description="Base URL of the server, such as http://127.0.0.1:11434/v1 (Ollama) or https://api.openai.com/v1.",
     )
-    model: str | None = Field(None, description="Model for requests that do not name one.")
-    api_key: SecretStr | None = Field(None, description="API key for the server, if it needs one.")
-    timeout: float = Field(120.0, gt=0, le=3600, description="Seconds without any data after which a request fails.")
-    context_tokens: int = Field(2000, ge=0, le=200_000, description="Token budget for memories in a prompt.")
-    recent: int = Field(10, ge=0, le=1000, description="Number of the session's latest episodes in a prompt.")
-    extract_facts: bool = Field(
-        False, description="After each turn, ask `llm.model` for facts in the user's message and store them with keys."
+    model: str | None = field(default=None, description="Model for requests that do not name one.")
+    api_key: SecretStr | None = field(default=None, description="API key for the server, if it needs one.")
+    timeout: float = field(
+        default=120.0, gt=0, le=3600, description="Seconds without any data after which a request fails."
+    )
+    context_tokens: int = field(default=2000, ge=0, le=200_000, description="Token budget for memories in a prompt.")
+    recent: int = field(default=10, ge=0, le=1000, description="Number of the session's latest episodes in a prompt.")
+    extract_facts: bool = field(
+        default=False,
+        description="After each turn, ask `llm.model` for facts in the user's message and store them with keys.",
     )
 
 
-class ServerSettings(BaseModel):
+class ServerSettings(Checked):
     """Where the HTTP service listens, and which requests it accepts."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    host: str = Field(
-        "127.0.0.1", description="Address to listen on. On any address but loopback, every request needs a token."
+    host: str = field(
+        default="127.0.0.1",
+        description="Address to listen on. On any address but loopback, every request needs a token.",
     )
-    port: int = Field(4000, ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
-    workers: int = Field(1, ge=1, le=64, description="Number of processes that serve the store.")
-    require_token: bool = Field(False, description="Require a token on loopback too.")
-    hosts: tuple[str, ...] = Field((), description="Additional host names accepted in the Host header.")
-    public_url: str | None = Field(
-        None,
+    port: int = field(default=4000, ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
+    workers: int = field(default=1, ge=1, le=64, description="Number of processes that serve the store.")
+    require_token: bool = field(default=False, description="Require a token on loopback too.")
+    hosts: tuple[str, ...] = field(default=(), description="Additional host names accepted in the Host header.")
+    public_url: str | None = field(
+        default=None,
         description="Address under which clients reach the service, such as https://memory.example.org. It turns OAuth "
         "on for MCP clients.",
     )
-    origins: tuple[str, ...] = Field((), description="Web origins whose pages may call the service (CORS).")
-    max_body: int = Field(16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
-    max_batch: int = Field(1000, ge=1, description="Maximum number of memories in one request.")
-    max_requests_per_token: int = Field(
-        32, ge=1, description="Maximum number of requests in progress for one token; more get 429."
+    origins: tuple[str, ...] = field(default=(), description="Web origins whose pages may call the service (CORS).")
+    max_body: int = field(default=16_000_000, ge=1000, description="Maximum size of a request body, in bytes.")
+    max_batch: int = field(default=1000, ge=1, description="Maximum number of memories in one request.")
+    max_requests_per_token: int = field(
+        default=32, ge=1, description="Maximum number of requests in progress for one token; more get 429."
     )
-    mcp_explain: bool = Field(False, description="Offer the tool memory_explain to MCP clients.")
-    log: Literal["text", "json", "off"] = Field("text", description="Format of the request log on stderr.")
-    sweep_seconds: float = Field(
-        3600.0, ge=0, description="Seconds after which expired memories are deleted again; 0 never deletes them."
+    mcp_explain: bool = field(default=False, description="Offer the tool memory_explain to MCP clients.")
+    log: Literal["text", "json", "off"] = field(default="text", description="Format of the request log on stderr.")
+    sweep_seconds: float = field(
+        default=3600.0,
+        ge=0,
+        description="Seconds after which expired memories are deleted again; 0 never deletes them.",
     )
-    keep_expired_days: float = Field(
-        30.0, ge=0, le=36500, description="Days for which expired memories are kept before the service deletes them."
+    keep_expired_days: float = field(
+        default=30.0,
+        ge=0,
+        le=36500,
+        description="Days for which expired memories are kept before the service deletes them.",
     )
 
 
-class Settings(BaseModel):
+class Settings(Checked):
     """Everything that is chosen before a store is opened."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    store: str = Field(
+    store: str = field(
         default_factory=default_store,
         description="Where the memories are: the path of a file, or an address such as postgresql://… or qdrant+http://…",
     )
-    profile: str = Field("default", min_length=1, description="The profile to work in, if none is given.")
-    busy_seconds: float = Field(
-        60.0, gt=0, le=3600, description="Seconds that a write waits for other processes that write to the store."
+    profile: str = field(default="default", min_length=1, description="The profile to work in, if none is given.")
+    busy_seconds: float = field(
+        default=60.0,
+        gt=0,
+        le=3600,
+        description="Seconds that a write waits for other processes that write to the store.",
     )
     embedder: EmbedderSettings = EmbedderSettings()
-    compare_embedder: EmbedderSettings | None = Field(
-        None,
+    compare_embedder: EmbedderSettings | None = field(
+        default=None,
         description="Another embedder that the playground can compare with. In the config file it is a table with the "
         "names of `[embedder]`; variables such as RETENTIVE_COMPARE_EMBEDDER_MODEL set its other values.",
     )
     server: ServerSettings = ServerSettings()
     llm: LlmSettings = LlmSettings()
-    tuning: dict[str, Any] = Field(default_factory=dict, description="Parameters that differ from the store's tuning.")
+    tuning: dict[str, Any] = field(default_factory=dict, description="Parameters that differ from the store's tuning.")
 
     @property
     def public_store(self) -> str:
@@ -165,10 +173,10 @@ def load_settings(
     merged = configured(arguments, environment=environment, config=config)
     try:
         settings = Settings.model_validate(merged)
-    except ValidationError as error:
+    except ValueError as error:  # pydantic's, which is imported only if there is something to check
         file = find_config(os.environ if environment is None else environment, config)
         where = f" (from {file}, the environment or arguments)" if file else ""
-        raise Invalid(f"the settings are not valid{where}: {_problems(error)}") from None
+        raise Invalid(f"the settings are not valid{where}: {_problems(cast('ValidationError', error))}") from None
     if settings.tuning:
         parse_tuning(settings.tuning)
     return settings

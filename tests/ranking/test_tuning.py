@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-from pydantic import ValidationError
 
 from retentive.errors import Invalid
 from retentive.models import ALL, Query, Scope
@@ -63,7 +62,7 @@ def test_a_value_out_of_range_is_refused_by_the_name_of_its_parameter(parameter:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
-    "parameter", [name for name, field in Tuning.model_fields.items() if field.annotation is float]
+    "parameter", [name for name, declared in Tuning.model_fields.items() if declared.annotation == "float"]
 )
 def test_no_parameter_takes_nan_or_infinity(parameter: str, value: float):
     with pytest.raises(Invalid, match=parameter):
@@ -109,7 +108,7 @@ def test_turning_a_parameter_too_far_is_refused():
 
 
 def test_a_tuning_cannot_be_changed_in_place():
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(AttributeError, match="frozen"):
         Tuning().keyword_weight = 2.0
 
 
@@ -121,7 +120,7 @@ def test_a_tuning_survives_being_written_as_json(by_alias: bool):
 
 
 def test_every_parameter_tells_what_it_does():
-    assert [name for name, field in Tuning.model_fields.items() if not field.description] == []
+    assert [name for name, declared in Tuning.model_fields.items() if not declared.description] == []
 
 
 @pytest.mark.parametrize(("limit", "pool"), [(1, 30), (10, 30), (20, 60), (100, 300)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from retentive.errors import Invalid, did_you_mean
 from retentive.ranking.tuning import Tuning
 
 # Without full-score fusion, a memory counts only in the retrievers that returned it, so the pools must be deep.
-_PLAIN = Tuning(
+_PLAIN = Tuning.model_construct(
     semantic_weight=1.0,
     keyword_weight=1.0,
     spread_least=0.0,
@@ -22,18 +24,23 @@ _PLAIN = Tuning(
     pool_floor=50,
 )
 
+
+def _with(**parameters: Any) -> Tuning:
+    return _PLAIN.model_copy(update=parameters)  # without a check: nothing here is given by a user
+
+
 PRESETS: dict[str, Tuning] = {
     "default": Tuning(),
     # Ranks from 1 and k = 60, as in the paper that introduced RRF (Cormack, Clarke and Buettcher, 2009).
-    "classic-rrf": _PLAIN.with_parameters(fusion="rrf", rrf_k=60, rank_base=1),
+    "classic-rrf": _with(fusion="rrf", rrf_k=60.0, rank_base=1),
     # Ranks from 0 and k = 5, so that a first rank in one retriever outweighs middle ranks in both.
-    "steep-rrf": _PLAIN.with_parameters(fusion="rrf", rrf_k=5, rank_base=0),
+    "steep-rrf": _with(fusion="rrf", rrf_k=5.0, rank_base=0),
     # Min-max within each retriever, half and half.
-    "relative-score": _PLAIN.with_parameters(fusion="relative", semantic_scaling="min-max", keyword_scaling="min-max"),
+    "relative-score": _with(fusion="relative", semantic_scaling="min-max", keyword_scaling="min-max"),
     # Cosine and BM25 mapped to 0..1, weighted 0.7 and 0.3.
-    "weighted": _PLAIN.with_parameters(fusion="weighted", semantic_weight=0.7, keyword_weight=0.3),
-    "semantic-only": _PLAIN.with_parameters(fusion="weighted", semantic_weight=1.0, keyword_weight=0.0),
-    "keyword-only": _PLAIN.with_parameters(fusion="weighted", semantic_weight=0.0, keyword_weight=1.0),
+    "weighted": _with(fusion="weighted", semantic_weight=0.7, keyword_weight=0.3),
+    "semantic-only": _with(fusion="weighted", semantic_weight=1.0, keyword_weight=0.0),
+    "keyword-only": _with(fusion="weighted", semantic_weight=0.0, keyword_weight=1.0),
 }
 
 

@@ -7,147 +7,179 @@ and the search space of `retentive tune`. An unknown parameter is an error.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
-
+from retentive.checked import Checked, field
 from retentive.errors import Invalid, did_you_mean
 from retentive.models import hash_text
+
+if TYPE_CHECKING:
+    from pydantic import Field
 
 Fusion = Literal["rrf", "relative", "weighted", "full"]
 Scaling = Literal["min-max", "z-score", "sum", "max", "l2", "distribution", "spread", "saturate", "none"]
 Quality = Literal["off", "add", "multiply"]
 
 
-class Tuning(BaseModel):
+def to_camel(name: str) -> str:
+    """The name of a parameter in JSON."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+class Tuning(Checked):
     """All tuning parameters of a recall."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = {"extra": "forbid", "alias_generator": to_camel, "populate_by_name": True}  # noqa: RUF012
 
-    fusion: Fusion = Field(
-        "full",
+    fusion: Fusion = field(
+        default="full",
         description="Fusion method: reciprocal rank fusion (rrf), scores scaled within each retriever (relative), raw "
         "scores (weighted), or scaled scores with every memory's true score by every retriever (full).",
     )
-    semantic_weight: float = Field(1.0, ge=0, le=5, description="Weight of the semantic retriever; 0 does not run it.")
-    keyword_weight: float = Field(1.4, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it.")
-    rrf_k: float = Field(
-        60, ge=1, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
+    semantic_weight: float = field(
+        default=1.0, ge=0, le=5, description="Weight of the semantic retriever; 0 does not run it."
     )
-    rank_base: int = Field(1, ge=0, le=1, description="The rank of the first candidate in RRF: 1 or 0.")
-    semantic_scaling: Scaling = Field("spread", description="How relative and full fusion scale semantic scores.")
-    keyword_scaling: Scaling = Field("max", description="How relative and full fusion scale keyword scores.")
-    spread_depth: int = Field(100, ge=2, le=1000, description="Spread scaling maps the score at this rank to 0.")
-    spread_least: float = Field(
-        0.12, ge=0, le=1, description="The smallest range of scores that spread scaling maps to 0..1."
+    keyword_weight: float = field(
+        default=1.4, ge=0, le=5, description="Weight of the keyword retriever; 0 does not run it."
     )
-    standout_least: float = Field(
-        0.4,
+    rrf_k: float = field(
+        default=60, ge=1, le=1000, description="RRF's k: a small value favours first ranks, a large one agreement."
+    )
+    rank_base: int = field(default=1, ge=0, le=1, description="The rank of the first candidate in RRF: 1 or 0.")
+    semantic_scaling: Scaling = field(
+        default="spread", description="How relative and full fusion scale semantic scores."
+    )
+    keyword_scaling: Scaling = field(default="max", description="How relative and full fusion scale keyword scores.")
+    spread_depth: int = field(
+        default=100, ge=2, le=1000, description="Spread scaling maps the score at this rank to 0."
+    )
+    spread_least: float = field(
+        default=0.12, ge=0, le=1, description="The smallest range of scores that spread scaling maps to 0..1."
+    )
+    standout_least: float = field(
+        default=0.4,
         ge=0,
         le=1,
         description="Keyword scores have full weight (relative, full) if the best exceeds the tenth by this share.",
     )
-    short_keyword_share: float = Field(
-        0.23,
+    short_keyword_share: float = field(
+        default=0.23,
         ge=0,
         le=1,
         description="The share of the keyword weight that remains (relative, full) where memories are short: a match "
         "is then one or two words. With another embedding model than the default one, all of it remains.",
     )
-    short_words: float = Field(
-        50, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
+    short_words: float = field(
+        default=50, ge=1, le=10_000, description="Up to this median length in words, the keyword candidates are short."
     )
-    match_least: float = Field(
-        2.2,
+    match_least: float = field(
+        default=2.2,
         ge=0,
         le=50,
         description="Where memories are long, keyword scores have full weight (relative, full) if the best is this "
         "much for each informative term of the query.",
     )
-    neighbour_weight: float = Field(
-        0.2, ge=0, le=2, description="The share of its better neighbour's score that a memory of a session gains."
+    neighbour_weight: float = field(
+        default=0.2,
+        ge=0,
+        le=2,
+        description="The share of its better neighbour's score that a memory of a session gains.",
     )
-    session_weight: float = Field(
-        0.4, ge=0, le=2, description="The share of its session's best score that a memory of a session gains."
+    session_weight: float = field(
+        default=0.4, ge=0, le=2, description="The share of its session's best score that a memory of a session gains."
     )
-    context_words: float = Field(
-        28, ge=1, le=1000, description="Up to this median length in words, neighbours count fully."
+    context_words: float = field(
+        default=28, ge=1, le=1000, description="Up to this median length in words, neighbours count fully."
     )
-    pool_factor: int = Field(
-        3, ge=3, le=50, description="Each retriever returns this many times the limit before fusion."
+    pool_factor: int = field(
+        default=3, ge=3, le=50, description="Each retriever returns this many times the limit before fusion."
     )
-    pool_floor: int = Field(30, ge=1, le=1000, description="Each retriever returns at least this many candidates.")
-    common_words: float = Field(
-        0.05,
+    pool_floor: int = field(
+        default=30, ge=1, le=1000, description="Each retriever returns at least this many candidates."
+    )
+    common_words: float = field(
+        default=0.05,
         gt=0,
         le=1,
         description="Terms above this document frequency do not retrieve candidates; they only affect scoring.",
     )
-    semantic_floor: float = Field(
-        0.0,
+    semantic_floor: float = field(
+        default=0.0,
         ge=-1,
         le=1,
         description="The smallest cosine of a candidate of the semantic retriever; -1 is off. Keyword candidates stay.",
     )
-    score_floor: float = Field(0.0, ge=0, le=10, description="The smallest final score of a hit.")
-    min_relevance: float = Field(
-        0.0,
+    score_floor: float = field(default=0.0, ge=0, le=10, description="The smallest final score of a hit.")
+    min_relevance: float = field(
+        default=0.0,
         ge=0,
         le=1,
         description="The smallest relevance of a hit; 0 is off. Chat, MCP and /v1/context use 0.3 unless it is set.",
     )
-    source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = Field(
+    source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = field(
         default_factory=dict,
         description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}. "
         "A weight of 0 removes the source. Lines at its end (#L1-L3) may be left out.",
     )
-    time_weight: float = Field(
-        0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."
+    time_weight: float = field(
+        default=0.5, ge=0, le=5, description="How much a memory from the period in the query gains; 0 is off."
     )
-    speaker_weight: float = Field(
-        0.2,
+    speaker_weight: float = field(
+        default=0.2,
         ge=0,
         le=5,
         description="How much a memory that the user said gains if the query is about the asker (I, my); 0 is off.",
     )
-    decay: bool = Field(
-        False, description="Whether scores decay with age. Identity and evergreen memories never decay."
+    decay: bool = field(
+        default=False, description="Whether scores decay with age. Identity and evergreen memories never decay."
     )
-    half_life_days: float = Field(30, gt=0, le=36500, description="The age in days at which decay halves a score.")
-    importance_slows_decay: float = Field(
-        0.0, ge=0, le=10, description="An importance of 1 extends the half-life by this many half-lives."
+    half_life_days: float = field(
+        default=30, gt=0, le=36500, description="The age in days at which decay halves a score."
     )
-    quality: Quality = Field(
-        "multiply",
+    importance_slows_decay: float = field(
+        default=0.0, ge=0, le=10, description="An importance of 1 extends the half-life by this many half-lives."
+    )
+    quality: Quality = field(
+        default="multiply",
         description="How importance and recent use affect the score: off, added (add) or as a factor (multiply).",
     )
-    relevance_share: float = Field(0.80, ge=0, le=1, description="The share of relevance in the quality step.")
-    recency_share: float = Field(0.05, ge=0, le=1, description="The share of recent use in the quality step.")
-    importance_share: float = Field(0.15, ge=0, le=1, description="The share of importance in the quality step.")
-    access_half_life_days: float = Field(
-        30, gt=0, le=36500, description="The days since its last use after which a memory's recency is one half."
+    relevance_share: float = field(default=0.80, ge=0, le=1, description="The share of relevance in the quality step.")
+    recency_share: float = field(default=0.05, ge=0, le=1, description="The share of recent use in the quality step.")
+    importance_share: float = field(
+        default=0.15, ge=0, le=1, description="The share of importance in the quality step."
     )
-    dedup: bool = Field(True, description="Whether to leave out a hit whose text equals that of a higher hit.")
-    diversity: float = Field(
-        0.0,
+    access_half_life_days: float = field(
+        default=30,
+        gt=0,
+        le=36500,
+        description="The days since its last use after which a memory's recency is one half.",
+    )
+    dedup: bool = field(default=True, description="Whether to leave out a hit whose text equals that of a higher hit.")
+    diversity: float = field(
+        default=0.0,
         ge=0,
         le=1,
         description="MMR: 0 is off, 1 considers only diversity. Lowers recall of queries that need several memories.",
     )
-    rerank: int = Field(
-        0, ge=0, le=100, description="How many of the best hits the cross-encoder reranks; 0 does not load it."
+    rerank: int = field(
+        default=0, ge=0, le=100, description="How many of the best hits the cross-encoder reranks; 0 does not load it."
     )
-    rerank_weight: float = Field(
-        0.3, ge=0, le=1, description="The weight of the cross-encoder in the score of a reranked hit."
+    rerank_weight: float = field(
+        default=0.3, ge=0, le=1, description="The weight of the cross-encoder in the score of a reranked hit."
     )
-    rerank_seconds: float = Field(
-        2.0, gt=0, le=60, description="How long a recall waits for the cross-encoder; then it answers without it."
+    rerank_seconds: float = field(
+        default=2.0,
+        gt=0,
+        le=60,
+        description="How long a recall waits for the cross-encoder; then it answers without it.",
     )
 
-    context_tokens: int = Field(2000, ge=0, le=200_000, description="Chat: the token budget for memories in a prompt.")
-    recent_turns: int = Field(
-        10, ge=0, le=1000, description="Chat: how many of the session's latest episodes are in a prompt."
+    context_tokens: int = field(
+        default=2000, ge=0, le=200_000, description="Chat: the token budget for memories in a prompt."
+    )
+    recent_turns: int = field(
+        default=10, ge=0, le=1000, description="Chat: how many of the session's latest episodes are in a prompt."
     )
 
     @property
@@ -162,8 +194,13 @@ class Tuning(BaseModel):
 
 def parse_tuning(parameters: Mapping[str, Any]) -> Tuning:
     """A tuning from plain values. `Invalid` names every parameter that is wrong."""
+    expanded = expand(parameters)
+    if not expanded:
+        return Tuning()
+    from pydantic import ValidationError
+
     try:
-        return Tuning.model_validate(expand(parameters))
+        return Tuning.model_validate(expanded)
     except ValidationError as error:
         raise Invalid("; ".join(_sentence(problem) for problem in error.errors())) from None
 

@@ -7,12 +7,13 @@ import random
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Generic, TypeVar
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from retentive.errors import Conflict
 from retentive.stores.base import KeyValue
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,7 +36,9 @@ class JsonEntries(Generic[T]):
 
     @cached_property
     def _adapter(self) -> TypeAdapter[T]:
-        return TypeAdapter(self._type)  # takes milliseconds, so only for entries that are used
+        from pydantic import TypeAdapter  # takes a tenth of a second, so only for entries that are read
+
+        return TypeAdapter(self._type)
 
     def get(self, store: KeyValue, key: str = "") -> T | None:
         """Return the value of one entry; None if it does not exist."""

@@ -344,7 +344,7 @@ else:
         "Parameters",
         __base__=_WholeTuning,
         __doc__="Some tuning parameters. Those that are missing or null keep their current value.",
-        **{name: _optional(field) for name, field in Tuning.model_fields.items()},
+        **{name: _optional(field) for name, field in Tuning.pydantic_model().model_fields.items()},
     )
 
 

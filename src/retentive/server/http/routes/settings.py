@@ -51,7 +51,7 @@ class UndoIn(CamelModel):
     )
 
 
-@router.get("", response_model=Tuning, summary="Get the current tuning")
+@router.get("", response_model=Tuning.pydantic_model(), summary="Get the current tuning")
 def get_settings(view: ReadView) -> JSONResponse:
     """Returns all parameters of the next recall: configured ones, over those saved in the store, over defaults.
 
@@ -60,7 +60,9 @@ def get_settings(view: ReadView) -> JSONResponse:
     return _tuning_response(view.engine.tuning.current())
 
 
-@router.patch("", response_model=Tuning, summary="Save tuning parameters", responses=problem_responses(409, 412))
+@router.patch(
+    "", response_model=Tuning.pydantic_model(), summary="Save tuning parameters", responses=problem_responses(409, 412)
+)
 def patch_settings(
     engine: AdminEngine,
     caller: CurrentCaller,
@@ -111,7 +113,9 @@ def get_settings_history(view: ReadView) -> JSONResponse:
     return json_response({"changes": changes})
 
 
-@router.post("/undo", response_model=Tuning, summary="Undo a change", responses=problem_responses(404, 409, 412))
+@router.post(
+    "/undo", response_model=Tuning.pydantic_model(), summary="Undo a change", responses=problem_responses(404, 409, 412)
+)
 def undo_settings(
     engine: AdminEngine,
     caller: CurrentCaller,
@@ -125,7 +129,11 @@ def undo_settings(
     return _tuning_response(engine.tuning.undo(id, by=caller.name, if_version=if_match, idempotency_key=key))
 
 
-@router.get("/presets", response_model=dict[str, Tuning], summary="List the presets")
+@router.get(
+    "/presets",
+    response_model=dict[str, Tuning.pydantic_model()],  # type: ignore[misc]
+    summary="List the presets",
+)
 def get_settings_presets(_: ReadView) -> JSONResponse:
     """Returns the named tunings: the default, and the ways in which other systems fuse results."""
     return json_response({name: tuning.model_dump(by_alias=True) for name, tuning in PRESETS.items()})
