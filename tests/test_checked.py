@@ -46,6 +46,7 @@ def test_values_have_defaults_and_are_compared():
         ({"mode": "steam"}, "mode"),
         ({"shelves": {"top": 0}}, "shelves"),
         ({"colour": "red"}, "colour"),
+        ({"self": "red"}, "self"),
     ],
 )
 def test_a_value_that_is_given_is_checked(values, named):
@@ -60,6 +61,12 @@ def test_all_that_is_wrong_is_named():
     with pytest.raises(ValidationError) as caught:
         Oven(degrees=-1, mode="steam")
     assert [problem["loc"] for problem in caught.value.errors()] == [("degrees",), ("mode",)]
+
+
+@pytest.mark.parametrize("value", [1, "hot", None, [("degrees", 90)]])
+def test_only_names_with_values_are_accepted(value):
+    with pytest.raises(ValidationError):
+        Oven.model_validate(value)
 
 
 def test_a_text_is_taken_as_it_is_where_any_text_is_valid():

@@ -30,6 +30,10 @@ class Declared:
         """What the field is for."""
         return str(self.limits.get("description", ""))
 
+    def new_default(self) -> Any:
+        """Return the value of an object for which none is given."""
+        return self.default_factory() if self.default_factory else self.default
+
     def accepts(self, value: object) -> bool:
         """Whether a value is valid without a check: a text for a field that takes any text."""
         return self.annotation == "str" and type(value) is str and self.limits.keys() <= {"description"}
@@ -58,7 +62,7 @@ class Checked:
             )
             delattr(cls, name)
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         declared = type(self).model_fields
         if not all(name in declared and declared[name].accepts(value) for name, value in values.items()):
             model = type(self).pydantic_model()(**values)
@@ -69,11 +73,7 @@ class Checked:
     def _complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Add the defaults of the fields that have no value."""
         return {
-            name: values[name]
-            if name in values
-            else declared.default_factory()
-            if declared.default_factory
-            else declared.default
+            name: values[name] if name in values else declared.new_default()
             for name, declared in cls.model_fields.items()
         }
 
@@ -95,7 +95,7 @@ class Checked:
     @classmethod
     def model_validate(cls, values: Any) -> Self:
         """Return an object of plain values. `pydantic.ValidationError` names every one that is wrong."""
-        if isinstance(values, Mapping) and all(isinstance(name, str) for name in values):
+        if isinstance(values, Mapping):
             return cls(**values)
         return cls._of_model(cls.pydantic_model().model_validate(values))
 
@@ -163,7 +163,7 @@ class Checked:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, handler: Any) -> Any:
-        """Let pydantic check fields of this type, and FastAPI describe responses of it."""
+        """Let pydantic check fields of this type."""
         from pydantic_core import core_schema
 
         def check(value: Any, as_model: Callable[[Any], BaseModel]) -> Checked:

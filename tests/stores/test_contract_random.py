@@ -12,7 +12,7 @@ import pytest
 
 from retentive.errors import Conflict, NotFound
 from retentive.models import KINDS, Query, Scope
-from retentive.stores.base import BothAtOnce, Store
+from retentive.stores.base import AwaitsVector, Store
 from retentive.stores.in_memory import InMemoryStore
 from retentive.stores.values import Record, Vector
 from tests.stores import postgres_server
@@ -115,7 +115,7 @@ def all_scores(store: Store, query: Query, near: Vector, ids: list[str]) -> list
 def recall_reads(store: Store, query: Query, near: Vector, *, ready: bool) -> list[dict[str, float]]:
     """Return the scores that the reads of a recall return, in their order."""
     with store.open_search(query) as search:
-        if isinstance(search, BothAtOnce):
+        if isinstance(search, AwaitsVector):
             search.expect(Waited(near, ready=ready))
         keyword = search.keyword(query.pool).candidates
         semantic = search.nearest(near, query.pool, depth=query.depth).candidates

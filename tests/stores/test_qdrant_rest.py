@@ -19,7 +19,7 @@ import pytest
 from retentive.errors import Invalid, Unavailable
 from retentive.models import Model, Query, Scope
 from retentive.stores import open_store
-from retentive.stores.base import BothAtOnce, Search, Store
+from retentive.stores.base import AwaitsVector, Search, Store
 from retentive.stores.rules import cursor_of
 from retentive.stores.values import IdempotencyKey, Judgement, Record
 from tests.stores.build import NOW, Waited, id_of, keyword_ids, listed, make_query, memory, record, rows, unit
@@ -75,7 +75,7 @@ def search_everything(store: Store) -> None:
     """Make the calls of a recall."""
     query = tea_query()
     with store.open_search(query) as search:
-        assert isinstance(search, BothAtOnce)
+        assert isinstance(search, AwaitsVector)
         search.expect(Waited(EAST))
         found = search.keyword(query.pool).candidates, search.nearest(EAST, query.pool, depth=query.depth).candidates
         search.neighbours([candidate.memory.id for candidates in found for candidate in candidates])

@@ -16,7 +16,7 @@ from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverRep
 from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.rank import Texts, is_removed
 from retentive.ranking.relevance import FITTED_MODELS
-from retentive.stores.base import BothAtOnce, Search, Searchable
+from retentive.stores.base import AwaitsVector, Search, Searchable
 from retentive.stores.damage import Damage
 from retentive.stores.values import Retrieved, Vector
 from retentive.text.analysis import has_telling_terms, informative_terms
@@ -166,7 +166,7 @@ def _retrieve(
     pending = QueryVector(query.vector, embedding, embed_seconds)
     if tuning.keyword_weight > 0 and not empty:
         timer.skip()
-        if tuning.semantic_weight > 0 and isinstance(reads, BothAtOnce):
+        if tuning.semantic_weight > 0 and isinstance(reads, AwaitsVector):
             reads.expect(pending)
         found = reads.keyword(query.pool)
         found = _complete(searched, found, lambda limit, kind: reads.keyword(limit, kind=kind))

@@ -241,13 +241,13 @@ class PendingVector(Protocol):
 
 
 @runtime_checkable
-class BothAtOnce(Protocol):
-    """What a search can also do if it saves a request when both retrievers run at once."""
+class AwaitsVector(Protocol):
+    """What a search can also do if it gains by knowing that both retrievers run, before the query is embedded."""
 
     def expect(self, vector: PendingVector) -> None:
         """Expect `keyword`, then `nearest` with this vector, each for the query's pool, then `neighbours`.
 
-        So `keyword` may wait for the vector and read for all of them.
+        So `keyword` may wait for the vector and read for all of them, or what `nearest` needs can be read meanwhile.
         """
         ...
 

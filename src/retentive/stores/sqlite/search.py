@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.models import Candidate, Kind, Memory, Model, Query
+from retentive.stores.base import PendingVector
 from retentive.stores.damage import Damage
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_micros
 from retentive.stores.sqlite.connections import Connections
@@ -145,6 +146,10 @@ class SqliteSearch:
     @property
     def model(self) -> Model | None:
         return self._state.model
+
+    def expect(self, vector: PendingVector) -> None:
+        if not vector.ready():
+            self._index  # noqa: B018 - in a new process it is read from the store, while the model is loaded
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
