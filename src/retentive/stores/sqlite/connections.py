@@ -415,9 +415,10 @@ def migrate(connections: Connections) -> None:
 
 
 def _version(connection: apsw.Connection, path: str) -> int:
-    version: int = connection.pragma("user_version")
-    application: int = connection.pragma("application_id")
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    with connection:  # in one snapshot: another process may be creating the tables
+        version: int = connection.pragma("user_version")
+        application: int = connection.pragma("application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     if application != APPLICATION_ID and (tables or version):
         raise Invalid(f"{path} is an SQLite file of another program; choose another file")
     if version > len(MIGRATIONS):
