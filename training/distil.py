@@ -20,7 +20,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from training import measure
-from training.bert import Pieces, batch_sizes
+from training.bert import Pieces, batch_sizes, run
 from training.context_bert import ContextBert, run_pairs
 from training.device_data import Data, DevelopmentSet, Texts
 from training.prepare import load
@@ -128,7 +128,7 @@ class Distiller:
         unique = torch.unique(numbers)
         has = data.turns.before[unique] >= 0
         unique = unique[has | (torch.rand(len(unique), device=self.device) < recipe.long_share)]
-        query = self._texts(data.queries.alone(asked), data.pool)
+        query = run(self.student.vector, data.pool, data.queries.alone(asked), budget=BUDGET)
         alone, context = run_pairs(self.student, data.pool, data.turns, unique, budget=BUDGET)
         has = data.turns.before[unique] >= 0
         far = _distance(query, self.queries[asked]) + _distance(alone, self.turns[unique])
@@ -161,8 +161,8 @@ class Distiller:
         asked = torch.randint(len(data.passage_queries), (recipe.passages,), device=self.device)
         columns = torch.rand(len(asked), 32, device=self.device).topk(recipe.read_passages, dim=1).indices
         unique = torch.unique(self.near_passages[asked].gather(1, columns))
-        query = self._texts(data.passage_queries.alone(asked), data.pool)
-        texts = self._texts(data.passages.alone(unique), data.pool)
+        query = run(self.student.vector, data.pool, data.passage_queries.alone(asked), budget=BUDGET)
+        texts = run(self.student.vector, data.pool, data.passages.alone(unique), budget=BUDGET)
         far = _distance(query, self.passage_queries[asked]) + _distance(texts, self.passages[unique])
         order = self._order(query @ texts.T, self.passage_queries[asked] @ self.passages[unique].T)
         self.add("passages", recipe.follow * far + recipe.order * order, far / 2, order)
@@ -201,16 +201,6 @@ class Distiller:
         heat = self.recipe.temperature
         target = functional.softmax(then / heat, dim=1)
         return functional.kl_div(functional.log_softmax(now / heat, dim=1), target, reduction="batchmean")
-
-    def _texts(self, pieces: Pieces, pool: Tensor) -> Tensor:
-        order = torch.argsort(pieces.total)
-        lengths = pieces.total[order].cpu().numpy()
-        found, first = [], 0
-        for size in batch_sizes(lengths, BUDGET, 1 << 30):
-            found.append(self.student.vector(*pieces.batch(pool, order[first : first + size])[:2]))
-            first += size
-        joined = torch.cat(found)
-        return torch.empty_like(joined).index_copy(0, order, joined)
 
     def add(self, name: str, loss: Tensor, *parts: Tensor) -> None:
         """Add the gradients of a part of the step."""
@@ -266,7 +256,7 @@ class Distiller:
         for _ in range(4):
             chosen = torch.randint(len(data.turns), (512,), device=self.device)
             run_pairs(self.student, data.pool, data.turns, chosen, budget=BUDGET)
-            self._texts(self.spans.draw(256), self.pool)
+            run(self.student.vector, self.pool, self.spans.draw(256), budget=BUDGET)
         for product in self.student.products():
             product.fix_range()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.weights import EMBEDDING_LIMIT, WEIGHT_LIMIT, Weights, quantise
+from training.weights import EMBEDDING_LIMIT, WEIGHT_LIMIT, Weights, quantise, split_attention
 
 PART = 14_000_000
 """The most bytes of weights in one file."""
@@ -74,11 +74,6 @@ def load_products(folder: Path, name: str) -> Weights:
         stem, _, kind = key.rpartition(".")
         if kind in ("factor", "range"):
             continue
-        if kind == "weight" and f"{stem}.factor" in weights:
-            array = array / weights[f"{stem}.factor"][:, None]  # noqa: PLW2901
-        if stem.endswith(".attention.self"):
-            for part, of_part in zip(("query", "key", "value"), np.split(array, 3, axis=-1), strict=True):
-                found[f"{stem}.{part}.{kind}"] = np.ascontiguousarray(of_part)
-        else:
-            found[key] = array
+        multiplied = kind == "weight" and f"{stem}.factor" in weights
+        found |= split_attention(key, array / weights[f"{stem}.factor"][:, None] if multiplied else array)
     return found

@@ -74,12 +74,17 @@ def read_exported(path: Path) -> Weights:
             values = values * (scale[:, None] if "embeddings" in name else scale[None, :])
         if kind == "weight" and f"{stem}.smoothing" in tensors:
             values = values * tensors[f"{stem}.smoothing"][:, None]
-        if stem.endswith(".attention.self"):
-            for part, of_part in zip(("query", "key", "value"), np.split(values, 3, axis=-1), strict=True):
-                found[f"{stem}.{part}.{kind}"] = np.ascontiguousarray(of_part)
-        else:
-            found[name] = values
+        found |= split_attention(name, values)
     return found
+
+
+def split_attention(name: str, values: Floats) -> Weights:
+    """A weight or bias under its name in the checkpoint; that of query, key and value together as three."""
+    stem, _, kind = name.rpartition(".")
+    if not stem.endswith(".attention.self"):
+        return {name: values}
+    parts = zip(("query", "key", "value"), np.split(values, 3, axis=-1), strict=True)
+    return {f"{stem}.{part}.{kind}": np.ascontiguousarray(of_part) for part, of_part in parts}
 
 
 def read_weights(path: Path) -> Weights:

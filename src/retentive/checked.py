@@ -65,8 +65,7 @@ class Checked:
     def __init__(self, /, **values: Any) -> None:
         declared = type(self).model_fields
         if not all(name in declared and declared[name].accepts(value) for name, value in values.items()):
-            model = type(self).pydantic_model()(**values)
-            values = {name: getattr(model, name) for name in model.model_fields_set}
+            values = _given(type(self).pydantic_model()(**values))
         vars(self).update(self._complete(values), model_fields_set=frozenset(values))
 
     @classmethod
@@ -97,7 +96,7 @@ class Checked:
         """Return an object of plain values. `pydantic.ValidationError` names every one that is wrong."""
         if isinstance(values, Mapping):
             return cls(**values)
-        return cls._of_model(cls.pydantic_model().model_validate(values))
+        return cls.model_construct(**_given(cls.pydantic_model().model_validate(values)))
 
     @classmethod
     def model_construct(cls, **values: Any) -> Self:
@@ -152,14 +151,10 @@ class Checked:
             if declared.default_factory:
                 given = {**declared.limits, "default_factory": declared.default_factory}
             fields[name] = (hints[name], pydantic.Field(**given))
-        config = pydantic.ConfigDict(**cls.model_config)  # type: ignore[typeddict-item]
+        config = pydantic.ConfigDict(**cls.model_config)  # type: ignore[typeddict-item]  # plain, to need no import
         return pydantic.create_model(
             cls.__name__, __config__=config, __doc__=cls.__doc__, __module__=cls.__module__, **fields
         )
-
-    @classmethod
-    def _of_model(cls, model: BaseModel) -> Self:
-        return cls.model_construct(**{name: getattr(model, name) for name in model.model_fields_set})
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, handler: Any) -> Any:
@@ -167,13 +162,18 @@ class Checked:
         from pydantic_core import core_schema
 
         def check(value: Any, as_model: Callable[[Any], BaseModel]) -> Checked:
-            return value if isinstance(value, cls) else cls._of_model(as_model(value))
+            return value if isinstance(value, cls) else cls.model_construct(**_given(as_model(value)))
 
         return core_schema.no_info_wrap_validator_function(
             check,
             handler(cls.pydantic_model()),
             serialization=core_schema.plain_serializer_function_ser_schema(cls.model_dump),
         )
+
+
+def _given(model: BaseModel) -> dict[str, Any]:
+    """The checked values that were given, without defaults."""
+    return {name: getattr(model, name) for name in model.model_fields_set}
 
 
 def _plain(value: Any) -> Any:

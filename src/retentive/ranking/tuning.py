@@ -22,7 +22,7 @@ Quality = Literal["off", "add", "multiply"]
 
 
 def to_camel(name: str) -> str:
-    """The name of a parameter in JSON."""
+    """The name of a parameter in JSON, as pydantic's function of this name gives it, which is not imported here."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
 

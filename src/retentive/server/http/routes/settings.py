@@ -41,6 +41,10 @@ _EXAMPLES: Any = {
 }
 
 
+TuningOut = Tuning.pydantic_model()
+"""The body of a response with all parameters."""
+
+
 class UndoIn(CamelModel):
     """The change to undo."""
 
@@ -51,7 +55,7 @@ class UndoIn(CamelModel):
     )
 
 
-@router.get("", response_model=Tuning.pydantic_model(), summary="Get the current tuning")
+@router.get("", response_model=TuningOut, summary="Get the current tuning")
 def get_settings(view: ReadView) -> JSONResponse:
     """Returns all parameters of the next recall: configured ones, over those saved in the store, over defaults.
 
@@ -60,9 +64,7 @@ def get_settings(view: ReadView) -> JSONResponse:
     return _tuning_response(view.engine.tuning.current())
 
 
-@router.patch(
-    "", response_model=Tuning.pydantic_model(), summary="Save tuning parameters", responses=problem_responses(409, 412)
-)
+@router.patch("", response_model=TuningOut, summary="Save tuning parameters", responses=problem_responses(409, 412))
 def patch_settings(
     engine: AdminEngine,
     caller: CurrentCaller,
@@ -113,9 +115,7 @@ def get_settings_history(view: ReadView) -> JSONResponse:
     return json_response({"changes": changes})
 
 
-@router.post(
-    "/undo", response_model=Tuning.pydantic_model(), summary="Undo a change", responses=problem_responses(404, 409, 412)
-)
+@router.post("/undo", response_model=TuningOut, summary="Undo a change", responses=problem_responses(404, 409, 412))
 def undo_settings(
     engine: AdminEngine,
     caller: CurrentCaller,
@@ -131,7 +131,7 @@ def undo_settings(
 
 @router.get(
     "/presets",
-    response_model=dict[str, Tuning.pydantic_model()],  # type: ignore[misc]
+    response_model=dict[str, TuningOut],  # type: ignore[valid-type]  # made at run time
     summary="List the presets",
 )
 def get_settings_presets(_: ReadView) -> JSONResponse:
