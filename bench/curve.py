@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 640, 380
 LEFT, RIGHT, TOP, BOTTOM = 64, 416, 24, 316
+LABEL_HEIGHT = 13
 _ATTRIBUTES = (
     """role="img" aria-labelledby="title desc" font-family="system-ui, 'Segoe UI', 'Noto Sans', sans-serif\""""
 )
@@ -81,6 +82,7 @@ def draw(drawn: Sequence[Line]) -> str:
         f'<rect class="panel" x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="10"/>',
         *_grid(sizes, powers, across, up),
         *(part for line in drawn for part in _line(line, across, up)),
+        *(part for size in sizes for part in _labels(drawn, size, across, up)),
         *_names(drawn),
         "</svg>",
     ]
@@ -117,9 +119,18 @@ def _line(line: Line, across: _Axis, up: _Axis) -> Iterator[str]:
     places = [(across(size), up(time)) for size, time in line.points.items()]
     path = "L".join(f"{x} {y}" for x, y in places)
     yield f'<path class="line {_classes(line)}" d="M{path}"/>'
-    for (x, y), time in zip(places, line.points.values(), strict=True):
+    for x, y in places:
         yield f'<circle class="f{_colour(line)}" cx="{x}" cy="{y}" r="3.5"/>'
-        yield f'<text class="quiet" x="{x + 5}" y="{y + 17 if line.scoped else y - 7}">{_number(time)}</text>'
+
+
+def _labels(drawn: Sequence[Line], size: int, across: _Axis, up: _Axis) -> Iterator[str]:
+    """The times of all lines at one size: above the slower line of an engine, below the faster, not on each other."""
+    last = -math.inf
+    for line in sorted((one for one in drawn if size in one.points), key=lambda one: -one.points[size]):
+        time = line.points[size]
+        slowest = max(one.points.get(size, 0.0) for one in drawn if one.engine == line.engine)
+        last = max(up(time) + (-7 if time == slowest else 17), last + LABEL_HEIGHT)
+        yield f'<text class="quiet" x="{across(size) + 5}" y="{last}">{_number(time)}</text>'
 
 
 def _names(drawn: Sequence[Line]) -> Iterator[str]:

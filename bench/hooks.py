@@ -82,9 +82,7 @@ def main() -> None:
     measured = Result(
         versions(), machine(), {"runs": options.runs}, DESCRIPTION, load, perf_counter() - started, (size,)
     )
-    report.show(measured)
-    if options.json:
-        options.json.write_text(report.to_json(measured), encoding="utf-8")
+    report.publish(measured, json=options.json)
     sys.exit(not all(target.met for target in targets))
 
 

@@ -295,11 +295,7 @@ def main() -> None:
     tables, targets = result(*found, options.connections, options.workers)
     size = SizeResult(options.memories, tables, targets)
     measured = Result(versions(), machine(), settings, DESCRIPTION, load, perf_counter() - started, (size,))
-    report.show(measured)
-    if options.json:
-        options.json.write_text(report.to_json(measured), encoding="utf-8")
-    if options.markdown:
-        options.markdown.write_text(report.to_markdown(measured), encoding="utf-8")
+    report.publish(measured, json=options.json, markdown=options.markdown)
     sys.exit(not all(target.met for target in targets))
 
 

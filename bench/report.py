@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
+from json import dumps
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table as Grid
@@ -30,6 +31,15 @@ def show(result: Result) -> None:
         console.print(_grid("Targets", TARGET_COLUMNS, _verdicts(size)))
 
 
+def publish(result: Result, *, json: Path | None = None, markdown: Path | None = None) -> None:
+    """Print the result, and write it to the files that are given."""
+    show(result)
+    if json:
+        json.write_text(to_json(result), encoding="utf-8")
+    if markdown:
+        markdown.write_text(to_markdown(result), encoding="utf-8")
+
+
 def to_markdown(result: Result) -> str:
     """Return the result as Markdown."""
     parts = ["# Measurements", *_heading(result)]
@@ -49,7 +59,7 @@ def to_json(result: Result) -> str:
     for size, measured in zip(plain["sizes"], result.sizes, strict=True):
         for target, known in zip(size["targets"], measured.targets, strict=True):
             target["met"] = known.met
-    return json.dumps(plain, ensure_ascii=False, indent=2) + "\n"
+    return dumps(plain, ensure_ascii=False, indent=2) + "\n"
 
 
 def number(value: float | None) -> str:

@@ -11,9 +11,9 @@ One warm call is traced, the second of two, from the entry point of the surface 
 `<!-- walk: recall --via cli -->`, with the first line of each file's docstring.
 
 Files are listed in the order in which the call enters them, each with the functions entered, on every thread. Imports
-are not counted, nor are frames without a name (lambdas, comprehensions, generator expressions), nor the making of a
-value: dataclasses have no file for it, so `checked.py` does not count either. The stack is the longest chain of our own
-frames on one thread.
+are not counted, nor is what loads the model of a command line, nor are frames without a name (lambdas, comprehensions,
+generator expressions), nor the making of a value: dataclasses have no file for it, so `checked.py` does not count
+either. The stack is the longest chain of our own frames on one thread.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ TEXT = "The key of the {} hangs behind the kitchen door"
 
 VALUES = "checked.py"
 """The file that makes settings and tunings."""
+
+LOADER = "_load_model"
+"""The function that loads a model; a service calls it once."""
 
 Call = Callable[[str], None]
 """Performs the call once, about one object."""
@@ -118,8 +121,8 @@ class Tracer:
         if not self._recording or event != "call" or not self._is_ours(frame) or _is_unnamed(frame):
             return
         stack = [one for one in _frames(frame) if self._is_ours(one)]
-        if any(one.f_code.co_name == "<module>" for one in stack):
-            return  # an import
+        if any(one.f_code.co_name in ("<module>", LOADER) for one in stack):
+            return  # an import, or the model is loaded
         with self._lock:
             functions = self.trace.files.setdefault(self._file(frame), [])
             if frame.f_code.co_qualname not in functions:

@@ -13,7 +13,7 @@ from unittest.mock import patch
 from retentive.evaluation import Evaluation, evaluate, read_evaluation_set
 from retentive.evaluation.run import System
 from retentive.inference.embedders.disk_cache import default_cache
-from retentive.inference.onnx_runtime import Loaded, load
+from retentive.inference.loading import Loaded, load
 from retentive.ranking import PRESETS
 from retentive.settings import EmbedderSettings
 

@@ -20,6 +20,7 @@ _NO_REPORTS = {
     "DO_NOT_TRACK": "1",
     "HAYSTACK_TELEMETRY_ENABLED": "False",
     "HF_HUB_OFFLINE": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LANCEDB_LOG": "error",
     "MEM0_TELEMETRY": "False",
     "TOKENIZERS_PARALLELISM": "false",

@@ -23,9 +23,15 @@ TITLES = {
     "haystack": "Haystack",
     "lancedb": "LanceDB",
     "langchain": "LangChain",
+    "langmem": "LangMem",
     "llama_index": "LlamaIndex",
+    "basic_memory": "Basic Memory",
+    "mcp_memory_service": "mcp-memory-service",
     "mem0": "mem0",
     "mempalace": "MemPalace",
+    "memsearch": "memsearch",
+    "memweave": "memweave",
+    "openclaw": "OpenClaw",
     "txtai": "txtai",
 }
 

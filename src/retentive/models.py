@@ -358,7 +358,8 @@ class Hit(NamedTuple):
 
     def at(self, rank: int) -> Hit:
         """Return this hit with its rank in the result."""
-        return Hit(self.memory, self.score, self.why, rank, self.relevance)
+        memory, score, why, _, relevance = self
+        return _new(Hit, (memory, score, why, rank, relevance))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values, with the memory's id beside the rank."""

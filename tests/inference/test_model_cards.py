@@ -10,7 +10,7 @@ import pytest
 from training.export import FIXED_TEXTS, results
 
 from retentive.inference.embedders.onnx import MEMORY_SMALL, MEMORY_SMALL_SHA256
-from retentive.inference.onnx_runtime import MODELS
+from retentive.inference.loading import MODELS
 from retentive.inference.rerankers import RERANKER, RERANKER_SHA256
 
 LARGEST = 36_000_000

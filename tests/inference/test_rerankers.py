@@ -79,7 +79,10 @@ def test_at_the_deadline_it_stops(reranker, monkeypatch):
         reranker.score("where?", [KEY] * 30, deadline=monotonic())
     seconds, read = count(), []
     monkeypatch.setattr(rerankers, "monotonic", lambda: next(seconds))  # a second passes with each look at the clock
-    monkeypatch.setattr(rerankers, "_run", lambda model, query, text: float(read.append(text) or 0))
+    monkeypatch.setattr(
+        rerankers, "_run", lambda model, query, texts: [float(read.append(text) or 0) for text in texts]
+    )
+    monkeypatch.setattr(type(reranker._load().model), "texts_at_once", 1)
 
     with pytest.raises(Unavailable, match="in time"):
         reranker.score("where?", [KEY] * 500, deadline=20)
@@ -88,13 +91,13 @@ def test_at_the_deadline_it_stops(reranker, monkeypatch):
 
 
 def test_nothing_is_loaded_before_the_first_query(monkeypatch):
-    monkeypatch.setattr("retentive.inference.onnx_runtime.load", lambda directory: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("retentive.inference.loading.load", lambda directory: pytest.fail("the model was loaded"))
 
     OnnxReranker().close()
 
 
 def test_a_missing_a_broken_and_another_model_are_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("retentive.inference.onnx_runtime.MODELS", tmp_path)
+    monkeypatch.setattr("retentive.inference.loading.MODELS", tmp_path)
     with pytest.raises(Unavailable, match="pip install --force-reinstall retentive"):
         OnnxReranker().score("where?", [KEY], deadline=soon())
     (tmp_path / rerankers.RERANKER).mkdir()

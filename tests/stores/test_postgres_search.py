@@ -65,19 +65,25 @@ def recall_from(store: Store, text: str = "green tea", scope: Scope = HERE, *, l
 @pytest.fixture
 def small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scopes of more than 50 memories count as large."""
-    monkeypatch.setattr(maintenance, "EXACT_SEARCH_LIMIT", 50)
+    monkeypatch.setattr(maintenance, "EXACT_STORE_LIMIT", 50)
+    monkeypatch.setattr(maintenance, "EXACT_SCOPE_LIMIT", 50)
+
+
+def nearest_text(store: PostgresStore, scope: Scope) -> str:
+    """The part of a statement that selects the nearest memories."""
+    stats = stats_of(store, scope=scope)
+    assert stats.active is not None
+    assert stats.scope is not None
+    return nearest_part(stats.active, stats.scope, limit=10, depth=10, excluding=False)
 
 
 def nearest_plan(store: PostgresStore, scope: Scope = HERE) -> str:
     """How the server selects the nearest memories."""
-    stats = stats_of(store, scope=scope)
-    assert stats.active is not None
-    assert stats.scope is not None
-    part = nearest_part(stats.active, stats.scope, limit=10, depth=10, excluding=False)
-    statement = f"EXPLAIN WITH {part} SELECT * FROM near".encode()
-    return "\n".join(
-        line for (line,) in store._connections.fetch(statement, {**stats.scope.parameters, "vector": vector(1)})
-    )
+    found = stats_of(store, scope=scope).scope
+    assert found is not None
+    statement = f"EXPLAIN WITH {nearest_text(store, scope)} SELECT * FROM near".encode()
+    parameters = {**found.parameters, "vector": vector(1), "rounding": 0.0}
+    return "\n".join(line for (line,) in store._connections.fetch(statement, parameters))
 
 
 @pytest.fixture
@@ -107,6 +113,17 @@ def test_the_index_of_a_large_scope_finds_what_an_exact_search_finds(indexed: tu
         assert found >= 0.98 * expected
 
 
+def test_a_scope_is_searched_exactly_up_to_a_larger_size_than_a_whole_store(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(maintenance, "EXACT_STORE_LIMIT", 50)
+    store.add([embedded(n, session=f"s{n % 2}") for n in range(200)], model=MODEL)
+    assert store.run_maintenance()
+
+    assert "halfvec(" in nearest_text(store, HERE)
+    assert "halfvec(" not in nearest_text(store, Scope(sessions=("s1",)))
+
+
 def test_with_the_index_many_parts_do_not_crowd_out_other_memories(store: PostgresStore, small_limit: None):
     crowd = [record(n, vectors=rows(*[axis(0, lean=1, by=n / 1000)] * 40)) for n in range(30)]
     others = [record(100 + n, vectors=rows(axis(2, lean=0, by=n / 100))) for n in range(60)]
@@ -122,6 +139,15 @@ def test_without_the_index_many_parts_do_not_crowd_out_other_memories(store: Pos
     store.add([*crowd, *others], model=MODEL)
 
     assert nearest_ids(store, axis(0), limit=12) == [id_of(n) for n in [*range(10), 159, 158]]
+
+
+def test_memories_that_only_single_precision_can_order_are_ordered_by_it(store: PostgresStore):
+    asked = axis(0, lean=1, by=0.7070 / 0.7072)  # both numbers are 0.70703125 in half precision
+    farther = [record(n, vectors=rows(axis(1, lean=0, by=0.75))) for n in range(100)]
+    nearer = [record(100 + n, vectors=rows(axis(0, lean=1, by=0.75))) for n in range(50)]
+    store.add([*farther, *nearer], model=MODEL)
+
+    assert nearest_ids(store, asked, limit=10) == [id_of(100 + n) for n in range(10)]
 
 
 def test_an_interrupted_build_of_the_index_is_reported_and_repeated(small_limit: None):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from retentive import native
+from retentive.stores.sqlite import vector_codes
 from retentive.stores.sqlite.vector_blocks import signs
 from retentive.stores.sqlite.vector_codes import by_distance, by_rounded, by_signs, rounded
 from retentive.stores.values import Vector
@@ -21,6 +23,37 @@ def unit(count: int, *, seed: int) -> Vector:
 
 VECTORS, QUERY = unit(5000, seed=1), unit(1, seed=2)[0]
 CODES = np.ascontiguousarray(signs(VECTORS).T)
+
+
+@pytest.fixture(autouse=True, params=["numpy", "library"] if native.can_scan() else ["numpy"])
+def computed_by(request, monkeypatch):
+    """Every test here runs with numpy, and with the library where it can be used."""
+    if request.param == "numpy":
+        monkeypatch.setattr(native, "can_scan", lambda: False)
+
+
+def test_distances_are_those_of_numpy_however_many_codes_there_are():
+    random = np.random.default_rng(5)
+    for words, count in ((1, 1), (2, 15), (6, 16), (6, 17), (6, 1000), (16, 33)):
+        codes = random.integers(0, 2**64, (words, count + 5), dtype=np.uint64)
+        code, inside = codes[:, 0], random.random(count) < 0.7
+
+        found = vector_codes._distances(codes, code, inside)
+
+        other = np.bitwise_count(codes[:, :count] ^ code[:, None]).sum(axis=0)
+        assert found.tolist() == np.where(inside, other, 64 * words + 1).tolist()
+
+
+@pytest.mark.parametrize("dimension", [1, 31, 32, 100, 384])
+def test_products_of_bytes_are_those_of_numpy_whatever_the_dimension(dimension):
+    random = np.random.default_rng(6)
+    rows = random.integers(-127, 128, (300, dimension), dtype=np.int8)
+    vector = random.standard_normal(2 * dimension).astype(np.float32)[::2]
+    for numbers in ([0], [5, 3, 299], list(range(300))):
+        found = vector_codes._products(rows, np.array(numbers, np.int32), vector)
+
+        exact = rows[numbers].astype(np.float64) @ vector.astype(np.float64)
+        assert found == pytest.approx(exact, rel=1e-5, abs=1e-3)
 
 
 def test_the_nearest_by_distance_are_those_inside_with_the_fewest_other_signs():
@@ -78,3 +111,11 @@ def test_a_vector_of_zeros_is_rounded_to_zeros():
 
     assert not numbers.any()
     assert steps.tolist() == [0.0]
+
+
+def test_arrays_that_do_not_fit_are_refused():
+    one = np.zeros(1, np.int32)
+    with pytest.raises(ValueError):
+        vector_codes._products(np.zeros((2, 4), np.int8), one, np.zeros(3, np.float32))
+    with pytest.raises(ValueError):
+        vector_codes._distances(CODES[:, :10].copy(), CODES[:, 0], np.ones(11, np.bool_))

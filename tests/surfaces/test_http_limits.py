@@ -38,10 +38,17 @@ class CountingTokenizer:
         self.released.set()
 
     def encode(self, text: str, **options: Any) -> Any:
-        self.characters += len(text)
+        self._count(len(text))
+        return self._inner.encode(text, **options)
+
+    def encode_batch_fast(self, texts: list[str]) -> Any:
+        self._count(sum(map(len, texts)))
+        return self._inner.encode_batch_fast(texts)
+
+    def _count(self, characters: int) -> None:
+        self.characters += characters
         self.reached.set()
         self.released.wait(60)
-        return self._inner.encode(text, **options)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -50,7 +57,8 @@ class CountingTokenizer:
 @pytest.fixture(scope="module")
 def tokenizer() -> Iterator[tuple[Any, CountingTokenizer]]:
     embedder = open_memory_small()
-    counting = embedder.__dict__["_tokenizer"] = CountingTokenizer(embedder._tokenizer)
+    counting = CountingTokenizer(embedder._tokenizer)
+    embedder.__dict__["_loaded"] = embedder._loaded._replace(tokenizer=counting)
     yield embedder, counting
     embedder.close()
 

@@ -18,7 +18,7 @@ from training.sampling import PER_VISIT, QuerySampler, choose, weights_of
 from training.sources import CONVERSATIONS, PASSAGES, TEXTS
 
 from retentive.evaluation import read_evaluation_set
-from retentive.inference.onnx_runtime import MODELS
+from retentive.inference.loading import MODELS
 
 SOURCES = tomllib.loads(Path("training/sources.toml").read_text(encoding="utf-8"))["source"]
 

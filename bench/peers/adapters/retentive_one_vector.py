@@ -8,7 +8,9 @@ import numpy as np
 
 from bench.peers.adapters.retentive import PACKAGES, Retentive
 from bench.peers.protocol import PeerMemory, Setup
+from retentive.inference.embedders.onnx import MEMORY_SMALL
 from retentive.models import Model
+from retentive.ranking.relevance import FITTED_MODELS
 
 __all__ = ["CONFIGURATION", "PACKAGES", "open"]
 
@@ -19,7 +21,8 @@ class Given:
     """The vectors that the runner gave; a long text has one vector."""
 
     def __init__(self, dimensions: int) -> None:
-        self.model = Model("given", "1", dimensions, "given")
+        # The ranking asks whose vectors they are: those of the default embedder.
+        self.model = Model(MEMORY_SMALL, "given", dimensions, *FITTED_MODELS)
         self.vectors: dict[str, Sequence[float]] = {}
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:

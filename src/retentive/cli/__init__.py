@@ -68,6 +68,6 @@ def _start_quickly() -> None:
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("RETENTIVE_EMBEDDER", "memory-small") == "memory-small" and "--embedder" not in sys.argv:
-        from retentive.inference.onnx_runtime import MODELS, preload
+        from retentive.inference.loading import MODELS, preload
 
         preload(MODELS / "memory-small")

@@ -58,6 +58,7 @@ def doctor(
         "repaired": repaired and repaired.to_dict(),
         "set_aside": [one.to_dict() for one in found.set_aside],
         "relevance": found.relevance.to_dict(),
+        "runtime": found.runtime,
         "advice": [found.advice] if found.advice else [],
     }
     emit(ctx, value, lambda show: _print_findings(show, found, repaired))
@@ -71,6 +72,7 @@ class _Findings(NamedTuple):
     checks: dict[str, list[str]]
     set_aside: Sequence[SetAside]
     relevance: CalibrationReport
+    runtime: str | None
     advice: str | None
 
     @property
@@ -101,6 +103,7 @@ def _examine(engine: Engine) -> _Findings:
         {part: [with_store(problem) for problem in found] for part, found in problems.items()},
         engine.store.set_aside(),
         engine.calibrations.describe(None if problem else stats.model),
+        None if problem else engine.embeddings.runtime(),
         None if problem else _advice(engine),
     )
 
@@ -119,6 +122,8 @@ def _print_findings(show: ModuleType, found: _Findings, repaired: Repair | None)
         )
     show.checks(found.checks)
     show.print_line(f"relevance: {found.relevance.sentence}")
+    if found.runtime:
+        show.print_line(f"runtime: {found.runtime}")
     if found.advice:
         show.print_line(f"advice: {found.advice}")
     for one in found.set_aside:

@@ -1,9 +1,7 @@
 """Rerankers: cross-encoders that read a query and a memory together and score how relevant the memory is.
 
-They are much slower than the retrievers, so they score only the best hits. Pairs are not batched: a quantised model
-scales its activations by the batch, so the score of a text would depend on the other texts in its batch (by up to 1.1
-on the scale of the logits), and a batch of 8 is no faster (30 pairs of LoCoMo: 324 ms either way, on one core). Pairs
-are distributed over threads, one for each core.
+They are much slower than the retrievers, so they score only the best hits. Pairs are distributed over threads, one for
+each core.
 """
 
 from __future__ import annotations
@@ -15,10 +13,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-import numpy as np
 
 from retentive.errors import Unavailable
 from retentive.models import Memory
@@ -26,10 +23,12 @@ from retentive.ranking import Tuning, rerank
 from retentive.ranking.lists import Ranking
 
 if TYPE_CHECKING:
-    from retentive.inference.onnx_runtime import Loaded
+    from retentive.inference.loading import Loaded
 
 RERANKER = "memory-reranker"
 RERANKER_SHA256 = "0da4dc06cd2998010234a71ca31f4904545609ecfe788e81f1e964b3e3d3e33a"
+
+_THREADS = os.cpu_count() or 1
 
 _MAX_TOKENS = 512
 """The longest pair that the model can read. The query is cut to half of it, the text to the rest."""
@@ -111,14 +110,17 @@ class OnnxReranker:
         model = self._load()
         tokens = _tokens(model, query, _MAX_TOKENS // 2)
 
-        def relevance(text: str) -> float:
+        def relevance(some: Sequence[int]) -> list[float]:
             if monotonic() >= deadline:
                 raise Unavailable(f"{len(texts)} texts were not reranked in time")
-            return _run(model, tokens, text)
+            return _run(model, tokens, [texts[at] for at in some])
 
-        # Longest first, so that no thread is still busy with a long text at the end.
+        # Longest first, so that no thread is still busy with long texts at the end.
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
-        scores = dict(zip(order, self._pool.map(relevance, (texts[at] for at in order)), strict=True))
+        size = max(1, min(model.model.texts_at_once, len(texts) // _THREADS))
+        parts = [order[first : first + size] for first in range(0, len(order), size)]
+        found = chain.from_iterable(self._pool.map(relevance, parts))
+        scores = dict(zip(order, found, strict=True))
         return [scores[at] for at in range(len(texts))]
 
     def close(self) -> None:
@@ -134,12 +136,12 @@ class OnnxReranker:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="rerank")
+        return ThreadPoolExecutor(_THREADS, thread_name_prefix="rerank")
 
 
 def _load_checked() -> Loaded:
     """Load the model. `Unavailable` if its file is missing or another one."""
-    from retentive.inference.onnx_runtime import MODELS, fingerprint, load
+    from retentive.inference.loading import MODELS, fingerprint, load
 
     directory = MODELS / RERANKER
     reinstall = "install Retentive again: pip install --force-reinstall retentive"
@@ -159,9 +161,7 @@ def _tokens(model: Loaded, text: str, limit: int) -> Any:
     return encoding
 
 
-def _run(model: Loaded, query: Any, text: str) -> float:
+def _run(model: Loaded, query: Any, texts: Sequence[str]) -> list[float]:
     limit = _MAX_TOKENS - len(query.ids) - model.tokenizer.num_special_tokens_to_add(True)
-    pair = model.tokenizer.post_process(query, _tokens(model, text, limit))
-    feed = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
-    logits = model.session.run(None, {name: np.array([row], np.int64) for name, row in feed.items()})[0]
-    return float(logits[0, 0])
+    pairs = [model.tokenizer.post_process(query, _tokens(model, text, limit)) for text in texts]
+    return [float(logits[0]) for logits in model.model.run(pairs)]

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from retentive.errors import Invalid, RetentiveError, Unavailable
-from retentive.inference.embedders import Embedder, outage_of
+from retentive.inference.embedders import Embedder, outage_of, runtime_of
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.remember import embed_memories, turns_before
 from retentive.pipeline.search import SearchOutcome
@@ -87,6 +87,10 @@ class Embeddings:
             return _model_mismatch(self._store.model(), embedder.model) or outage_of(embedder)
         except RetentiveError as error:
             return str(error)
+
+    def runtime(self) -> str | None:
+        """What computes the model in this process; None if another process does, or if the embedder does not work."""
+        return runtime_of(self.available())
 
     def language_advice(self, texts: Sequence[str]) -> str | None:
         """Advice if most of these texts are in languages that the default model does not read; None if not."""

@@ -297,7 +297,7 @@ def embed_memories(
         own = rows[at : at + len(of_memory)]
         accepted = [row for row in own if row is not None]
         with_turn = len(accepted) > 1 and own[-1] is not None
-        found.append(Record(memory, np.stack(accepted), pair if with_turn else None) if accepted else Record(memory))
+        found.append(Record(memory, np.array(accepted), pair if with_turn else None) if accepted else Record(memory))
         at += len(of_memory)
     return found
 
@@ -481,4 +481,5 @@ def new_id() -> str:
     The counter stands right behind the time, so that ids of one millisecond differ in their first 18 characters.
     """
     milliseconds, count = _CLOCK.tick()
-    return str(UUID(int=milliseconds << 80 | 7 << 76 | count << 64 | 2 << 62 | secrets.randbits(62)))
+    digits = f"{milliseconds << 80 | 7 << 76 | count << 64 | 2 << 62 | secrets.randbits(62):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

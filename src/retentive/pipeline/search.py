@@ -71,6 +71,22 @@ class SearchedQuery:
         """Whether a memory has what the operators demand."""
         return self.keywords is None or self.keywords.matches(memory.indexed_text)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether some memories of the session of a candidate may not be its neighbours."""
+        query = self.query
+        return bool(query.exclude or query.filter or query.scope.kinds is not None or self.keywords is not None)
+
+    def admits(self, memory: Memory) -> bool:
+        """Whether a memory may be a neighbour: not excluded, of a kind asked for, and matching filter and operators."""
+        query, kinds = self.query, self.query.scope.kinds
+        return (
+            memory.id not in query.exclude
+            and (kinds is None or memory.kind in kinds)
+            and query.filter.unmet_by(memory) is None
+            and self.matches(memory)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
@@ -304,30 +320,21 @@ def _neighbours(searched: SearchedQuery, reads: Search, results: Sequence[Retrie
     if not candidates or not query.centres:
         return Context()
     pairs = reads.neighbours(list(_memories(*results, limit=query.centres)))
-    kinds = query.scope.kinds
-    added = {
-        memory.id: memory
-        for pair in pairs.values()
-        for memory in pair
-        if memory is not None
-        and memory.id not in candidates
-        and memory.id not in query.exclude
-        and (kinds is None or memory.kind in kinds)
-        and query.filter.unmet_by(memory) is None
-        and searched.matches(memory)
-    }
+    found = {one.id: one for pair in pairs.values() for one in pair if one is not None and one.id not in candidates}
+    added = {id: memory for id, memory in found.items() if searched.admits(memory)} if searched.is_limited else found
     known = {**candidates, **added}
-    at = {(memory.project, memory.session, memory.position): memory.id for memory in known.values()}
+    at = {(memory.project, memory.session, memory.position): id for id, memory in known.items()}
     neighbours: dict[str, tuple[str | None, str | None]] = {}
     for id, memory in known.items():
-        if memory.session is None:
-            continue
         if id in pairs:
-            before, after = ((one.id if one and one.id in known else None) for one in pairs[id])
-        else:
-            session, position = (memory.project, memory.session), memory.position or 0
-            before, after = at.get((*session, position - 1)), at.get((*session, position + 1))
-        neighbours[id] = before, after
+            before, after = pairs[id]
+            neighbours[id] = (
+                before.id if before is not None and before.id in known else None,
+                after.id if after is not None and after.id in known else None,
+            )
+        elif memory.session is not None:
+            project, session, position = memory.project, memory.session, memory.position or 0
+            neighbours[id] = at.get((project, session, position - 1)), at.get((project, session, position + 1))
     return Context(tuple(added[id] for id in sorted(added)), neighbours)
 
 

@@ -11,14 +11,15 @@ NaN and infinity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from math import fsum, hypot, isfinite
+from operator import add
 from statistics import fmean, median, pstdev
 from typing import NamedTuple, overload
 
 from retentive.errors import Invalid
-from retentive.models import Candidate, Hit, Memory, Reason
+from retentive.models import Hit, Memory, Reason
 from retentive.ranking.lists import RankedList
 from retentive.ranking.tuning import Tuning
 
@@ -124,34 +125,32 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
     )
     memories: dict[str, Memory] = {}
     for retriever in retrievers:
-        for candidate in retriever.candidates:
-            memories.setdefault(candidate.memory.id, candidate.memory)
+        for memory, _ in retriever.candidates:
+            memories.setdefault(memory.id, memory)
     for memory in neighbours:
         memories.setdefault(memory.id, memory)
-    totals = dict.fromkeys(memories, 0.0)
+    totals = [0.0] * len(memories)
     lists = []
     for retriever in retrievers:
-        placed, elsewhere = _places(retriever.candidates), retriever.elsewhere
-        share_of, describe = _METHODS[tuning.fusion](retriever, retrievers, tuning)
-        shares = {}
-        for id, before in totals.items():
-            place, score = placed[id] if id in placed else (None, elsewhere.get(id))
-            share = shares[id] = share_of(place, score)
-            totals[id] = before + share  # allowed in the loop: the keys stay the same
-        lists.append((retriever, placed, shares, describe))
-    ranked = sorted(memories, key=lambda one: -totals[one])
+        share, describe = _METHODS[tuning.fusion](retriever, retrievers, tuning)
+        places, scores = _places_and_scores(retriever, memories)
+        shares = list(map(share, places, scores))
+        totals = list(map(add, totals, shares))
+        lists.append((retriever.name, places, scores, shares, describe))
+    order = sorted(range(len(totals)), key=totals.__getitem__, reverse=True)
 
     def explain(row: int) -> list[Reason]:
-        id, total, reasons = ranked[row], 0.0, []
-        for retriever, placed, shares, describe in lists:
-            place, score = placed[id] if id in placed else (None, retriever.elsewhere.get(id))
-            total += shares[id]
-            if place is not None or shares[id] != 0.0:
+        at, total, reasons = order[row], 0.0, []
+        for name, places, scores, shares, describe in lists:
+            place, score, share = places[at], scores[at], shares[at]
+            total += share
+            if place is not None or share != 0.0:
                 rank = None if place is None else place + 1
-                reasons.append(Reason(retriever.name, shares[id], total, rank, score, *describe(place, score)))
+                reasons.append(Reason(name, share, total, rank, score, *describe(place, score)))
         return reasons
 
-    return ScoreTable([memories[id] for id in ranked], [totals[id] for id in ranked], explain)
+    ranked = list(memories.values())
+    return ScoreTable([ranked[at] for at in order], [totals[at] for at in order], explain)
 
 
 class Method(NamedTuple):
@@ -164,12 +163,15 @@ class Method(NamedTuple):
     describe: Callable[[int | None, float | None], tuple[str, tuple[float, ...]]]
 
 
-def _places(candidates: Sequence[Candidate]) -> dict[str, tuple[int, float]]:
-    """Each memory's position in one list; a memory listed twice keeps its better position."""
-    placed: dict[str, tuple[int, float]] = {}
-    for candidate in candidates:
-        placed.setdefault(candidate.memory.id, (len(placed), candidate.score))
-    return placed
+def _places_and_scores(retriever: RankedList, ids: Iterable[str]) -> tuple[list[int | None], list[float | None]]:
+    """The position and the score of each memory in one list; a memory listed twice keeps its better position."""
+    places: dict[str, int] = {}
+    scores = dict(retriever.elsewhere)
+    for memory, score in retriever.candidates:
+        if memory.id not in places:
+            places[memory.id] = len(places)
+            scores[memory.id] = score
+    return [places.get(id) for id in ids], [scores.get(id) for id in ids]
 
 
 def _rrf(retriever: RankedList, _retrievers: Sequence[RankedList], tuning: Tuning) -> Method:

@@ -191,17 +191,17 @@ class _ContextShares:
 
     def __init__(self, table: ScoreTable, pairs: Mapping[str, tuple[str | None, str | None]], tuning: Tuning) -> None:
         self._pairs, self._session_weight = pairs, tuning.session_weight
-        self._scores: dict[str | None, float] = {}
-        self._words: dict[str, float] = {}
+        self._scores: dict[str | None, float] = {
+            memory.id: score for memory, score in zip(table.memories, table.scores, strict=True) if score > 0.0
+        }
         self._best: dict[tuple[str | None, str | None], float] = {}
-        for memory, score in zip(table.memories, table.scores, strict=True):
-            self._scores[memory.id] = max(score, 0.0)
+        for memory in table.memories:
             if memory.id in pairs:
-                self._words[memory.id] = count_words(memory.text)
-                home = (memory.project, memory.session)
-                if score > self._best.setdefault(home, 0.0):
+                home, score = (memory.project, memory.session), self._scores.get(memory.id, 0.0)
+                if score >= self._best.get(home, 0.0):
                     self._best[home] = score
-        self._typical = median(self._words.values()) if self._words else 1.0
+        words = [count_words(memory.text) for memory in table.memories if memory.id in pairs]
+        self._typical = median(words) if words else 1.0
         self._shortness = min(1.0, (tuning.context_words / max(self._typical, 1.0)) ** 2)
         # Among short memories, or in one session, length tells nothing.
         self._by_length = self._shortness < 1.0 and len(self._best) > 1
@@ -213,7 +213,7 @@ class _ContextShares:
         neighbour, other = self._scores.get(previous, 0.0), self._scores.get(following, 0.0)
         share = self._session_weight
         if self._by_length:
-            share *= min(1.0, self._typical / self._words[memory.id]) ** (1.0 - self._shortness)
+            share *= min(1.0, self._typical / count_words(memory.text)) ** (1.0 - self._shortness)
         return max(other, neighbour), share, self._best[memory.project, memory.session]
 
 

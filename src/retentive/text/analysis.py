@@ -401,13 +401,10 @@ def detect(text: str, words: Iterable[str], *, english: frozenset[str]) -> str |
         if script is not None:
             return script.language(text)
     seen = set(words)
-    found: Counter[str] = Counter()
-    for word in seen:
-        if word in _LANGUAGES:
-            found.update(_LANGUAGES[word])
+    found = [language for word in seen if word in _LANGUAGES for language in _LANGUAGES[word]]
     if not found:
         return None
-    (best, count), *others = found.most_common(2)
+    (best, count), *others = Counter(found).most_common(2)
     needed = 1 if len(seen) <= 6 else 2
     if count < needed or count <= len(seen & english) or (others and others[0][1] == count):
         return None

@@ -11,16 +11,20 @@ import onnxruntime
 import pytest
 
 from retentive.errors import Invalid, Unavailable
-from retentive.inference import onnx_runtime
-from retentive.inference.embedders import LocalSessions, onnx, open_embedder
+from retentive.inference import onnx_sessions
+from retentive.inference.embedders import LocalSessions, open_embedder
 from retentive.inference.embedders.onnx import MEMORY_SMALL, OnnxEmbedder
-from retentive.inference.onnx_runtime import MODELS, preload
+from retentive.inference.loading import MODELS, preload
 from retentive.settings import EmbedderSettings
 
 
-@pytest.fixture(scope="module")
-def small():
-    embedder = OnnxEmbedder(MODELS / MEMORY_SMALL)
+@pytest.fixture(scope="module", params=["native", "onnxruntime"])
+def small(request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "onnxruntime":
+            patch.setattr("retentive.native.instruction_sets", tuple)
+        embedder = OnnxEmbedder(MODELS / MEMORY_SMALL)
+        embedder.embed(["load it"])
     yield embedder
     embedder.close()
 
@@ -65,12 +69,12 @@ def test_a_text_within_the_models_length_is_one_part_and_a_longer_one_loses_noth
     assert all(len(small._tokenizer.encode(part).ids) <= 512 for part in parts)
 
 
-def test_a_preloaded_model_is_used(small):
+def test_a_preloaded_model_is_used(model):
     directory = MODELS / MEMORY_SMALL
     preload(directory)
     early = OnnxEmbedder(directory)
 
-    assert np.array_equal(early.embed(["apples"]), small.embed(["apples"]))
+    assert np.array_equal(early.embed(["apples"]), model.embed(["apples"]))
     early.close()
 
 
@@ -143,13 +147,14 @@ def test_none_is_no_embedder():
 
 
 def test_a_process_that_shares_the_cores_opens_fewer_sessions(monkeypatch):
-    opened = []
+    opened, open_session = [], onnx_sessions.open_session
     monkeypatch.setattr(LocalSessions, "default", 1)
-    monkeypatch.setattr(onnx, "open_session", lambda folder: opened.append(folder) or onnx_runtime.open_session(folder))
+    monkeypatch.setattr(onnx_sessions, "open_session", lambda folder: opened.append(folder) or open_session(folder))
+    monkeypatch.setattr("retentive.native.instruction_sets", tuple)
     embedder = OnnxEmbedder(MODELS / MEMORY_SMALL)
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda number: embedder.embed([f"text {number}"]), range(8)))
-    assert opened == []  # the one that was loaded with the tokenizer is enough
+    assert len(opened) == 1
     embedder.close()
 
 
@@ -159,6 +164,6 @@ def test_the_graphs_that_come_with_the_package_gain_nothing_by_being_optimised(n
     feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
     optimised = onnxruntime.InferenceSession(str(MODELS / name / "model.onnx"), providers=["CPUExecutionProvider"])
 
-    as_written = onnx_runtime.open_session(MODELS / name).run(None, feed)[0]
+    as_written = onnx_sessions.open_session(MODELS / name).run(None, feed)[0]
 
     assert np.allclose(as_written, optimised.run(None, feed)[0], atol=1e-5)

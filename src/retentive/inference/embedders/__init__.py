@@ -28,7 +28,10 @@ Rows = OrderedDict[str, Row]
 
 
 class LocalSessions:
-    """How many sessions of a local model a process opens. It embeds as many texts at once; each takes 40 MB."""
+    """How many threads of a process compute a local model at once.
+
+    Each takes 40 MB for a session of onnxruntime, or 5 MB in the library of this package.
+    """
 
     default: ClassVar[int] = os.cpu_count() or 1
     """One for each core. A process that shares the cores with others sets it before it opens an embedder."""
@@ -101,6 +104,16 @@ class ReadsContext(Protocol):
 
 
 @runtime_checkable
+class NamesRuntime(Protocol):
+    """Optional ability of an embedder that computes in this process."""
+
+    @property
+    def runtime(self) -> str:
+        """What computes the model."""
+        ...
+
+
+@runtime_checkable
 class WrapsEmbedder(Protocol):
     """Optional ability of an embedder that passes calls on to another one, such as a cache."""
 
@@ -150,6 +163,12 @@ def length_check(embedder: Embedder | None) -> Callable[[str], bool]:
     if checking is not None:
         return checking.reads_whole
     return lambda text: len(embedder.split(text)) == 1
+
+
+def runtime_of(embedder: Embedder | None) -> str | None:
+    """Return what computes the model in this process; None if another process does, or if there is none."""
+    naming = next((one for one in unwrap(embedder) if isinstance(one, NamesRuntime)), None)
+    return None if naming is None else naming.runtime
 
 
 def outage_of(embedder: Embedder | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, run offline by onnxruntime."""
+"""Local embedding models: a directory with `model.onnx` and `tokenizer.json`, computed offline."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import LocalSessions, Matrix
-from retentive.inference.onnx_runtime import MODELS, fingerprint, load, open_session
+from retentive.inference.loading import MODELS, Loaded, fingerprint, load
 from retentive.models import Model
 from retentive.text.splitting import split_text
 
@@ -30,12 +29,7 @@ SHORT_WORDS, SHORT_CHARACTERS = 60, 600
 
 
 class OnnxEmbedder:
-    """Unit vectors from an ONNX model.
-
-    Texts are not batched: a quantised model scales its activations by the batch, so the vector of a text would depend
-    on the other texts in its batch (cosine .993 to .996). Several texts are distributed over as many threads as there
-    are cores, each with a session of one thread.
-    """
+    """Unit vectors from an ONNX model. Several texts are distributed over as many threads as there are cores."""
 
     in_process = True
 
@@ -58,30 +52,40 @@ class OnnxEmbedder:
         self._pooling = pooling
         self._fingerprint = fingerprint
         self._workers = workers or LocalSessions.default
-        self._idle: list[Any] = []
-        # More sessions than cores would be slower and take ten times the memory.
+        # More than one for each core would be slower and take more memory.
         self._free = threading.Semaphore(self._workers)
 
     @cached_property
     def model(self) -> Model:
         # The same weights with another pooling make other vectors; the two must not be compared.
         fingerprint = self.fingerprint if self._pooling == "cls" else f"{self._pooling}-{self.fingerprint}"
-        return Model(self._name, self._pooling, len(self._run("dimension")), fingerprint)
+        return Model(self._name, self._pooling, self._run(["dimension"]).shape[1], fingerprint)
 
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of the model's weights, or the fingerprint that was given."""
         return self._fingerprint or fingerprint(self._directory / "model.onnx")
 
+    @property
+    def runtime(self) -> str:
+        """What computes the model."""
+        return self._loaded.model.name
+
     def embed(self, texts: Sequence[str]) -> Matrix:
-        if len(texts) <= 2:
-            rows = [self._run(text) for text in texts]
-        else:
-            # Longest first, so that no thread is still busy with a long text at the end.
-            order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
-            vectors = dict(zip(order, self._pool.map(self._run, (texts[at] for at in order)), strict=True))
-            rows = [vectors[at] for at in range(len(texts))]
-        return np.stack(rows) if rows else np.zeros((0, self.model.dimension), np.float32)
+        if not texts:
+            return np.zeros((0, self.model.dimension), np.float32)
+        # Longest first, so that no thread is still busy with long texts at the end.
+        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+        # Each thread gets as many parts, so that all end at about the same time. Two texts are not worth a thread.
+        threads = self._workers if len(texts) > 2 else 1
+        rounds = -(-len(texts) // (threads * self._loaded.model.texts_at_once))
+        size = -(-len(texts) // (threads * rounds))
+        parts = [[texts[at] for at in order[first : first + size]] for first in range(0, len(texts), size)]
+        found = map(self._run, parts) if threads == 1 else self._pool.map(self._run, parts)
+        pooled = np.concatenate(list(found))
+        vectors = np.empty_like(pooled)
+        vectors[order] = pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-12)
+        return vectors
 
     def split(self, text: str) -> list[str]:
         return [text] if self.reads_whole(text) else split_text(text, self.reads_whole)
@@ -115,34 +119,33 @@ class OnnxEmbedder:
         return found
 
     def close(self) -> None:
-        """Release threads and sessions; the next text that is embedded opens them again."""
+        """Release threads and the model; the next text that is embedded loads it again."""
         pool = self.__dict__.pop("_pool", None)
         if pool is not None:
             pool.shutdown()
-        self._idle.clear()
+        self.__dict__.pop("_loaded", None)
 
-    def _run(self, text: str) -> npt.NDArray[np.float32]:
-        encoded = self._tokenizer.encode(text[: self._max_characters])
-        ids = np.array([encoded.ids[: self._max_tokens]], np.int64)
-        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    def _run(self, texts: Sequence[str]) -> Matrix:
+        """Return the pooled states of each text."""
+        tokens = self._tokenizer.encode_batch_fast([text[: self._max_characters] for text in texts])
+        for one in tokens:
+            one.truncate(self._max_tokens)
         with self._free:
-            # A session for each caller: on a shared one they would wait for the lock of its memory arena.
-            session = self._idle.pop() if self._idle else open_session(self._directory)
-            states = session.run(None, {one.name: feed[one.name] for one in session.get_inputs()})[0][0]
-            self._idle.append(session)
-        vector = states[0] if self._pooling == "cls" else states.mean(axis=0)
-        return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), np.float32)
+            found = self._loaded.model.run(tokens)
+        return np.stack([states[0] if self._pooling == "cls" else states.mean(axis=0) for states in found])
+
+    @property
+    def _tokenizer(self) -> Any:
+        return self._loaded.tokenizer
 
     @cached_property
-    def _tokenizer(self) -> Any:
+    def _loaded(self) -> Loaded:
         try:
-            session, tokenizer = load(self._directory)
+            return load(self._directory)
         except Exception as error:
             raise Unavailable(
                 f"{self._directory} cannot be loaded ({error}); is it an ONNX embedding model?"
             ) from error
-        self._idle.append(session)
-        return tokenizer
 
     @cached_property
     def _max_tokens(self) -> int:

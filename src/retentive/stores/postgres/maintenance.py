@@ -22,8 +22,11 @@ from retentive.stores.sql_codec import SCOPE_TOKENS, ScopeIds
 
 log = logging.getLogger(__name__)
 
-EXACT_SEARCH_LIMIT = 10_000
-"""Scopes of up to this many memories are searched exactly. A model with more vectors gets an HNSW index."""
+EXACT_STORE_LIMIT = 5_000
+"""Stores of up to this many memories are searched exactly. A model with more vectors gets an HNSW index."""
+
+EXACT_SCOPE_LIMIT = 10_000
+"""Scopes of up to this many memories of a larger store are searched exactly: few vectors of the index are in them."""
 
 COMPACT_EVERY_KEYS = 1024
 """The writer of every memory whose key is a multiple of this compacts the counts: many processes write only one."""
@@ -98,7 +101,7 @@ class Maintenance:
 
     def after_add(self, keys: Sequence[int], *, embedded: bool) -> None:
         """Schedule or do what new memories with these keys make necessary."""
-        if keys and embedded and keys[-1] > EXACT_SEARCH_LIMIT:
+        if keys and embedded and keys[-1] > EXACT_STORE_LIMIT:
             self.schedule(postpone=True)
         if keys and keys[0] // COMPACT_EVERY_KEYS != (keys[-1] + 1) // COMPACT_EVERY_KEYS:
             self._compact()
@@ -160,7 +163,7 @@ def _delete_retired_vectors(connection: Connection) -> None:
 
 
 def _create_hnsw_indexes(connection: Connection) -> None:
-    for model, dimension in connection.execute(_SQL("models_without_index"), {"limit": EXACT_SEARCH_LIMIT}).fetchall():
+    for model, dimension in connection.execute(_SQL("models_without_index"), {"limit": EXACT_STORE_LIMIT}).fetchall():
         log.info("creating the HNSW index of model %s", model)
         connection.execute(_SQL("raise_memory"), {"model": model, "bytes": 3 * dimension + 600}, prepare=False)
         connection.execute(

@@ -17,7 +17,16 @@ from retentive.stores.postgres import maintenance
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
 from retentive.stores.postgres.connections import Reader, Rows
 from retentive.stores.postgres.error_mapping import is_lost, is_rolled_back
-from retentive.stores.postgres.search_statements import COLUMNS, SQL, TEXTS, keyword_part, nearest_part, validity
+from retentive.stores.postgres.search_statements import (
+    COLUMNS,
+    SQL,
+    TEXTS,
+    half_precision_error,
+    is_large,
+    keyword_part,
+    nearest_part,
+    validity,
+)
 from retentive.stores.postgres.search_stats import (
     ActiveModel,
     Bm25Extension,
@@ -121,6 +130,7 @@ class PostgresSearch:
         scored, nearest = self._nearest_rows(
             active,
             stats.scope,
+            vector,
             limit=query.pool,
             depth=query.depth,
             centres=query.centres,
@@ -148,7 +158,7 @@ class PostgresSearch:
             left_out += self._above("keyword", limit, found)
         active = self._prepare().active
         if "semantic" in self._best and self._vector is not None and active is not None:
-            _, near = self._nearest_rows(active, stats.scope, limit=limit, depth=limit, retired=True)
+            _, near = self._nearest_rows(active, stats.scope, self._vector, limit=limit, depth=limit, retired=True)
             left_out += self._above("semantic", limit, near.candidates)
         return list({one.memory.id: one.memory for one in left_out}.values())
 
@@ -210,7 +220,7 @@ class PostgresSearch:
             return Retrieved()
         scope = stats.scope if kind is None else replace(stats.scope, kinds=[KIND_NUMBERS[kind]])
         centres = self._query.centres if first and self._expected is not None else 0
-        _, found = self._nearest_rows(active, scope, limit=limit, depth=max(limit, depth), centres=centres)
+        _, found = self._nearest_rows(active, scope, vector, limit=limit, depth=max(limit, depth), centres=centres)
         if kind is None:
             self._best["semantic"] = found.depth_scores
         return found
@@ -219,6 +229,7 @@ class PostgresSearch:
         self,
         active: ActiveModel,
         scope: ResolvedScope,
+        vector: Vector,
         *,
         limit: int,
         depth: int,
@@ -231,7 +242,7 @@ class PostgresSearch:
 
         Also read the neighbours of the first `centres` of both. Return the scores of `by_keyword`, by key.
         """
-        if scope.memories > maintenance.EXACT_SEARCH_LIMIT and not active.indexed:
+        if not active.indexed and is_large(scope):
             self._maintenance.schedule()
         exclude = list(self._query.exclude)
         filtered, values = filter_condition(self._query.filter)
@@ -239,9 +250,10 @@ class PostgresSearch:
         near = nearest_part(
             active, scope, limit=limit, depth=depth, excluding=bool(exclude), filtered=filtered, current=current
         )
-        cosine, vector = self._cosine("wanted.key")
+        cosine, asked = self._cosine("wanted.key")
         known = dict.fromkeys([*(self._keys[id] for id in self._found_by_keyword), *self._memories])
         own = {"exclude": exclude, "known": list(known), "limit": limit, "centres": centres}
+        own["rounding"] = half_precision_error(vector)
         statement = SQL(
             "nearest",
             by_keyword=by_keyword or SQL.text("known"),
@@ -250,7 +262,7 @@ class PostgresSearch:
             sides=SQL.text("sides", current=validity(self._query, self._prepare(), CURRENT_NEIGHBOUR)[0]),
             columns=COLUMNS,
         )
-        rows = self._reader.execute(statement, {**parameters, **values, **at, **scope.parameters, **vector, **own})
+        rows = self._reader.execute(statement, {**parameters, **values, **at, **scope.parameters, **asked, **own})
         return self._keep_rows(rows, limit=limit, depth=depth)
 
     def _keep_rows(self, rows: Rows, *, limit: int, depth: int) -> tuple[dict[int, float], Retrieved]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from retentive.models import Kind, Query
 from retentive.stores.postgres import maintenance
@@ -15,8 +17,10 @@ from retentive.stores.postgres.search_stats import (
     filter_condition,
 )
 from retentive.stores.postgres.sql import Statements
+from retentive.stores.postgres.strong_matches import StrongMatches, strong_matches
 from retentive.stores.postgres.validity import CURRENT
-from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_micros
+from retentive.stores.values import Vector
 from retentive.text.bm25 import K1, B
 
 ORDERING_TERMS = 12
@@ -37,6 +41,10 @@ COLUMNS = """
 
 TEXTS = (1, 2, 4, 5, 6, 9, 11, 12, 19, 22, 23, 24)
 """The places of the columns whose text may be escaped."""
+
+INCOMPLETE = "AND NOT (SELECT yes FROM complete)"
+NOT_ENOUGH = "AND NOT (SELECT yes FROM enough)"
+"""The conditions that what was read first does not suffice."""
 
 SQL = Statements("search")
 
@@ -62,35 +70,59 @@ def keyword_part(
 
     About twice as many memories as wanted, those with the best approximate scores, are scored.
     """
-    of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
-    any_term, of_scope = " | ".join(map(_quoted, retrieving)), stats.scope.query if stats.scope else None
-    parameters = {
-        **_bm25_parameters(stats),
-        "searched": " & ".join(filter(None, (f"({any_term})", of_scope, of_kind))),
-        "exclude": list(query.exclude),
-        "limit": limit,
-    }
-    weights = []
-    for number, term in enumerate(list(stats.frequencies)[:ORDERING_TERMS]):
-        parameters[f"term{number}"] = _quoted(term)
-        parameters[f"weight{number}"] = stats.scorer([term])  # the score of a memory that consists of this term
-        has_term = f"words @@ (SELECT %(term{number})s::tsquery)"
-        weights.append(f"CASE WHEN {has_term} THEN %(weight{number})s::float8 ELSE 0 END")
+    weights = {term: stats.scorer([term]) for term in list(stats.frequencies)[:ORDERING_TERMS]}
+    summed, parameters = _sum_of_weights(weights)
     filtered, values = filter_condition(query.filter)
-    parameters |= values
     current, at = validity(query, stats, CURRENT, retired=retired)
-    parameters |= at
-    parts = {
-        "weights": " + ".join(weights),
-        "exclusion": ("AND id <> ALL (%(exclude)s)" if query.exclude else "") + filtered + current,
-    }
-    name = "by_terms" if extension else "selected"
-    selected = SQL.text("select_by_terms", name=name, most=round_up(2 * limit), **parts)
+    exclusion = ("AND id <> ALL (%(exclude)s)" if query.exclude else "") + filtered + current
+    of_kind = None if kind is None else f"'=k{KIND_NUMBERS[kind]}'"
+    of_scope = list(filter(None, (stats.scope.query if stats.scope else None, of_kind)))
+    parameters |= {**_bm25_parameters(stats), **values, **at, "exclude": list(query.exclude), "limit": limit}
+    parameters["searched"] = " & ".join([f"({' | '.join(map(_quoted, retrieving))})", *of_scope])
+    parts, most = {"weights": summed, "exclusion": exclusion}, round_up(2 * limit)
+    strong = None
+    if not (extension or retired or kind or filtered):  # which could leave few of the memories that are expected
+        strong = _strong_matches(stats, weights, retrieving, most)
     if extension is not None:
         parameters |= {"extension_query": " ".join(extension_terms(stats)), "index": extension.index}
+        by_terms = SQL.text("select_by_terms", name="by_terms", most=most, **parts)
         schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(query.exclude))
-        selected = SQL.text("select_by_extension", schema=schema, most=most, by_terms=selected, **parts)
+        selected = SQL.text("select_by_extension", schema=schema, most=most, by_terms=by_terms, **parts)
+    elif strong is not None:
+        parameters |= {"strong": " & ".join([strong.query, *of_scope]), "best_of_others": strong.best_of_others}
+        others = {**parts, "exclusion": f"{exclusion} {NOT_ENOUGH}"}
+        by_terms = SQL.text("select_by_terms", name="by_terms", most=most, **others)
+        selected = SQL.text("select_strong", most=most, by_terms=by_terms, **parts)
+    else:
+        selected = SQL.text("select_by_terms", name="selected", most=most, **parts)
     return f"{selected},\n{SQL.text('score')}", parameters
+
+
+def _sum_of_weights(weights: Mapping[str, float]) -> tuple[str, dict[str, Any]]:
+    """Return the sum of the weights of the terms that a memory has, as an SQL expression, and its parameters."""
+    summands: list[str] = []
+    parameters: dict[str, Any] = {}
+    for number, (term, weight) in enumerate(weights.items()):
+        parameters |= {f"term{number}": _quoted(term), f"weight{number}": weight}
+        has_term = f"words @@ (SELECT %(term{number})s::tsquery)"
+        summands.append(f"CASE WHEN {has_term} THEN %(weight{number})s::float8 ELSE 0 END")
+    return " + ".join(summands), parameters
+
+
+def _strong_matches(
+    stats: SearchStats, weights: Mapping[str, float], searched: Sequence[str], wanted: int
+) -> StrongMatches | None:
+    mean_length = max(stats.mean_length, 1e-9)
+    mean, shortest = (1 + K1 * (1 - B + B * length / mean_length) for length in (mean_length, 1 + SCOPE_TOKENS))
+    return strong_matches(
+        weights,
+        stats.frequencies,
+        searched,
+        memories=stats.memories,
+        wanted=wanted,
+        mean_damping=mean,
+        least_damping=min(shortest, mean),
+    )
 
 
 def _bm25_parameters(stats: SearchStats) -> dict[str, Any]:
@@ -116,6 +148,12 @@ def extension_terms(stats: SearchStats) -> list[str]:
     return [term for term in terms if 3 * stats.frequencies[term] <= stats.memories] or terms[:1]
 
 
+def is_large(scope: ResolvedScope) -> bool:
+    """Whether the HNSW index takes less time than reading all vectors of a scope."""
+    everything = scope.query is None and scope.kinds is None
+    return scope.memories > (maintenance.EXACT_STORE_LIMIT if everything else maintenance.EXACT_SCOPE_LIMIT)
+
+
 def nearest_part(
     active: ActiveModel,
     scope: ResolvedScope,
@@ -138,10 +176,22 @@ def nearest_part(
     parts = {"model": active.id, "condition": scope.condition, "exclusion": exclusion, "depth": depth}
     per_memory = min(max(active.vectors_per_memory, 1.0), 20.0)
     scanned = round_up(int(depth * per_memory * (1.1 if per_memory > MULTIPLE_PARTS else 1.0)))
-    if filtered or scope.memories <= maintenance.EXACT_SEARCH_LIMIT or not active.indexed:
+    if filtered or not active.indexed or not is_large(scope):
+        if scope.memories <= 2 * scanned:
+            return SQL.text("nearest_few", near_in_scope=SQL.text("near_in_scope", **parts))
+        parts["near_in_scope"] = SQL.text("near_in_scope", **parts | {"exclusion": f"{exclusion} {INCOMPLETE}"})
         return SQL.text("nearest_exact", scanned=2 * scanned, **parts)
     scanned = min(scanned, 20_000)
     return SQL.text("nearest_indexed", dimension=active.model.dimension, scanned=scanned, least=least, **parts)
+
+
+def half_precision_error(vector: Vector) -> float:
+    """Return how much the product of a vector with a unit vector can change when the vector is rounded.
+
+    Twice as much as by the rounding itself, and what adding up the products in single precision can change.
+    """
+    rounded = vector.astype(np.float16).astype(np.float32)
+    return 2 * float(np.linalg.norm(vector - rounded)) + 1e-4 * float(np.linalg.norm(vector))
 
 
 def _quoted(term: str) -> str:

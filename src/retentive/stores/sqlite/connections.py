@@ -53,6 +53,7 @@ MIGRATIONS = (
     "008_validity.sql",
     "009_previous_turns.sql",
     "010_session_names.sql",
+    "011_unindexed.sql",
 )
 
 

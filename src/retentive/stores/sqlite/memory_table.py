@@ -1,14 +1,18 @@
-"""The table of memories: scopes and names as ids, rows as memories, and the statements that read them."""
+"""The tables of memories and of their terms: scopes and names as ids, rows as memories, postings in memory."""
 
 from __future__ import annotations
 
 import json
+import threading
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import apsw
+import numpy as np
+import numpy.typing as npt
 
 from retentive.models import KINDS, Memory, Scope
 from retentive.stores.damage import UNREADABLE, Damage
@@ -32,7 +36,10 @@ _SCOPES_OF_IDS = _ROWS.format(columns="m.key, m.id, p.name, r.name, s.name, m.ki
 _IDS_BETWEEN = "SELECT id FROM memories WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 _BY_KEYS = _ROWS.format(columns=_COLUMNS, column="m.key", joins=_JOINS)
 
-_INDEXED = _ROWS.format(columns=f"{_COLUMNS}, m.terms", column="m.key", joins=_JOINS)
+INDEXED_ROWS = _ROWS.format(columns=f"{_COLUMNS}, m.terms", column="m.key", joins=_JOINS)
+"""The rows of keys, with the terms of each, joined by spaces, at the place `TERMS`."""
+
+TERMS = 26
 
 IN_SCOPE = """
     profile = :profile
@@ -70,8 +77,34 @@ _NEIGHBOURS = """
     WHERE m.session IS NOT NULL
 """
 
+_MATCHING = """
+    SELECT json_group_array((SELECT group_concat(rowid) FROM words WHERE words MATCH asked.value ->> 0))
+    FROM json_each(?) AS asked
+"""
+# SQLite compares every row with the key, so that all postings take twice as long to read by this one.
+_MATCHING_SINCE = """
+    SELECT json_group_array((
+      SELECT group_concat(rowid) FROM words WHERE words MATCH asked.value ->> 0 AND rowid >= asked.value ->> 1
+    ))
+    FROM json_each(?) AS asked
+"""
+
+# `sz` starts with a memory's length in terms as a varint: one byte up to 127, otherwise two.
+_LENGTHS = """
+    SELECT group_concat(coalesce(substr(hex(d.sz), 1, 4), '0000'), '')
+    FROM carray(?) AS wanted LEFT JOIN words_docsize AS d ON d.id = wanted.value
+"""
 
 IDENTITY = KIND_NUMBERS["identity"]
+
+Keys = npt.NDArray[np.int64]
+"""Keys of memories, in ascending order unless it is said otherwise."""
+
+CACHED_POSTINGS = 16 << 20
+"""At most this many bytes of postings are cached; then those that were not read for the longest time are left out."""
+
+OFTEN = 5
+"""Reading all postings of a term takes about as long as reading those in a scope this many times."""
 
 
 def is_storable(text: str) -> bool:
@@ -191,14 +224,6 @@ def count_memories(connection: apsw.Connection, scope: ResolvedScope) -> int:
     return count
 
 
-class IndexedRow(NamedTuple):
-    """A memory with its terms, joined by spaces."""
-
-    key: int
-    memory: Memory
-    terms: str
-
-
 def fetch_json(connection: apsw.Connection, statement: str, bindings: Sequence[Any] | Mapping[str, Any]) -> Any:
     """Run a statement that aggregates its rows into one JSON value.
 
@@ -290,13 +315,6 @@ def ids_with_prefix(connection: apsw.Connection, prefix: str, within: Scope | No
     return found[:limit]
 
 
-def indexed_rows(connection: apsw.Connection, keys: Iterable[int], damaged: list[Damage]) -> dict[int, IndexedRow]:
-    """The memories of these keys that exist, with their terms. Those that are damaged are added to `damaged`."""
-    rows = read_rows(connection, _INDEXED, list(keys), damaged)
-    found = to_memories(rows, damaged)
-    return {row[0]: IndexedRow(row[0], found[row[0]], row[26]) for row in rows if row[0] in found}
-
-
 def keys_of(connection: apsw.Connection, ids: Sequence[str]) -> dict[str, int]:
     """The keys of these ids that exist."""
     wanted = storable_ids(ids)
@@ -366,3 +384,134 @@ def sessions_named(
     """The ids of the sessions of a name, by project: that of the project given, or two, that in no project first."""
     parameters = {"profile": profile, "session": session, "project": project}
     return {home: id for id, home in connection.execute(_SESSION_NAMED, parameters)}
+
+
+class IndexState(NamedTuple):
+    """The keyword index in one snapshot. Entries with other keys are added to it, from `next_key` on.
+
+    `unindexed` is the sequence number of the last write that removed or replaced entries.
+    """
+
+    unindexed: int
+    next_key: int
+
+
+class _Cached(NamedTuple):
+    keys: Keys
+    state: IndexState
+
+
+class _Lengths(NamedTuple):
+    unindexed: int
+    by_key: npt.NDArray[np.int16]  # -1 where it was not read
+
+
+class Postings:
+    """The postings that searches have read, for any number of threads. Each search sees those of its snapshot."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._cached: dict[str, _Cached] = {}  # by query; the one that was read last is the last
+        self._bytes = 0
+        self._asked: Counter[str] = Counter()
+        self._unindexed = 0
+        self._lengths = _Lengths(0, np.zeros(0, np.int16))
+
+    def is_worth_reading(self, query: str, size: int, state: IndexState) -> bool:
+        """Whether to read all postings of a query that has many, given their number: it is asked for often.
+
+        Those of others are not left out for them.
+        """
+        with self._guard:
+            if state.unindexed != self._unindexed or len(self._asked) > 10_000:
+                self._asked.clear()
+                self._unindexed = state.unindexed
+            self._asked[query] += 1
+            has_room = self._bytes + size * np.int64().nbytes <= CACHED_POSTINGS // 2
+            return query in self._cached or (self._asked[query] > OFTEN and has_room)
+
+    def read(self, connection: apsw.Connection, state: IndexState, queries: Sequence[str]) -> list[Keys]:
+        """The keys that match each query, in the snapshot of a connection. Those that are cached are not read again."""
+        known = [self._known(query, state) for query in queries]
+        unread = {query: one.state.next_key for query, one in zip(queries, known, strict=True) if one.state != state}
+        added: dict[str, str | None] = {}
+        for statement, asked in (
+            (_MATCHING, [(query, since) for query, since in unread.items() if not since]),
+            (_MATCHING_SINCE, [(query, since) for query, since in unread.items() if since]),
+        ):
+            if asked:
+                read = fetch_json(connection, statement, (json.dumps(asked),))
+                added |= zip([query for query, _ in asked], read, strict=True)
+        found = []
+        for query, one in zip(queries, known, strict=True):
+            keys = one.keys
+            if query in added:
+                if new := added[query]:
+                    keys = np.concatenate([keys, np.fromstring(new, np.int64, sep=",")])
+                self._keep(query, _Cached(keys, state))
+            found.append(keys)
+        return found
+
+    def count(self, query: str, state: IndexState) -> int | None:
+        """How many keys match a query in a snapshot; None if its postings are not cached."""
+        one = self._known(query, state)
+        return len(one.keys) if one.state == state else None
+
+    def lengths(self, connection: apsw.Connection, state: IndexState, keys: Keys) -> npt.NDArray[np.int64]:
+        """The number of terms of each of these memories; of one with very many, not the exact one."""
+        cached = self._lengths
+        if cached.unindexed != state.unindexed:
+            cached = _Lengths(state.unindexed, np.full(state.next_key, -1, np.int16))
+        elif len(cached.by_key) < state.next_key:
+            added = np.full(state.next_key - len(cached.by_key), -1, np.int16)
+            cached = _Lengths(state.unindexed, np.concatenate([cached.by_key, added]))
+        lengths = cached.by_key[keys]
+        missing = np.flatnonzero(lengths < 0)
+        if len(missing):
+            lengths[missing] = cached.by_key[keys[missing]] = _read_lengths(connection, keys[missing])
+        if cached.unindexed >= self._lengths.unindexed:
+            self._lengths = cached
+        return lengths.astype(np.int64)
+
+    def _known(self, query: str, state: IndexState) -> _Cached:
+        """What is cached of a query in a snapshot, and up to which key."""
+        with self._guard:
+            one = self._cached.get(query)
+            if one is None or one.state.unindexed != state.unindexed:
+                return _Cached(np.zeros(0, np.int64), IndexState(state.unindexed, 0))
+            self._cached[query] = self._cached.pop(query)
+        if one.state.next_key > state.next_key:  # a search in a later snapshot has read it
+            return _Cached(one.keys[: np.searchsorted(one.keys, state.next_key)], state)
+        return one
+
+    def _keep(self, query: str, one: _Cached) -> None:
+        with self._guard:
+            before = self._cached.get(query)
+            if before is not None:
+                if before.state > one.state:  # of a later snapshot
+                    return
+                self._forget(query)
+            self._cached[query] = one
+            self._bytes += one.keys.nbytes
+            while self._bytes > CACHED_POSTINGS:
+                self._forget(next(iter(self._cached)))
+
+    def _forget(self, query: str) -> None:
+        self._bytes -= self._cached.pop(query).keys.nbytes
+
+
+def _read_lengths(connection: apsw.Connection, keys: Keys) -> npt.NDArray[np.int64]:
+    text: str = connection.execute(_LENGTHS, (apsw.carray(keys),)).get
+    first, second = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 2).astype(np.int64).T
+    return np.where(first < 128, first, (first - 128) * 128 + second % 128)
+
+
+def common_keys(one: Keys, other: Keys) -> Keys:
+    """The keys that are in both."""
+    few, many = (one, other) if len(one) <= len(other) else (other, one)
+    if not len(few):
+        return few
+    places = np.searchsorted(many, few)
+    places[places == len(many)] = 0
+    common: Keys = few[many[places] == few]
+    return common

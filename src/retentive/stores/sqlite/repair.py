@@ -19,7 +19,7 @@ from retentive.stores.sqlite import vector_blocks
 from retentive.stores.sqlite.integrity import page_problems
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import IN_SCOPE, ResolvedScope, by_keys, id_of, storable_ids, unchecked
-from retentive.stores.sqlite.row_changes import add_keywords
+from retentive.stores.sqlite.row_changes import add_keywords, mark_unindexed
 from retentive.text.analysis import content_hash, index_terms
 
 _SCOPE_COLUMNS = "profile, project, session, kind"
@@ -41,6 +41,7 @@ def repair(connection: apsw.Connection, *, at: datetime) -> Repair:
             raise _damaged_pages(f"{counted(missing, 'memory is', 'memories are')} missing in the table")
         connection.execute("REINDEX")
         connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
+        mark_unindexed(connection)
         connection.execute("DELETE FROM term_counts")
         connection.execute("UPDATE profiles SET memories = 0, terms = 0")
         changed, unreadable, memories = _repair_memories(connection, at)

@@ -9,6 +9,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import apsw
@@ -138,29 +139,37 @@ def remove_keywords(connection: apsw.Connection, entries: Sequence[Entry]) -> No
         "INSERT INTO words (words, rowid, terms, scope) VALUES ('delete', ?, ?, ?)",
         ((key, " ".join(terms), ids.tokens) for key, terms, ids in entries),
     )
+    mark_unindexed(connection)
     _count_keywords(connection, entries, -1)
+
+
+def mark_unindexed(connection: apsw.Connection) -> None:
+    """Let readers notice that entries of the keyword index were removed, or replaced."""
+    connection.execute("UPDATE state SET unindexed = sequence")
 
 
 def _count_keywords(connection: apsw.Connection, entries: Sequence[Entry], sign: int) -> None:
     """Count memories in their profiles: their number, their total length, and the document frequency of each term."""
-    counts: Counter[tuple[int, str]] = Counter()
-    lengths: dict[int, list[int]] = {}
+    by_profile: dict[int, list[list[str]]] = {}
     for _, terms, ids in entries:
-        counts.update((ids.profile, term) for term in set(terms))
-        lengths.setdefault(ids.profile, []).append(len(terms) + SCOPE_TOKENS)
-    connection.executemany(
-        "INSERT INTO term_counts (profile, term, memories) VALUES (?, ?, ?) "
-        "ON CONFLICT (profile, term) DO UPDATE SET memories = memories + excluded.memories",
-        ((profile, term, sign * count) for (profile, term), count in sorted(counts.items())),
-    )
-    if sign < 0:
+        by_profile.setdefault(ids.profile, []).append(terms)
+    for profile, documents in by_profile.items():
+        counts = Counter(chain.from_iterable(map(set, documents)))
         connection.executemany(
-            "DELETE FROM term_counts WHERE profile = ? AND term = ? AND memories <= 0", sorted(counts)
+            "INSERT INTO term_counts (profile, term, memories) VALUES (?, ?, ?) "
+            "ON CONFLICT (profile, term) DO UPDATE SET memories = memories + excluded.memories",
+            ((profile, term, sign * counts[term]) for term in sorted(counts)),
         )
-    connection.executemany(
-        "UPDATE profiles SET memories = memories + ?, terms = terms + ? WHERE id = ?",
-        ((sign * len(some), sign * sum(some), profile) for profile, some in lengths.items()),
-    )
+        if sign < 0:
+            connection.executemany(
+                "DELETE FROM term_counts WHERE profile = ? AND term = ? AND memories <= 0",
+                ((profile, term) for term in sorted(counts)),
+            )
+        length = sum(map(len, documents)) + SCOPE_TOKENS * len(documents)
+        connection.execute(
+            "UPDATE profiles SET memories = memories + ?, terms = terms + ? WHERE id = ?",
+            (sign * len(documents), sign * length, profile),
+        )
 
 
 class NameRegistry:
@@ -172,6 +181,7 @@ class NameRegistry:
         self._projects: dict[tuple[int, str], int] = {}
         self._sessions: dict[tuple[int, str, int], int] = {}
         self._next: dict[int, int] = {}
+        self._known_homes: dict[tuple[int, str], list[int]] = {}
 
     def scope_ids(self, memory: Memory, *, exact: bool = False) -> ScopeIds:
         """The ids of a memory's names, created where they are new.
@@ -222,9 +232,13 @@ class NameRegistry:
             self._connection.execute(statement, key)
             statement = "SELECT id FROM sessions WHERE profile = ? AND name = ? AND coalesce(project, 0) = ?"
             self._sessions[key] = self._connection.execute(statement, key).get
+            self._known_homes.pop((profile, name), None)
         return self._sessions[key]
 
     def _homes(self, profile: int, name: str) -> list[int]:
         """The projects of two sessions of a name; 0 is none and comes first."""
-        statement = "SELECT coalesce(project, 0) FROM sessions WHERE profile = ? AND name = ? ORDER BY 1 LIMIT 2"
-        return [project for (project,) in self._connection.execute(statement, (profile, name))]
+        key = (profile, name)
+        if key not in self._known_homes:
+            statement = "SELECT coalesce(project, 0) FROM sessions WHERE profile = ? AND name = ? ORDER BY 1 LIMIT 2"
+            self._known_homes[key] = [project for (project,) in self._connection.execute(statement, key)]
+        return self._known_homes[key]

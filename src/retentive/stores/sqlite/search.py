@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType, TracebackType
 from typing import NamedTuple, Self
 
@@ -16,14 +16,18 @@ import numpy.typing as npt
 from retentive.models import Candidate, Kind, Memory, Model, Query
 from retentive.stores.base import PendingVector
 from retentive.stores.damage import Damage
-from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_micros
+from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_memories, to_micros
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.filtering import filtered_keys
 from retentive.stores.sqlite.memory_table import (
-    IndexedRow,
+    INDEXED_ROWS,
+    TERMS,
+    IndexState,
+    Keys,
+    Postings,
+    common_keys,
     count_memories,
     fetch_json,
-    indexed_rows,
     keys_of,
     neighbour_keys,
     read_rows,
@@ -48,9 +52,9 @@ ORDERING_TERMS = 2
 LENGTHS_AT_ONCE = 256
 """If more memories match, the lengths of as many are read first: of those with the largest weights."""
 
-
-Keys = npt.NDArray[np.int64]
-"""Keys of memories, in ascending order unless it is said otherwise."""
+FEW_POSTINGS, MANY_POSTINGS = 2_000, 200_000
+"""To count a term in a scope, all postings of both are read if they are few, or if they are asked for often; then they
+are kept for other terms and scopes. Otherwise those of the term in the scope are read."""
 
 
 class StoreState(NamedTuple):
@@ -64,18 +68,20 @@ class StoreState(NamedTuple):
     dated: int
     model_id: int | None
     model: Model | None
+    words: IndexState
 
 
 def read_state(connection: apsw.Connection) -> StoreState:
     """The state of the store in this snapshot."""
-    sequence, profiles, dated, model_id, *model = connection.execute(
+    sequence, profiles, dated, unindexed, next_key, model_id, *model = connection.execute(
         """
-        SELECT s.sequence, (SELECT count(*) FROM profiles), s.dated,
+        SELECT s.sequence, (SELECT count(*) FROM profiles), s.dated, s.unindexed, s.next_key,
                m.id, m.name, m.revision, m.dimension, m.fingerprint
         FROM state AS s LEFT JOIN models AS m ON m.id = s.active_model
         """
     ).get
-    return StoreState(sequence, profiles, dated, model_id, None if model_id is None else Model(*model))
+    stored = None if model_id is None else Model(*model)
+    return StoreState(sequence, profiles, dated, model_id, stored, IndexState(unindexed, next_key))
 
 
 class QueryTerms(NamedTuple):
@@ -103,25 +109,29 @@ class SqliteSearch:
         query: Query,
         vector_index: Callable[[StoreState], VectorIndex | None],
         dated_keys: Callable[[apsw.Connection, StoreState], DatedKeys],
+        postings: Postings,
     ) -> None:
         self._connections = connections
+        self._postings = postings
         self._query = query
         self._open_index = vector_index
         self._read_dated = dated_keys
         self._retired_matches: list[int] = []  # by the keyword retriever, about the best first
         self._best: dict[str, Sequence[Candidate]] = {}  # the candidates of each retriever
         self.damaged: list[Damage] = []
-        self._rows: dict[int, IndexedRow] = {}
+        self._memories: dict[int, Memory] = {}
+        self._terms_of: dict[int, str] = {}  # of these memories, and of others that match
         self._keys: dict[str, int] = {}
         self._vector: Vector | None = None
         self._semantic: dict[int, float] = {}
         self._keyword: dict[int, float] = {}
-        self._documents: dict[int, str] | None = None  # the terms of every memory of a small scope
+        self._documents: list[int] | None = None  # every memory of a small scope
         self._connection: apsw.Connection | None = connections.acquire()
         try:
             with connections.errors():
                 self._connection.execute("BEGIN")
                 self._state = read_state(self._connection)
+                self._read_postings = partial(postings.read, self._connection, self._state.words)
                 self._scope = resolve(self._connection, query.scope)
                 self._excluded = frozenset(keys_of(self._connection, query.exclude).values())
         except BaseException:
@@ -155,10 +165,9 @@ class SqliteSearch:
         if self._scope is None or limit <= 0 or not self._terms.retrieving:
             return Retrieved()
         with self._connections.errors():
-            matching = self._matching(2 * limit + len(self._excluded), kind)
-            scores = self._keyword_scores({key: matching[key] for key in matching if key not in self._excluded})
-            rows = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
-        candidates = [Candidate(row.memory, scores[row.key]) for row in rows]
+            scores = self._keyword_scores(self._matching(limit, kind))
+            keys = self._load(sorted(scores, key=lambda key: (-scores[key], key))[:limit])
+        candidates = [Candidate(self._memories[key], scores[key]) for key in keys]
         if kind is None:
             self._best["keyword"] = candidates
         return Retrieved(candidates, [candidate.score for candidate in candidates])
@@ -184,8 +193,8 @@ class SqliteSearch:
                 approximate=approximate,
             )
             self._semantic.update(best)
-            rows = self._load(key for key, _ in best[:limit])
-        candidates = [Candidate(row.memory, self._semantic[row.key]) for row in rows]
+            keys = self._load([key for key, _ in best[:limit]])
+        candidates = [Candidate(self._memories[key], self._semantic[key]) for key in keys]
         if kind is None:
             self._best["semantic"] = candidates
         return Retrieved(candidates, [score for _, score in best])
@@ -194,12 +203,12 @@ class SqliteSearch:
         with self._connections.errors():
             keys = {key: id for id, key in self._resolve(ids).items()}
             pairs = neighbour_keys(self._reader, keys, current_at=self._current_at)
-            self._load(key for before, after in pairs.values() for key in (before, after) if key is not None)
+            self._load([key for pair in pairs.values() for key in pair if key is not None])
             if self._query.tuning.fusion == "full":  # `scores` will be asked for all of them
-                self._score_by_vector(self._rows)
-        found = {key: row.memory for key, row in self._rows.items()}
+                self._score_by_vector(self._memories)
+        found = self._memories.get
         # Keys start at 1, so 0 is never found.
-        return {keys[key]: (found.get(before or 0), found.get(after or 0)) for key, (before, after) in pairs.items()}
+        return {keys[key]: (found(before or 0), found(after or 0)) for key, (before, after) in pairs.items()}
 
     def retired(self, limit: int) -> list[Memory]:
         if self._retired is None or limit <= 0:
@@ -207,9 +216,8 @@ class SqliteSearch:
         found: dict[int, None] = {}
         with self._connections.errors():
             if "keyword" in self._best:
-                terms = _terms_of(self._reader, [key for key in self._retired_matches if key not in self._excluded])
-                scores = self._keyword_scores(terms)
-                found |= dict.fromkeys(self._above("keyword", limit, scores))
+                matching = self._read_terms(self._without_excluded(self._retired_matches))
+                found |= dict.fromkeys(self._above("keyword", limit, self._keyword_scores(matching)))
             if "semantic" in self._best and self._index is not None and self._scope and self._vector is not None:
                 best = self._index.search(
                     self._reader,
@@ -221,7 +229,7 @@ class SqliteSearch:
                     keep=self._retired.among,
                 )
                 found |= dict.fromkeys(self._above("semantic", limit, dict(best)))
-            return [row.memory for row in self._load(found)]
+            return [self._memories[key] for key in self._load(found)]
 
     def _above(self, retriever: str, limit: int, scores: Mapping[int, float]) -> list[int]:
         """The keys, best first, with a score that would have been among the first of a retriever."""
@@ -231,21 +239,21 @@ class SqliteSearch:
 
     def scores(self, ids: Sequence[str]) -> Scores:
         with self._connections.errors():
-            rows = self._load(self._resolve(ids).values())
-            self._score_by_vector(row.key for row in rows)
-        keyword = self._keyword_scores({row.key: row.terms for row in rows})
+            keys = self._load(self._resolve(ids).values())
+            self._score_by_vector(keys)
+        keyword, semantic = self._keyword_scores(keys), self._semantic
+        id_of = {key: self._memories[key].id for key in keys}
         return Scores(
-            {row.memory.id: keyword[row.key] for row in rows},
-            {row.memory.id: self._semantic[row.key] for row in rows if row.key in self._semantic},
+            {id: keyword[key] for key, id in id_of.items()},
+            {id: semantic[key] for key, id in id_of.items() if key in semantic},
         )
 
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         if self._index is None:
             return {}
         with self._connections.errors():
-            rows = self._load(self._resolve(ids).values())
-            first = self._index.first_vectors(self._reader, [row.key for row in rows])
-        return {self._rows[key].memory.id: vector for key, vector in first.items()}
+            first = self._index.first_vectors(self._reader, self._load(self._resolve(ids).values()))
+        return {self._memories[key].id: vector for key, vector in first.items()}
 
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
         statement = """
@@ -275,6 +283,10 @@ class SqliteSearch:
     @cached_property
     def _fts_filter(self) -> str:
         return self._scope.fts_filter(single_profile=self._state.profiles == 1) if self._scope else ""
+
+    @property
+    def _scope_query(self) -> str:
+        return self._fts_filter.removeprefix(" AND ")
 
     @cached_property
     def _retired(self) -> RetiredKeys | None:
@@ -314,7 +326,9 @@ class SqliteSearch:
             mean_length = length / max(memories, 1)
             frequencies = _profile_frequencies(connection, scope.profile, terms)
             if scope.containers is not None or scope.kinds is not None:
-                in_scope = count_memories(connection, scope)
+                in_scope = self._postings.count(self._scope_query, self._state.words)
+                if in_scope is None:
+                    in_scope = count_memories(connection, scope)
                 share = in_scope / max(memories, 1)
                 frequencies, keys = self._in_scope(frequencies, in_scope, share=share)
                 memories = in_scope
@@ -331,41 +345,76 @@ class SqliteSearch:
         With the keys of the memories that have a term, where these are counted in the index.
         """
         if memories <= MAX_MATCHES:
-            (all_keys,) = _matching_keys(self._reader, [self._fts_filter[len(" AND ") :]])
-            documents = _terms_of(self._reader, all_keys.tolist())
+            (all_keys,) = self._read_postings([self._scope_query])
+            documents = self._read_terms(all_keys.tolist())
             if len(documents) == len(all_keys):  # otherwise some are damaged
                 self._documents = documents
-                texts = [spaced(terms) for terms in documents.values()]
+                texts = [spaced(self._terms_of[key]) for key in documents]
                 return {term: sum(f" {term} " in text for text in texts) for term in in_profile}, {}
         countable = [term for term, count in in_profile.items() if min(count, memories) <= MAX_COUNTED]
         estimated = {term: max(round(count * share), 1) for term, count in in_profile.items()}
-        found = _matching_keys(self._reader, [_fts_query([term], self._fts_filter) for term in countable])
-        keys = dict(zip(countable, found, strict=True))
+        keys = self._keys_in_scope({term: in_profile[term] for term in countable}, memories)
         return estimated | {term: len(keys[term]) for term in countable}, keys
+
+    def _keys_in_scope(self, in_profile: Mapping[str, int], memories: int) -> dict[str, Keys]:
+        """The keys of the memories in the scope that have a term, given the terms with their frequencies.
+
+        Where it is worth it, the postings of the scope and those of a term are read whole, and kept for other queries.
+        """
+        whole = {}
+        if (
+            self._state.profiles == 1
+            and memories <= MAX_COUNTED
+            and self._is_worth_reading(self._scope_query, memories)
+        ):
+            queries = {term: _fts_query([term], "") for term in in_profile}
+            whole = {term: queries[term] for term in queries if self._is_worth_reading(queries[term], in_profile[term])}
+        scoped = [term for term in in_profile if term not in whole]
+        read = self._read_postings([_fts_query([term], self._fts_filter) for term in scoped])
+        keys = dict(zip(scoped, read, strict=True))
+        if whole:
+            in_scope, *read = self._read_postings([self._scope_query, *whole.values()])
+            keys |= {term: common_keys(in_scope, postings) for term, postings in zip(whole, read, strict=True)}
+        return keys
+
+    def _is_worth_reading(self, query: str, size: int) -> bool:
+        """Whether to read all postings of a query, given their number."""
+        if size <= FEW_POSTINGS:
+            return True
+        return size <= MANY_POSTINGS and self._postings.is_worth_reading(query, size, self._state.words)
 
     @cached_property
     def _bm25(self) -> BM25:
         terms = self._terms
         return BM25(terms.scoring, terms.frequencies, memories=terms.memories, mean_length=terms.mean_length)
 
-    def _matching(self, most: int, kind: Kind | None) -> dict[int, str]:
-        """The terms, by key, of the memories that a retrieving term finds; if there are more, of about the best."""
+    def _matching(self, limit: int, kind: Kind | None) -> list[int]:
+        """The keys of the memories that a retrieving term finds, and whose terms can be read, which is done here.
+
+        If there are many, about the best: twice as many as are wanted.
+        """
         only = self._filtered
         if only is not None and not only:
-            return {}
+            return []
         if self._documents is not None and kind is None:
             wanted = [f" {term} " for term in self._terms.retrieving]
             keys = None if only is None else frozenset(only)
-            matching = {
-                key: terms
-                for key, terms in self._documents.items()
-                if (keys is None or key in keys) and any(term in spaced(terms) for term in wanted)
-            }
-            return {key: matching[key] for key in self._without_retired(list(matching), kind)}
-        found = self._matching_keys(*self._weighted_keys(kind), most, kind)
-        terms = _terms_of(self._reader, found)
-        self._load(key for key in found if key not in terms)  # they are damaged
-        return terms
+            matching = [
+                key
+                for key in self._documents
+                if (keys is None or key in keys) and any(term in spaced(self._terms_of[key]) for term in wanted)
+            ]
+            return self._without_excluded(self._without_retired(matching, kind))
+        most = 2 * limit + len(self._excluded)
+        found = self._without_excluded(self._matching_keys(*self._weighted_keys(kind), most, kind))
+        if len(found) <= limit:
+            return self._load(found)  # all of them will be candidates
+        readable = self._read_terms(found)
+        self._load(set(found).difference(readable))  # they are damaged
+        return readable
+
+    def _without_excluded(self, keys: list[int]) -> list[int]:
+        return [key for key in keys if key not in self._excluded] if self._excluded else keys
 
     def _without_retired(self, keys: list[int], kind: Kind | None) -> list[int]:
         retired = self._retired
@@ -405,7 +454,13 @@ class SqliteSearch:
         queries |= {term: f"{_fts_query([term], '')} AND {any_term}" for term in others}
         known = found.keys if kind is None else {}
         unread = [term for term in queries if term not in known]
-        read = dict(zip(unread, _matching_keys(self._reader, [queries[term] for term in unread]), strict=True))
+        read = dict(
+            zip(
+                unread,
+                self._read_postings([queries[term] for term in unread]),
+                strict=True,
+            )
+        )
         parts = [known[term] if term in known else read[term] for term in queries]
         keys, places = np.unique(np.concatenate(parts), return_inverse=True)
         weights = np.repeat([self._bm25.score_alone(term) for term in queries], [len(part) for part in parts])
@@ -423,7 +478,7 @@ class SqliteSearch:
         scores = np.zeros(len(keys))
 
         def score(places: npt.NDArray[np.intp]) -> None:
-            lengths = SCOPE_TOKENS + _lengths(self._reader, keys[places])
+            lengths = SCOPE_TOKENS + self._postings.lengths(self._reader, self._state.words, keys[places])
             scores[places] = weights[places] / (per_memory + per_term * lengths)
 
         unread = np.ones(len(keys), np.bool_)
@@ -439,21 +494,31 @@ class SqliteSearch:
         best: list[int] = keys[found[np.lexsort((keys[found], -scores[found]))[:most]]].tolist()
         return best
 
-    def _keyword_scores(self, terms: Mapping[int, str]) -> dict[int, float]:
-        """The BM25 scores of memories, given their terms by key."""
-        new = [key for key in terms if key not in self._keyword]
-        scores = self._bm25.score_texts([terms[key] for key in new], extra_length=SCOPE_TOKENS)
-        self._keyword.update(zip(new, scores, strict=True))
-        return {key: self._keyword[key] for key in terms}
+    def _keyword_scores(self, keys: Sequence[int]) -> dict[int, float]:
+        """The BM25 scores of memories whose terms have been read."""
+        known = self._keyword
+        new = [key for key in keys if key not in known]
+        scores = self._bm25.score_texts([self._terms_of[key] for key in new], extra_length=SCOPE_TOKENS)
+        known.update(zip(new, scores, strict=True))
+        return {key: known[key] for key in keys}
 
-    def _load(self, keys: Iterable[int]) -> list[IndexedRow]:
-        """The rows of these keys that exist, in order; those not read before are read now."""
-        wanted = list(dict.fromkeys(keys))
-        new = [key for key in wanted if key not in self._rows]
-        for key, row in indexed_rows(self._reader, new, self.damaged).items():
-            self._rows[key] = row
-            self._keys[row.memory.id] = key
-        return [self._rows[key] for key in wanted if key in self._rows]
+    def _read_terms(self, keys: Sequence[int]) -> list[int]:
+        """Read the terms of these memories; return the keys of those that can be read, in order."""
+        self._terms_of.update((key, terms) for key, terms in read_rows(self._reader, _TERMS, keys, []))
+        return [key for key in keys if key in self._terms_of]
+
+    def _load(self, keys: Iterable[int]) -> list[int]:
+        """Those of these keys whose memories exist, in order and each once; memories not read before are read now."""
+        wanted, memories = list(dict.fromkeys(keys)), self._memories
+        new = [key for key in wanted if key not in memories]
+        if not new:
+            return wanted
+        rows = read_rows(self._reader, INDEXED_ROWS, new, self.damaged)
+        found = to_memories(rows, self.damaged)
+        memories.update(found)
+        self._terms_of.update((row[0], row[TERMS]) for row in rows)
+        self._keys.update((memory.id, key) for key, memory in found.items())
+        return [key for key in wanted if key in memories]
 
     def _score_by_vector(self, keys: Iterable[int]) -> None:
         """Compute the cosines of these memories that are not known, if there is a vector."""
@@ -475,39 +540,6 @@ _TERMS = """
     SELECT json_group_array(json_array(m.key, m.terms))
     FROM carray(?) AS wanted CROSS JOIN memories AS m ON m.key = wanted.value
 """
-
-_MATCHING = """
-    SELECT json_group_array((SELECT group_concat(rowid) FROM words WHERE words MATCH asked.value))
-    FROM carray(?) AS asked
-"""
-
-# `sz` starts with a memory's length in terms as a varint: one byte up to 127, otherwise two.
-_LENGTHS = """
-    SELECT group_concat(substr(coalesce(hex(d.sz), '') || '0000', 1, 4), '')
-    FROM carray(?) AS wanted LEFT JOIN words_docsize AS d ON d.id = wanted.value
-"""
-
-
-def _matching_keys(connection: apsw.Connection, queries: Sequence[str]) -> list[Keys]:
-    """The keys that match each FTS5 query."""
-    if not queries:
-        return []
-    found: list[str | None] = fetch_json(connection, _MATCHING, (apsw.carray(tuple(queries)),))
-    return [np.fromstring(keys, np.int64, sep=",") if keys else np.zeros(0, np.int64) for keys in found]
-
-
-def _lengths(connection: apsw.Connection, keys: Keys) -> npt.NDArray[np.int64]:
-    """The number of terms of each of these memories."""
-    if not len(keys):
-        return keys
-    text: str = connection.execute(_LENGTHS, (apsw.carray(keys),)).get
-    first, second = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(-1, 2).astype(np.int64).T
-    return np.where(first < 128, first, (first - 128) * 128 + second % 128)
-
-
-def _terms_of(connection: apsw.Connection, keys: Sequence[int]) -> dict[int, str]:
-    """The terms, joined by spaces, of the memories of these keys that can be read."""
-    return {key: terms for key, terms, *_ in read_rows(connection, _TERMS, keys, [])}
 
 
 def _profile_frequencies(connection: apsw.Connection, profile: int, terms: tuple[str, ...]) -> dict[str, int]:

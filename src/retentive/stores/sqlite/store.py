@@ -28,7 +28,7 @@ from retentive.stores.sqlite.batches import FIRST_BATCH, batches
 from retentive.stores.sqlite.block_reclaim import reclaim
 from retentive.stores.sqlite.connections import WAIT_SECONDS, Connections, migrate
 from retentive.stores.sqlite.listing import list_page, scan_page
-from retentive.stores.sqlite.memory_table import resolve
+from retentive.stores.sqlite.memory_table import Postings, resolve
 from retentive.stores.sqlite.row_changes import (
     check_new,
     insert_rows,
@@ -76,6 +76,7 @@ class SqliteStore:
             raise
         self._index: VectorIndex | None = None
         self._dated: validity.DatedKeys | None = None
+        self._postings = Postings()
 
     def close(self) -> None:
         self._connections.close()
@@ -90,7 +91,7 @@ class SqliteStore:
     # Search
 
     def open_search(self, query: Query) -> SqliteSearch:
-        return SqliteSearch(self._connections, query, self._vector_index, self._dated_keys)
+        return SqliteSearch(self._connections, query, self._vector_index, self._dated_keys, self._postings)
 
     def _dated_keys(self, connection: apsw.Connection, state: StoreState) -> validity.DatedKeys:
         """The memories with an end or a given start in this snapshot, read again after they have changed."""

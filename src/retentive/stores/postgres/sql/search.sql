@@ -7,6 +7,22 @@
   ORDER BY ({weights}) / (1 + %(per_memory)s::float8 + %(per_term)s::float8 * length) DESC, key LIMIT {most}
 )
 
+-- name: select_strong
+-- Reading a memory takes longer than finding it. Those with the heaviest terms are read first, and the others only if they
+-- could have better scores.
+strong AS MATERIALIZED (
+  SELECT key, ({weights}) / (1 + %(per_memory)s::float8 + %(per_term)s::float8 * length) AS score FROM memories
+  WHERE words @@ (SELECT %(strong)s::tsquery) {exclusion}
+  ORDER BY score DESC, key LIMIT {most}
+),
+enough AS MATERIALIZED (SELECT count(*) = {most} AND min(score) > %(best_of_others)s::float8 AS yes FROM strong),
+{by_terms},
+selected AS MATERIALIZED (
+  SELECT key FROM strong WHERE (SELECT yes FROM enough)
+  UNION ALL
+  SELECT key FROM by_terms
+)
+
 -- name: select_by_extension
 -- Some of the best memories of the extension may contain only terms that do not retrieve candidates. If too few are left,
 -- or if the last one that is wanted has the same score as the last one of all, our own selection is added: of memories
@@ -61,23 +77,37 @@ by_keyword AS MATERIALIZED (
 WITH {by_keyword}
 SELECT by_keyword.score, {cosine}, {columns} FROM by_keyword JOIN memories AS m ON m.key = by_keyword.key
 
+-- name: near_in_scope
+-- Scores are computed with the query's vector in single precision; half precision only orders the scans below.
+SELECT memory, max(-(embedding::vector <#> %(vector)s)) AS score FROM vectors
+WHERE model = {model} AND {condition} {exclusion}
+GROUP BY memory ORDER BY score DESC, memory LIMIT {depth}
+
+-- name: nearest_few
+near AS MATERIALIZED ({near_in_scope})
+
 -- name: nearest_exact
--- Scores are computed with the query's vector in single precision; half precision only orders the scan of the index. If
--- the best vectors are parts of too few memories, the whole scope is read.
+-- A scan in half precision takes half the time. If a vector that is not among the scanned ones could be among the best,
+-- or if these are parts of too few memories, the whole scope is read.
 scanned AS MATERIALIZED (
-  SELECT memory, -(embedding::vector <#> %(vector)s) AS score
+  SELECT ctid AS place, embedding <#> (SELECT %(vector)s::halfvec) AS distance
   FROM vectors WHERE model = {model} AND {condition} {exclusion}
-  ORDER BY score DESC, memory LIMIT {scanned}
+  ORDER BY distance LIMIT {scanned}
+),
+best AS MATERIALIZED (
+  SELECT v.memory, max(-(v.embedding::vector <#> %(vector)s)) AS score
+  FROM scanned JOIN vectors AS v ON v.ctid = scanned.place
+  GROUP BY v.memory ORDER BY score DESC, v.memory LIMIT {depth}
+),
+complete AS MATERIALIZED (
+  SELECT (SELECT count(*) FROM scanned) < {scanned}
+    OR count(*) = {depth} AND min(score) > %(rounding)s::float8 - (SELECT max(distance) FROM scanned) AS yes
+  FROM best
 ),
 near AS MATERIALIZED (
-  SELECT memory, max(score) AS score FROM (
-    SELECT memory, score FROM scanned
-    UNION ALL
-    SELECT memory, -(embedding::vector <#> %(vector)s) AS score FROM vectors
-    WHERE (SELECT count(*) = {scanned} AND count(DISTINCT memory) < {depth} FROM scanned)
-      AND model = {model} AND {condition} {exclusion}
-  ) AS found
-  GROUP BY memory ORDER BY score DESC, memory LIMIT {depth}
+  SELECT memory, score FROM best WHERE (SELECT yes FROM complete)
+  UNION ALL
+  SELECT memory, score FROM ({near_in_scope}) AS everything
 )
 
 -- name: nearest_indexed

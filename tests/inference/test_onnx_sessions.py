@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOAD = "from retentive.inference.onnx_runtime import MODELS, open_session; open_session(MODELS / 'memory-small')"
+LOAD = "from retentive.inference.onnx_sessions import MODELS, open_session; open_session(MODELS / 'memory-small')"
 
 
 def test_the_runtime_collects_nothing_about_its_use(tmp_path: Path) -> None:

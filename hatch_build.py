@@ -1,0 +1,58 @@
+"""Compiles the library of `src/retentive/native` when the package is built.
+
+It needs a C compiler (GCC 12, Clang 14 or newer) on an x86-64 system. Elsewhere the package is built without it, and
+onnxruntime and numpy compute the same. `CC` names another compiler, if need be with options; `RETENTIVE_NATIVE=0`
+leaves the library out.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = "src/retentive/native"
+# No contraction: products and sums are fused only where the source says so, so that every compiler gives equal vectors.
+FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-fvisibility=hidden", "-shared", "-fPIC")
+
+
+class CompileLibrary(BuildHookInterface[Any]):
+    """Adds the library to the wheel, whose name then says for which systems it is."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's signature
+        """Compile before the files of a wheel or of an editable install are collected."""
+        library = Path(self.root, FOLDER, "library.so")
+        if self.target_name != "wheel" or not compile_library(library):
+            return
+        build_data["artifacts"].append(f"{FOLDER}/{library.name}")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+
+def compile_library(library: Path) -> bool:
+    """Compile the library from the sources beside it; tell whether there is one now."""
+    library.unlink(missing_ok=True)
+    if platform.machine() not in ("x86_64", "AMD64") or os.environ.get("RETENTIVE_NATIVE") == "0":
+        return False
+    compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if not shutil.which(compiler[0]):
+        print(f"Retentive is built without its library for x86-64: there is no C compiler {compiler[0]}")
+        return False
+    sources = sorted(str(source) for source in library.parent.glob("*.c"))
+    # To another name first, so that no process loads a part of the library.
+    unfinished = library.with_suffix(f".{os.getpid()}")
+    command = [*compiler, *FLAGS, "-o", str(unfinished), *sources, "-lm"]
+    compiled = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's compiler
+    if compiled.returncode:
+        print(f"Retentive is built without its library for x86-64; {compiler[0]} said:\n{compiled.stderr}")
+        unfinished.unlink(missing_ok=True)
+        return False
+    unfinished.replace(library)
+    return True

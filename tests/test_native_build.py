@@ -1,0 +1,128 @@
+"""Compiling the library when the package is built."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retentive.native import VERSION
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "src" / "retentive" / "native"
+
+with_compiler = pytest.mark.skipif(
+    platform.machine() != "x86_64" or shutil.which("cc") is None, reason="needs a C compiler on an x86-64 system"
+)
+
+
+@pytest.fixture(scope="module")
+def hook():
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def sources(tmp_path):
+    for source in (*FOLDER.glob("*.c"), *FOLDER.glob("*.h")):
+        shutil.copy(source, tmp_path)
+    return tmp_path
+
+
+@with_compiler
+def test_the_library_is_compiled_from_the_sources_beside_it(hook, sources):
+    assert hook.compile_library(sources / "library.so")
+    assert ctypes.CDLL(str(sources / "library.so")).library_version() == VERSION
+    assert {path.suffix for path in sources.iterdir()} == {".c", ".h", ".so"}
+
+
+@with_compiler
+@pytest.mark.parametrize("named", ["", "cc", "cc -g0", f"'{shutil.which('cc')}' -Wall -Wextra -Werror"])
+def test_a_compiler_can_be_named_with_options(hook, sources, monkeypatch, named):
+    monkeypatch.setenv("CC", named)
+
+    assert hook.compile_library(sources / "library.so")
+
+
+@pytest.mark.parametrize("how", ["no compiler", "another processor", "switched off", "an error in the source"])
+def test_without_it_the_package_is_built_all_the_same_and_an_old_library_is_removed(hook, sources, monkeypatch, how):
+    (sources / "library.so").write_bytes(b"old")
+    if how == "no compiler":
+        monkeypatch.setenv("CC", "no-such-compiler")
+    elif how == "another processor":
+        monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    elif how == "switched off":
+        monkeypatch.setenv("RETENTIVE_NATIVE", "0")
+    else:
+        (sources / "bert.c").write_text("this is not C")
+
+    assert not hook.compile_library(sources / "library.so")
+    assert not (sources / "library.so").exists()
+
+
+def test_a_wheel_with_the_library_names_its_system(hook, sources, monkeypatch):
+    library = hook.CompileLibrary(str(ROOT), {}, None, None, str(ROOT), "wheel")
+    for compiled, expected in ((True, False), (False, True)):
+        monkeypatch.setattr(hook, "compile_library", lambda path, compiled=compiled: compiled)
+        data = {"artifacts": [], "pure_python": True}
+
+        library.initialize("standard", data)
+
+        assert data["pure_python"] is expected
+        assert bool(data["artifacts"]) == ("tag" in data) == compiled
+
+
+EVERY_FUNCTION = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+import numpy as np
+from retentive import native
+
+native.LIBRARY = Path(sys.argv[1])
+from retentive.inference.bert import Bert
+from retentive.inference.loading import MODELS
+
+for using in native.instruction_sets():
+    bert = Bert(MODELS / "memory-small" / "model.onnx", using=using)
+    for sizes in ([1], [512], [1] * 40, [511, 1], [17, 33, 64, 100, 13]):
+        bert.run([SimpleNamespace(ids=[30521] * size, type_ids=[0] * (size - 1) + [1]) for size in sizes])
+if native.can_scan():
+    for words, count in ((1, 1), (6, 15), (6, 16), (6, 33)):
+        codes = np.ones((words, count), np.uint64)
+        native.code_distances(codes, codes[:, 0], np.ones(count, np.bool_))
+    for dimension in (1, 31, 32, 100):
+        rows = np.ones((9, dimension), np.int8)
+        native.byte_products(rows, np.arange(9, dtype=np.int32), np.ones(dimension, np.float32))
+"""
+
+
+@with_compiler
+def test_no_function_of_the_library_reads_or_writes_outside_of_its_arrays(hook, sources, monkeypatch):
+    """AddressSanitizer and UndefinedBehaviorSanitizer end the process at the first error."""
+    monkeypatch.setenv("CC", "cc -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined")
+    monkeypatch.setattr(hook, "FLAGS", hook.FLAGS[1:])  # without -O3
+    preloaded = [
+        subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    if not all(Path(one).is_absolute() for one in preloaded):
+        pytest.skip("the compiler has no sanitizers")
+
+    assert hook.compile_library(sources / "library.so")
+    environment = {**os.environ, "LD_PRELOAD": ":".join(preloaded), "ASAN_OPTIONS": "detect_leaks=0"}
+    ended = subprocess.run(
+        [sys.executable, "-c", EVERY_FUNCTION, str(sources / "library.so")],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ended.returncode == 0, ended.stderr
