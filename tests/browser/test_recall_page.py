@@ -51,7 +51,9 @@ def test_a_hit_shows_its_relevance_its_date_in_words_and_its_importance_if_it_is
     recall(page, base_url, "what is the parrot called?")
 
     hit = page.locator(".hit").filter(has_text="Pedro")
-    relevance = int(hit.locator(".relevance-number").inner_text().removesuffix(" %"))
+    hit.scroll_into_view_if_needed()  # a hit out of sight is not rendered
+    expect(hit.locator(".relevance-number")).to_have_text(re.compile(r"^\d+ %$"))
+    relevance = int(hit.locator(".relevance-number").text_content().removesuffix(" %"))
     bar = hit.get_by_role("meter", name="Relevance")
     expect(bar).to_have_attribute("aria-valuenow", str(relevance))
     box, filled = bar.bounding_box(), bar.locator("span").bounding_box()
