@@ -263,7 +263,7 @@ def _footprint_table(footprints: Mapping[str, Footprint]) -> Table:
 
 def _search_targets(scoped: SearchResults, whole: SearchResults) -> list[Target]:
     ours, targets = "Retentive, default", []
-    for name, results, share in (("scope", scoped, 0.25), ("whole store", whole, 1.0)):
+    for name, results, share in (("scope", scoped, 0.25), ("whole store", whole, 0.6)):
         rival = results.rival()
         if rival:
             figure = results.times[ours].p50 / results.times[rival].p50

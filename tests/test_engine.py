@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import apsw
 import pytest
 
 from retentive import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
+from retentive.pipeline.recall import INLINE, RecallLog
 from retentive.stores import open_store
 from tests.conftest import NOW
 
@@ -241,6 +244,24 @@ def test_what_a_recall_gave_out_counts_as_used(open_engine, model):
     found = open_engine(model).get(used.id)
 
     assert (found.access_count, found.accessed) == (2, NOW)
+
+
+def test_the_use_of_memories_is_recorded_after_some_time_without_further_recalls(engine):
+    used = engine.remember("red apples")
+    touched = threading.Event()
+
+    class Noticed:
+        def touch(self, ids: Sequence[str], *, at: datetime) -> None:
+            engine.store.touch(ids, at=at)
+            touched.set()
+
+    log = RecallLog(Noticed(), INLINE, use_seconds=0.01)
+    log.add(engine.recall("apples", record_use=False), NOW)
+
+    assert touched.wait(60)
+    assert engine.get(used.id).access_count == 1
+    log.record_use()  # nothing is left to record
+    assert engine.get(used.id).access_count == 1
 
 
 def test_a_long_memory_is_found_by_what_stands_at_its_end(engine):

@@ -9,6 +9,7 @@ from retentive.chat.context import assemble
 from retentive.chat.proxy import with_context
 from retentive.evaluation.own_relevance import fit_correction, fit_own_relevance
 from retentive.models import DEFAULT_MIN_RELEVANCE
+from retentive.pipeline.embeddings import REFINED_SECONDS, Calibrations, Refinement
 from retentive.tenancy import ProfileView
 from retentive.transfer.samples import QUERIES, load_samples
 
@@ -124,3 +125,61 @@ def test_a_correction_without_evidence_is_none():
     slope, offset = fit_correction(np.zeros(0), np.zeros(0))
 
     assert (slope, offset) == (1.0, 0.0)
+
+
+FOODS = ("hay", "kibble", "tuna", "seeds", "carrots", "pellets", "worms", "lettuce")
+PETS = [
+    f"The {pet} eats {food} {time}"
+    for pet in ("cat", "dog", "parrot", "hamster", "rabbit", "pony", "goldfish", "turtle")
+    for food in FOODS
+    for time in ("in the morning", "on Sundays")
+]
+UNANSWERED = "what does the snake drink?"
+
+
+def test_relevance_follows_a_store_that_grows_and_shrinks_while_it_is_open(tmp_path):
+    path = tmp_path / "memories.db"
+    with Engine.open(path) as engine:
+        for number in range(70):
+            engine.remember(f"Kitchen plan item {number}: the carpenter measured the oak worktop number {number}")
+        before = engine.recall(UNANSWERED).relevance
+
+        pets = [engine.remember(text) for text in PETS]
+
+        grown = engine.recall(UNANSWERED).relevance
+        with Engine.open(path) as new:
+            assert grown == pytest.approx(new.recall(UNANSWERED).relevance)
+        engine.forget(*(memory.id for memory in pets))
+        assert engine.recall(UNANSWERED).relevance == pytest.approx(before)
+    assert grown < DEFAULT_MIN_RELEVANCE
+
+
+def test_a_sample_is_read_again_when_memories_are_embedded_later(tmp_path):
+    path = tmp_path / "memories.db"
+    with Engine.open(path, embedder="none") as engine:
+        memories = [engine.remember(text) for text in PETS[:30]]
+    with Engine.open(path) as engine:
+        engine.remember("The roof needs new tiles")
+        few = engine.recall(UNANSWERED).relevance
+        engine.embeddings.reembed()
+
+        assert len(engine.recall(UNANSWERED).hits) == 10
+        (sample,) = engine.calibrations.samples
+        assert len(sample.vectors) == len(memories) + 1
+        assert engine.recall(UNANSWERED).relevance != few
+
+
+def test_a_refinement_that_another_process_saves_is_seen_after_some_seconds(tmp_path):
+    path, now = tmp_path / "memories.db", [0.0]
+    with Engine.open(path) as engine, Engine.open(path) as other:
+        load_samples(engine)
+        engine.calibrations = Calibrations(engine.store, clock=lambda: now[0])
+        before = engine.recall(QUERIES[0]).relevance
+
+        other.calibrations.refine(other.stats().model, Refinement(1.0, -3.0, 20))
+
+        now[0] = REFINED_SECONDS / 2
+        assert engine.recall(QUERIES[0]).relevance == before
+        now[0] = REFINED_SECONDS
+        assert engine.recall(QUERIES[0]).relevance < before
+        assert engine.recall(QUERIES[0]).relevance == pytest.approx(other.recall(QUERIES[0]).relevance)

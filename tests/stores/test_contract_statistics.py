@@ -84,3 +84,19 @@ def test_of_thousands_with_one_of_two_words_the_memory_with_both_comes_first(sna
 
     for common in (1.0, COMMON):
         assert keyword_ids(store, "hello world", limit=30, common_words=common)[0] == id_of(9000)
+
+
+def test_a_search_knows_how_many_memories_the_profile_has_whatever_its_scope_is(store: Store):
+    def size(scope: Scope) -> int:
+        with store.open_search(make_query("tea", scope)) as search:
+            return search.size
+
+    assert size(ADA) == 0
+    store.add(
+        [record(number, f"tea {number}", profile="ada", session=f"s{number % 2}") for number in range(20)], model=None
+    )
+    assert size(ADA) == size(Scope("ada", sessions=("s1",), only_sessions=True)) == 20
+
+    store.remove([id_of(number) for number in range(5)])
+
+    assert size(ADA) == 15

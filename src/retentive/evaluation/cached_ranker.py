@@ -74,6 +74,7 @@ class _Reads:
     """The results of all reads for one query text and scope, under any tuning."""
 
     model: list[Model | None] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
     retrieved: dict[Hashable, Retrieved] = field(default_factory=dict)
     by_id: dict[Hashable, dict[str, Any]] = field(default_factory=dict)
 
@@ -110,6 +111,12 @@ class CachedSearch:
         if not self._reads.model:
             self._reads.model.append(self._opened().model)
         return self._reads.model[0]
+
+    @property
+    def size(self) -> int:
+        if not self._reads.size:
+            self._reads.size.append(self._opened().size)
+        return self._reads.size[0]
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         key = ("keyword", limit, kind, self._query.tuning.common_words)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from time import monotonic
 from typing import Literal
 
 import numpy as np
@@ -198,6 +199,12 @@ PROBES = 2
 MIN_SAMPLE = 8
 """With fewer memories, the scale of a model's cosines cannot be measured."""
 
+CHANGED = 0.05
+"""A sample is read again when the number of memories has changed by more than this share."""
+
+REFINED_SECONDS = 5.0
+"""A refinement that another process has saved is seen after this time at the latest."""
+
 MAX_PROFILES = 64
 """How many profiles have a sample in memory."""
 
@@ -235,10 +242,18 @@ REFINEMENT = "relevance/"
 
 @dataclass(frozen=True)
 class Sample:
-    """Vectors of a profile, and the user's refinement."""
+    """Vectors of a profile that had `size` memories."""
 
     vectors: Vector
-    refinement: Refinement = Refinement()
+    size: int
+
+    def is_outdated(self, found: SearchOutcome) -> bool:
+        """Whether the profile has changed much since: its number of memories, or how many of them are embedded.
+
+        A sample that is not full has all vectors that there were.
+        """
+        embedded = len(self.vectors) < SAMPLE // PROBES and len(found.cosines) > len(self.vectors)
+        return embedded or abs(found.size - self.size) > CHANGED * self.size
 
     @cached_property
     def spread(self) -> float:
@@ -248,11 +263,16 @@ class Sample:
 
 
 class Calibrations:
-    """The samples of the profiles of a store. A sample is read at the first recall, and again when the store grew."""
+    """The samples of the profiles of a store, and the user's refinements.
 
-    def __init__(self, store: Store) -> None:
+    A sample is read at the first recall, and again when the profile has grown or shrunk.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._samples: dict[tuple[str, str], Sample] = {}
+        self._refinements: dict[str, tuple[float, Refinement]] = {}  # by model, with the time it was read
 
     def of(self, query: Query, found: SearchOutcome) -> Calibration:
         """Return the calibration of one query, given what its search has found."""
@@ -261,13 +281,14 @@ class Calibrations:
             return Calibration(KEYWORD)
         key = (query.scope.profile, model.fingerprint)
         sample = self._samples.get(key)
-        if sample is None or (len(sample.vectors) < SAMPLE and len(cosines) > 1.5 * len(sample.vectors) + 2):
+        if sample is None or sample.is_outdated(found):
             if len(self._samples) >= MAX_PROFILES:
                 self._samples.clear()
-            sample = self._samples[key] = _read_sample(self._store, query, model, self.refinement(model))
+            sample = self._samples[key] = Sample(_read_sample(self._store, query, model), found.size)
         size = len(sample.vectors)
         mean = float((sample.vectors @ vector).mean()) if size else 0.0
-        refined = {"slope": sample.refinement.slope, "offset": sample.refinement.offset}
+        refinement = self._recent_refinement(model)
+        refined = {"slope": refinement.slope, "offset": refinement.offset}
         if model.fingerprint in relevance.FITTED_MODELS:
             background = (size * mean + PRIOR_SIZE * FITTED.unrelated) / (size + PRIOR_SIZE)
             return Calibration(FITTED, background, **refined)
@@ -296,14 +317,22 @@ class Calibrations:
         text = self._store.get_value(REFINEMENT + model.fingerprint)
         return Refinement() if text is None else Refinement(**json.loads(text))
 
+    def _recent_refinement(self, model: Model) -> Refinement:
+        read_at, known = self._refinements.get(model.fingerprint, (-REFINED_SECONDS, Refinement()))
+        now = self._clock()
+        if now - read_at >= REFINED_SECONDS:
+            known = self.refinement(model)
+            self._refinements[model.fingerprint] = now, known
+        return known
+
     def refine(self, model: Model, refinement: Refinement | None) -> None:
         """Save a refinement for every process on this store; None removes it."""
         text = None if refinement is None else json.dumps(asdict(refinement))
         self._store.compare_and_set({REFINEMENT + model.fingerprint: text})
-        self._samples.clear()
+        self._refinements.pop(model.fingerprint, None)
 
 
-def _read_sample(store: Store, query: Query, model: Model, refinement: Refinement) -> Sample:
+def _read_sample(store: Store, query: Query, model: Model) -> Vector:
     everything = Query("", Scope(query.scope.profile), query.tuning, query.now)
     directions = np.random.default_rng(0).standard_normal((PROBES, model.dimension)).astype(np.float32)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -313,6 +342,4 @@ def _read_sample(store: Store, query: Query, model: Model, refinement: Refinemen
             found = reads.nearest(direction, SAMPLE // PROBES, approximate=True)
             ids.update((candidate.memory.id, None) for candidate in found.candidates)
         rows = [row for row in reads.vectors(list(ids)).values() if len(row) == model.dimension]
-    if not rows:
-        return Sample(np.empty((0, model.dimension), np.float32), refinement)
-    return Sample(np.stack(rows).astype(np.float32), refinement)
+    return np.stack(rows).astype(np.float32) if rows else np.empty((0, model.dimension), np.float32)

@@ -119,14 +119,19 @@ def retired_hit(memory: Memory) -> Hit:
 USES_PER_WRITE = 64
 """The use of memories is recorded in one write for this many recalls."""
 
+USE_SECONDS = 30.0
+"""With fewer recalls, their use is recorded after this time."""
+
 
 class RecallLog:
     """What follows a recall: the use of its hits is recorded, and callbacks are called."""
 
-    def __init__(self, store: Store, threads: Executor) -> None:
+    def __init__(self, store: Store, threads: Executor, *, use_seconds: float = USE_SECONDS) -> None:
         self._store = store
         self._threads = threads
+        self._use_seconds = use_seconds
         self._unrecorded: list[tuple[datetime, tuple[str, ...]]] = []
+        self._timer: threading.Timer | None = None
         self._degraded: str | None = None
         self._callbacks: tuple[Callable[[Recall], None], ...] = ()
 
@@ -140,6 +145,10 @@ class RecallLog:
             self._unrecorded.append((used_at, tuple(hit.id for hit in answer.hits)))
             if len(self._unrecorded) >= USES_PER_WRITE:
                 self._threads.submit(self.record_use)
+            elif self._timer is None:
+                self._timer = threading.Timer(self._use_seconds, self.record_use)
+                self._timer.daemon = True
+                self._timer.start()
         for callback in self._callbacks:
             try:
                 callback(answer)
@@ -159,6 +168,9 @@ class RecallLog:
     def record_use(self) -> None:
         """Record which memories recalls returned. A failure is logged and nothing else."""
         used, self._unrecorded = self._unrecorded, []
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
         if not used:
             return
         try:

@@ -90,7 +90,7 @@ class SearchedQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """Everything that ranking needs, and how the retrievers went."""
+    """Everything that ranking needs, and how the retrievers went. `size` is that of the profile (`Search.size`)."""
 
     semantic: RetrieverResult
     keyword: RetrieverResult
@@ -103,6 +103,7 @@ class SearchOutcome:
     damaged: tuple[Damage, ...] = ()
     retired: tuple[Memory, ...] = ()
     model: Model | None = None
+    size: int = 0
 
     @property
     def cosines(self) -> tuple[float, ...]:
@@ -140,9 +141,10 @@ def search(
         retired = tuple(memory for memory in reads.retired(most) if searched.matches(memory)) if ran else ()
         damaged = tuple(reads.damaged)
         timer.lap("score")
-        model = reads.model if embedding is not None else None
-    laps = timer.laps
-    return SearchOutcome(semantic, keyword, lists, context, vectors, laps, embedding, others, damaged, retired, model)
+        model, size = (reads.model, reads.size) if embedding is not None else (None, 0)
+    return SearchOutcome(
+        semantic, keyword, lists, context, vectors, timer.laps, embedding, others, damaged, retired, model, size
+    )
 
 
 def _prepare(query: Query, store: Searchable) -> SearchedQuery:

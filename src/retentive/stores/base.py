@@ -168,6 +168,11 @@ class Search(Protocol):
         """The model whose vectors are searched; None if the store has no vectors."""
         ...
 
+    @property
+    def size(self) -> int:
+        """How many memories the profile of the query has; of all profiles, where the store counts them together."""
+        ...
+
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
         """Return the best memories by BM25, or the best of one kind of the scope; any text is a safe query.
 

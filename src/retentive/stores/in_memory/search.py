@@ -94,10 +94,12 @@ class InMemorySearch:
     def vectors(self, ids: Sequence[str]) -> Mapping[str, Vector]:
         return {id: parts[0] for id, parts in self._parts(self._existing(ids)).items()}
 
+    @property
+    def size(self) -> int:
+        return len(self._own)
+
     def terms_with_prefix(self, prefix: str, *, limit: int) -> list[str]:
-        profile = self.query.scope.profile
-        own = (one for one in self.entries.values() if one.memory.profile == profile)
-        counts = Counter(term for one in own for term in set(one.terms))
+        counts = Counter(term for one in self._own for term in set(one.terms))
         found = sorted((-count, term) for term, count in counts.items() if term.startswith(prefix))
         return [term for _, term in found[:limit]]
 
@@ -125,6 +127,11 @@ class InMemorySearch:
 
     def _existing(self, ids: Sequence[str]) -> list[Entry]:
         return [self.entries[id] for id in ids if id in self.entries]
+
+    @cached_property
+    def _own(self) -> list[Entry]:
+        """The memories of the profile."""
+        return [entry for entry in self.entries.values() if entry.memory.profile == self.query.scope.profile]
 
     @cached_property
     def _frequencies(self) -> Counter[str]:

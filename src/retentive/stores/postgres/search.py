@@ -98,6 +98,10 @@ class PostgresSearch:
         active = self._prepare().active
         return active.model if active else None
 
+    @property
+    def size(self) -> int:
+        return self._prepare().profile_memories
+
     def expect(self, vector: PendingVector) -> None:
         self._expected = vector
 

@@ -123,12 +123,13 @@ class Bm25Extension:
 class SearchStats:
     """The scope, None if it cannot contain a memory, and the statistics of the scope and of the query's terms.
 
-    `mean_length` is the mean number of terms of a memory of the profile. `frequencies` has the number of memories in
-    the scope that contain each term, rarest first. `scorer` is BM25 with these frequencies. `dated` is whether the
-    validity of some memories of the profile has an end or a given start.
+    `profile_memories` is how many memories the profile has, `mean_length` their mean number of terms. `frequencies`
+    has the number of memories in the scope that contain each term, rarest first. `scorer` is BM25 with these
+    frequencies. `dated` is whether the validity of some memories of the profile has an end or a given start.
     """
 
     scope: ResolvedScope | None
+    profile_memories: int
     mean_length: float
     active: ActiveModel | None
     extension: Bm25Extension | None
@@ -180,6 +181,7 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
     frequencies = {term: found[term] for term in rare_terms(found, found, memories=scope_memories, common=1.0)}
     return SearchStats(
         resolved,
+        memories,
         mean_length,
         active,
         None if extension is None else Bm25Extension(extension, extension_index),

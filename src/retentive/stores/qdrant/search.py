@@ -73,6 +73,10 @@ class QdrantSearch:
     def model(self) -> Model | None:
         return self._collections.recent().active.model
 
+    @property
+    def size(self) -> int:
+        return self._collections.memory_count()
+
     @cached_property
     def _vector_name(self) -> str | None:
         return self._collections.recent().active.vector

@@ -157,6 +157,10 @@ class SqliteSearch:
     def model(self) -> Model | None:
         return self._state.model
 
+    @property
+    def size(self) -> int:
+        return self._profile_totals[0]
+
     def expect(self, vector: PendingVector) -> None:
         if not vector.ready():
             self._index  # noqa: B018 - in a new process it is read from the store, while the model is loaded
@@ -281,6 +285,15 @@ class SqliteSearch:
             return None if index is None else index.in_snapshot(self._reader, self._state.sequence)
 
     @cached_property
+    def _profile_totals(self) -> tuple[int, int]:
+        """The number of memories of the profile, and the sum of their lengths in terms."""
+        if self._scope is None:
+            return 0, 0
+        with self._connections.errors():
+            totals: tuple[int, int] = self._reader.execute(_PROFILE_TOTALS, (self._scope.profile,)).get
+        return totals
+
+    @cached_property
     def _fts_filter(self) -> str:
         return self._scope.fts_filter(single_profile=self._state.profiles == 1) if self._scope else ""
 
@@ -322,7 +335,7 @@ class SqliteSearch:
         connection = self._reader
         keys: Mapping[str, Keys] = {}
         with self._connections.errors():
-            memories, length = connection.execute(_PROFILE_TOTALS, (scope.profile,)).get
+            memories, length = self._profile_totals
             mean_length = length / max(memories, 1)
             frequencies = _profile_frequencies(connection, scope.profile, terms)
             if scope.containers is not None or scope.kinds is not None:
