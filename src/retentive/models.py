@@ -392,9 +392,23 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else plural}"
 
 
+JOINERS = "\u200c\u200d"
+"""The zero-width non-joiner and joiner: spelling in Persian and Indic scripts, and emoji of several parts."""
+
+
+def without_controls(text: str, *, keep: str = "") -> str:
+    """A text with a dot for each control character, also those of the direction of text, but the ones to keep.
+
+    Joiners stay: they only choose the shape of the characters beside them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in JOINERS or char in keep else "·" for char in text)
+
+
 def snippet(text: str, width: int) -> str:
     """The start of a text on one line, without control characters: memory text is untrusted."""
-    line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
+    line = without_controls(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1] + "…"
 
 

@@ -18,6 +18,7 @@ from retentive.cli.app import app
 from retentive.cli.commands import COMMANDS as PROGRAM
 from retentive.cli.options import LazyCommands
 from retentive.cli.show import safe
+from retentive.models import snippet
 from retentive.stores import open_store
 
 COMMANDS = (
@@ -334,6 +335,17 @@ def test_memory_text_cannot_control_the_terminal():
         assert "\u202e" not in shown
         assert "[b]innocent[/]·]0;" in shown
     assert safe("a\tb\nc\x00") == "a\tb\nc·"
+
+
+@pytest.mark.parametrize("text", ["می\u200cخواهم کتاب بخوانم", "क्\u200dष", "👩\u200d👩\u200d👧\u200d👦"])
+def test_characters_that_join_or_separate_letters_are_shown(text):
+    id = remember(text)
+
+    for words in (["get", id], ["list"], ["recall", text, "--embedder", "none"]):
+        assert text in run(*words).stdout
+    for control in "\u200b\u200e\u200f\u202a\u202e\u2066\u2069\u061c\x1b\x9b\u2028":
+        assert safe(f"{text}{control}") == f"{text}·"
+        assert snippet(f"a{control}b", 10) in ("a·b", "a b")
 
 
 def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_warning():
