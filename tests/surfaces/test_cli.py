@@ -281,6 +281,8 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["remember", "x", "--metadata", "[]"], 2, "metadata"),
         (["status", "--embedder", "nonsense"], 0, ""),
         (["config", "set"], 2, "parameter=value"),
+        (["config", "reset", "keyword_weigth"], 2, "no parameter 'keyword_weigth'; did you mean 'keyword_weight'?"),
+        (["config", "reset", "rrf_k", "nope"], 2, "there is no parameter 'nope'; the parameters are fusion, "),
         (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
         (["list", "--limit", "0"], 2, "1 to 1000"),
         (["recall"], 2, "error: missing argument 'query'; see: retentive recall -h\n"),
