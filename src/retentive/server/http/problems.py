@@ -6,6 +6,7 @@ A problem has a stable code, a sentence that says what happened and what to do, 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -63,6 +64,9 @@ DETAILS = {
     404: "there is no such path; /docs lists all operations",
     405: "this path does not accept the method; the Allow header lists the methods it accepts",
 }
+
+_MEMORY_PATH = re.compile(r"/v1/memories/([^/]{1,100})(?:/(?:supersede|retract|restore|history))?")
+"""The path of a memory. Routes match it only if the id is a UUID; to a caller, any other id is one without a memory."""
 
 UNEXPECTED = "an unexpected error occurred; see the log of the service"
 
@@ -167,7 +171,8 @@ def _on_http_error(request: Request, error: Exception) -> JSONResponse:
         raise error
     code, detail = CODES.get(error.status_code, "error"), str(error.detail)
     if detail == HTTPStatus(error.status_code).phrase:  # Starlette's default
-        detail = DETAILS.get(error.status_code, detail)
+        memory = _MEMORY_PATH.fullmatch(request.scope["path"]) if error.status_code == 404 else None
+        detail = f"there is no memory {memory[1]}" if memory else DETAILS.get(error.status_code, detail)
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_allowed_methods(request))
