@@ -105,3 +105,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_fold = {one.casefold(): one for one in known}
     near = get_close_matches(name.casefold(), by_fold, n=1)
     return f"; did you mean '{by_fold[near[0]]}'?" if near else ""
+
+
+def unknown_name(noun: str, name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """Return a sentence about a name that does not exist: with the known name that is most like it, or else a hint."""
+    return f"there is no {noun} '{name}'{did_you_mean(name, known) or otherwise}"
