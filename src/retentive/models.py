@@ -219,12 +219,15 @@ def check_name(name: str, value: Any) -> None:
     check_unicode(name, value)
 
 
+NO_CHARACTER = "is half of a surrogate pair"
+
+
 def check_unicode(name: str, text: str) -> None:
     """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair") from None
+        raise Invalid(f"{name}: character {error.start + 1} {NO_CHARACTER}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,7 @@ from retentive.cli.options import (
     common,
     confirm,
     emit,
+    read_input,
     shown_ids,
     warn,
     warn_unknown,
@@ -116,7 +117,7 @@ def _text(argument: str | None) -> str:
         return argument
     if argument is None and sys.stdin.isatty():
         raise Invalid("nothing to remember: give a text, or pipe one in")
-    return sys.stdin.read().rstrip("\n")
+    return read_input().rstrip("\n")
 
 
 def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
@@ -149,9 +150,11 @@ def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict
 
 def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Draft]:
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}") from None
+        text = read_input() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is not valid UTF-8 at byte {error.start + 1:,}; nothing was stored") from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror or error}") from None
     defaults = {"profile": engine.settings.profile, **defaults}
     now = engine.now()
     drafts = []
