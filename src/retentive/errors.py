@@ -2,7 +2,7 @@
 
     RetentiveError
     ├── Invalid              the input is wrong: correct it and try again
-    ├── NotFound             there is no such memory, session or project
+    ├── NotFound             there is no such memory, session, project or file
     ├── Conflict             the store already holds something that contradicts the request
     │   └── VersionConflict  the memory has changed since it was read: read it again and decide
     ├── Damaged              what is stored cannot be read: repair the store

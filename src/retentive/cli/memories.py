@@ -153,6 +153,8 @@ def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Dr
         text = read_input() if path == "-" else Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise Invalid(f"{path} is not valid UTF-8 at byte {error.start + 1:,}; nothing was stored") from None
+    except FileNotFoundError:
+        raise NotFound(f"there is no {path}") from None
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror or error}") from None
     defaults = {"profile": engine.settings.profile, **defaults}

@@ -15,7 +15,7 @@ import typer
 from retentive.cli.help import command, group
 from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, Unavailable
+from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.models import check_name, counted, snippet
 
 if TYPE_CHECKING:
@@ -267,6 +267,8 @@ def watch(
     from retentive.transfer.watching import FileChange, FolderSync, folder_lock, open_folder_state
 
     check_name("project", project)
+    if not folder.exists():
+        raise NotFound(f"there is no {folder}")
     if not folder.is_dir():
         raise Invalid(f"{folder} is not a folder")
     path = folder.resolve()
