@@ -112,13 +112,25 @@ def test_memories_of_a_jsonl_file_get_defaults_from_the_options(tmp_path):
     assert (b["session"], b["position"], b["kind"]) == ("s", 1, "semantic")
 
 
-@pytest.mark.parametrize("bad", ['{"text": ""}', '{"text": 1}', "{", "[]", '{"text": "x", "colour": 1}', "[" * 100_000])
-def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path, bad):
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ('{"text": ""}', "text: a memory needs some text"),
+        ('{"text": 1}', "text: it must be a string, not int"),
+        ('{"text": null}', "a memory needs a text"),
+        ("{", "line 1 column 2"),
+        ("[]", "a memory is an object with a text"),
+        ('{"text": "x", "colour": 1}', "there is no field 'colour'"),
+        ("[" * 100_000, ""),
+    ],
+)
+def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path, bad, says):
     lines = "".join(f'{{"text": "good {at}"}}\n' for at in range(300)) + bad
 
     result = run("remember", "--jsonl", "-", "--embedder", "none", stdin=lines, code=2)
 
     assert "line 301" in result.stderr
+    assert says in result.stderr
     assert "nothing was stored" in result.stderr
     remember("pears")
     remember("plums")
@@ -269,7 +281,10 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     [
         (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
-        (["recall", "x", "--limit", "-1"], 2, "--limit"),
+        (["recall", "x", "--limit", "-1"], 2, "value for '--limit': it must be greater than or equal to 0; see: "),
+        (["mcp", "config", "--client", "nope"], 2, "invalid value for '--client': 'nope' is not one of 'claude-"),
+        (["serve", "--port", "99999999"], 2, "--port: input should be less than or equal to 65535"),
+        (["config", "set", 'hybrid={"textWeight": "a"}'], 2, "hybrid.textWeight: input should be a valid number"),
         (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),

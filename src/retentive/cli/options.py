@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import retentive
+from retentive.checked import plain_message
 from retentive.cli.commands import COMMANDS
 from retentive.cli.quick_recall import json_text
 from retentive.configuration import name_store, parse_pairs, public_address
@@ -201,8 +202,9 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for arguments that it cannot parse; it has no public name."""
 
 _PLAIN = {
-    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
-    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+    "input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "input should be a valid number, unable to parse string as a number": "it must be a number",
+    "input should be": "it must be",
 }
 """Reasons for which an argument is invalid, in our words."""
 
@@ -350,6 +352,8 @@ def refuse(error: Any, *, as_json: bool) -> NoReturn:
     if type(error).show is not UsageError.show:  # a command without arguments that shows its help
         raise error
     message = error.format_message().rstrip(".")
+    if isinstance(error, typer.BadParameter) and error.message:
+        message = message.replace(error.message.rstrip("."), plain_message(error.message.rstrip(".")))
     for theirs, ours in _PLAIN.items():
         message = message.replace(theirs, ours)
     path = " ".join(["retentive", *(error.ctx.command_path.split()[1:] if error.ctx else ())])

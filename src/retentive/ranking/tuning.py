@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from retentive.checked import Checked, field
+from retentive.checked import Checked, field, plain_message
 from retentive.errors import Invalid, did_you_mean
 from retentive.models import hash_text
 
@@ -247,4 +247,4 @@ def _sentence(problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return unknown_parameter(name)
-    return f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"
+    return f"{name}: {plain_message(problem['msg'])}, not {problem['input']!r}"

@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from retentive.chat.llm_client import LlmError
+from retentive.checked import plain_message
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -160,10 +161,8 @@ def _field_error(item: Any) -> dict[str, str]:
     # A part in parentheses is the tag of a union, not a field.
     parts = [str(part) for part in path if not str(part).startswith("(")]
     name = ".".join(parts[:MAX_PATH_PARTS] + ["…"] * (len(parts) > MAX_PATH_PARTS)) or source
-    message: str = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "extra_forbidden":
-        message = "there is no such field"
-    return {"field": name, "message": message[:1].lower() + message[1:]}
+    extra = item["type"] == "extra_forbidden"
+    return {"field": name, "message": "there is no such field" if extra else plain_message(item["msg"])}
 
 
 def _on_http_error(request: Request, error: Exception) -> JSONResponse:
