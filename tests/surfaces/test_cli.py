@@ -137,6 +137,17 @@ def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path,
     assert json_of("status")["memories"] == 2
 
 
+def test_a_memory_that_has_expired_already_is_stored_with_a_warning():
+    words = ("--embedder", "none", "remember")
+    lines = '{"text": "a", "expires": "2020-01-01"}\n{"text": "b"}\n{"text": "c", "expires": "2020-01-01"}'
+
+    one = run(*words, "the offer ends", "--expires", "2020-01-01").stderr
+    assert "warning: 1 memory has already expired; recall and list leave out" in one
+    assert "warning: 2 memories have already expired; " in run(*words, "--jsonl", "-", stdin=lines).stderr
+    assert "expired" not in run(*words, "the offer ends soon", "--expires", "2w").stderr
+    assert [memory["text"] for memory in json_of("list")["memories"]] == ["the offer ends soon", "b"]
+
+
 def test_list_gives_pages_with_a_cursor():
     ids = [remember(f"memory {at}") for at in range(3)]
 
