@@ -57,7 +57,7 @@ def test_the_named_config_file_is_the_one_read(here, tmp_path):
     [
         ("store = ", "not valid TOML"),
         ("colour = 1", "colour"),
-        ("[embedder]\ntimeout = 0", "embedder.timeout"),
+        ("[embedder]\ntimeout = 0", "embedder.timeout: input should be greater than 0"),
         ("[tuning]\nrrf_k = 0", "rrf_k"),
         ("[tuning]\nnonsense = 0", "no parameter 'nonsense'"),
     ],

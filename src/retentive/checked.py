@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+def plain_message(message: str) -> str:
+    """Return a message of pydantic as a part of a sentence: without its prefix, and with a small first letter."""
+    message = message.removeprefix("Value error, ")
+    return message[:1].lower() + message[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class Declared:
     """A field: its type as it is written, its default, and what else pydantic's `Field` is given."""

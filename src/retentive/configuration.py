@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from retentive.errors import Invalid
+from retentive.errors import Invalid, NotFound
 
 PREFIX = "RETENTIVE_"
 
@@ -80,7 +80,7 @@ def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] |
     named = config or environment.get(f"{PREFIX}CONFIG")
     if named:
         if not Path(named).is_file():
-            raise Invalid(f"there is no config file {named}")
+            raise NotFound(f"there is no config file {named}")
         return Path(named)
     from platformdirs import user_config_path
 

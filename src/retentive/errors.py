@@ -2,7 +2,7 @@
 
     RetentiveError
     ├── Invalid              the input is wrong: correct it and try again
-    ├── NotFound             there is no such memory, session or project
+    ├── NotFound             there is no such memory, session, project or file
     ├── Conflict             the store already holds something that contradicts the request
     │   └── VersionConflict  the memory has changed since it was read: read it again and decide
     ├── Damaged              what is stored cannot be read: repair the store
@@ -105,3 +105,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     by_fold = {one.casefold(): one for one in known}
     near = get_close_matches(name.casefold(), by_fold, n=1)
     return f"; did you mean '{by_fold[near[0]]}'?" if near else ""
+
+
+def unknown_name(noun: str, name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """Return a sentence about a name that does not exist: with the known name that is most like it, or else a hint."""
+    return f"there is no {noun} '{name}'{did_you_mean(name, known) or otherwise}"

@@ -219,12 +219,15 @@ def check_name(name: str, value: Any) -> None:
     check_unicode(name, value)
 
 
+NO_CHARACTER = "is half of a surrogate pair"
+
+
 def check_unicode(name: str, text: str) -> None:
     """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name}: character {error.start + 1} is half of a surrogate pair") from None
+        raise Invalid(f"{name}: character {error.start + 1} {NO_CHARACTER}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -392,9 +395,23 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else plural}"
 
 
+JOINERS = "\u200c\u200d"
+"""The zero-width non-joiner and joiner: spelling in Persian and Indic scripts, and emoji of several parts."""
+
+
+def without_controls(text: str, *, keep: str = "") -> str:
+    """A text with a dot for each control character, also those of the direction of text, but the ones to keep.
+
+    Joiners stay: they only choose the shape of the characters beside them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in JOINERS or char in keep else "·" for char in text)
+
+
 def snippet(text: str, width: int) -> str:
     """The start of a text on one line, without control characters: memory text is untrusted."""
-    line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
+    line = without_controls(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1] + "…"
 
 

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from retentive.checked import Checked, field
+from retentive.checked import Checked, field, plain_message
 from retentive.configuration import configured, default_store, find_config, public_address, search_settings
 from retentive.errors import Invalid
 from retentive.ranking.tuning import Tuning, expand, parse_tuning
@@ -183,4 +183,5 @@ def load_settings(
 
 
 def _problems(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']}" for item in error.errors())
+    found = [(".".join(str(part) for part in item["loc"]), plain_message(item["msg"])) for item in error.errors()]
+    return "; ".join(f"{name}: {message}" for name, message in found)

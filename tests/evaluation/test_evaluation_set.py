@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.errors import Invalid
+from retentive.errors import Invalid, NotFound
 from retentive.evaluation import CorpusStats, read_evaluation_set
 from retentive.evaluation.evaluation_set import document_id
 from retentive.models import Memory
@@ -57,7 +57,7 @@ def test_a_set_without_a_reachable_relevant_memory_is_refused(tmp_path):
         read_evaluation_set(write_set(tmp_path / "a", qrels="q1\tnowhere\t1\n"))
     with pytest.raises(Invalid, match="the corpus is empty"):
         read_evaluation_set(write_set(tmp_path / "b", corpus=[]))
-    with pytest.raises(Invalid, match="there is no folder"):
+    with pytest.raises(NotFound, match="an evaluation set is a folder"):
         read_evaluation_set(tmp_path / "nowhere")
 
 

@@ -84,7 +84,7 @@ def test_a_parameter_that_is_wrong_changes_nothing():
     store = InMemoryStore()
     save_parameters(store, {"keyword_weight": 2}, by="", now=NOW)
 
-    for wrong in ({"keyword_weight": 99}, {"keywordWeights": 1}, {"rrf_k": 5, "fusion": "best"}):
+    for wrong in ({"keyword_weight": 99}, {"keywordWeights": 1}, {"nope": None}, {"rrf_k": 5, "fusion": "best"}):
         with pytest.raises(Invalid):
             save_parameters(store, wrong, by="", now=NOW)
 

@@ -18,6 +18,7 @@ from retentive.cli.app import app
 from retentive.cli.commands import COMMANDS as PROGRAM
 from retentive.cli.options import LazyCommands
 from retentive.cli.show import safe
+from retentive.models import snippet
 from retentive.stores import open_store
 
 COMMANDS = (
@@ -111,17 +112,40 @@ def test_memories_of_a_jsonl_file_get_defaults_from_the_options(tmp_path):
     assert (b["session"], b["position"], b["kind"]) == ("s", 1, "semantic")
 
 
-@pytest.mark.parametrize("bad", ['{"text": ""}', '{"text": 1}', "{", "[]", '{"text": "x", "colour": 1}', "[" * 100_000])
-def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path, bad):
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ('{"text": ""}', "text: a memory needs some text"),
+        ('{"text": 1}', "text: it must be a string, not int"),
+        ('{"text": null}', "a memory needs a text"),
+        ("{", "line 1 column 2"),
+        ("[]", "a memory is an object with a text"),
+        ('{"text": "x", "colour": 1}', "there is no field 'colour'"),
+        ("[" * 100_000, ""),
+    ],
+)
+def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path, bad, says):
     lines = "".join(f'{{"text": "good {at}"}}\n' for at in range(300)) + bad
 
     result = run("remember", "--jsonl", "-", "--embedder", "none", stdin=lines, code=2)
 
     assert "line 301" in result.stderr
+    assert says in result.stderr
     assert "nothing was stored" in result.stderr
     remember("pears")
     remember("plums")
     assert json_of("status")["memories"] == 2
+
+
+def test_a_memory_that_has_expired_already_is_stored_with_a_warning():
+    words = ("--embedder", "none", "remember")
+    lines = '{"text": "a", "expires": "2020-01-01"}\n{"text": "b"}\n{"text": "c", "expires": "2020-01-01"}'
+
+    one = run(*words, "the offer ends", "--expires", "2020-01-01").stderr
+    assert "warning: 1 memory has already expired; recall and list leave out" in one
+    assert "warning: 2 memories have already expired; " in run(*words, "--jsonl", "-", stdin=lines).stderr
+    assert "expired" not in run(*words, "the offer ends soon", "--expires", "2w").stderr
+    assert [memory["text"] for memory in json_of("list")["memories"]] == ["the offer ends soon", "b"]
 
 
 def test_list_gives_pages_with_a_cursor():
@@ -268,7 +292,10 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     [
         (["recall", "x", "--set", "nonsense=1"], 2, "there is no parameter 'nonsense'"),
         (["recall", "x", "--set", "keyword_weight=9"], 2, "keyword_weight"),
-        (["recall", "x", "--limit", "-1"], 2, "--limit"),
+        (["recall", "x", "--limit", "-1"], 2, "value for '--limit': it must be greater than or equal to 0; see: "),
+        (["mcp", "config", "--client", "nope"], 2, "invalid value for '--client': 'nope' is not one of 'claude-"),
+        (["serve", "--port", "99999999"], 2, "--port: input should be less than or equal to 65535"),
+        (["config", "set", 'hybrid={"textWeight": "a"}'], 2, "hybrid.textWeight: input should be a valid number"),
         (["recall", "x", "--set", "keyword_weight"], 2, "parameter=value"),
         (["recall", "x", "--preset", "nonsense"], 2, "classic-rrf"),
         (["recall", "x", "--kind", "nonsense"], 2, "episodic"),
@@ -280,7 +307,13 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["remember", "x", "--metadata", "[]"], 2, "metadata"),
         (["status", "--embedder", "nonsense"], 0, ""),
         (["config", "set"], 2, "parameter=value"),
-        (["--config", "/nowhere.toml", "status"], 2, "/nowhere.toml"),
+        (["config", "reset", "keyword_weigth"], 2, "no parameter 'keyword_weigth'; did you mean 'keyword_weight'?"),
+        (["config", "reset", "rrf_k", "nope"], 2, "there is no parameter 'nope'; the parameters are fusion, "),
+        (["--config", "/nowhere.toml", "status"], 3, "there is no config file /nowhere.toml"),
+        (["--config", "/nowhere.toml", "recall", "x"], 3, "there is no config file /nowhere.toml"),
+        (["--config", "/nowhere.toml", "config"], 3, "there is no config file /nowhere.toml"),
+        (["remember", "--jsonl", "/nowhere.jsonl"], 3, "there is no /nowhere.jsonl"),
+        (["remember", "--jsonl", "/"], 2, "/ cannot be read: Is a directory"),
         (["list", "--limit", "0"], 2, "1 to 1000"),
         (["recall"], 2, "error: missing argument 'query'; see: retentive recall -h\n"),
         (["recall", "x", "--limit", "x"], 2, "error: invalid value for '--limit': it must be a whole number; see: "),
@@ -334,6 +367,17 @@ def test_memory_text_cannot_control_the_terminal():
         assert "\u202e" not in shown
         assert "[b]innocent[/]·]0;" in shown
     assert safe("a\tb\nc\x00") == "a\tb\nc·"
+
+
+@pytest.mark.parametrize("text", ["می\u200cخواهم کتاب بخوانم", "क्\u200dष", "👩\u200d👩\u200d👧\u200d👦"])
+def test_characters_that_join_or_separate_letters_are_shown(text):
+    id = remember(text)
+
+    for words in (["get", id], ["list"], ["recall", text, "--embedder", "none"]):
+        assert text in run(*words).stdout
+    for control in "\u200b\u200e\u200f\u202a\u202e\u2066\u2069\u061c\x1b\x9b\u2028":
+        assert safe(f"{text}{control}") == f"{text}·"
+        assert snippet(f"a{control}b", 10) in ("a·b", "a b")
 
 
 def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_warning():

@@ -140,7 +140,7 @@ def test_an_error_in_a_set_names_the_file_and_line(tmp_path):
     folder = write_set(tmp_path / "bad", corpus=["{"])
 
     assert "corpus.jsonl, line 1: it is not JSON" in run(str(folder), code=2).stderr
-    assert "there is no folder" in run(str(tmp_path / "nowhere"), code=2).stderr
+    assert f"there is no {tmp_path / 'nowhere'}; an evaluation set is" in run(str(tmp_path / "nowhere"), code=3).stderr
 
 
 def test_without_the_extra_the_error_names_the_package_to_install(tiny: str, monkeypatch):

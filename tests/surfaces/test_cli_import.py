@@ -87,6 +87,20 @@ def test_a_truncated_file_is_imported_up_to_its_end_with_exit_code_1(tmp_path):
     assert "reading stopped: conversations.json, after element 1: invalid or incomplete JSON" in done
 
 
+def test_a_file_that_has_nothing_of_the_named_format_is_said_to_be_of_another(tmp_path):
+    path, empty = sample(tmp_path), write_json(tmp_path / "empty.json", [])
+
+    def imported(*words: str) -> str:
+        return run("import", *words, "--embedder", "none").stdout
+
+    wrong = imported(str(path), "--format", "claude")
+    assert wrong.startswith("claude: 0 added, 0 already stored\n")
+    assert f"no conversation of the format claude was found in {path}; it looks like chatgpt, which is read" in wrong
+    assert f"no memory of the format mem0 was found in {empty}\n" in imported(str(empty), "--format", "mem0")
+    for _ in range(2):
+        assert "was found in" not in imported(str(path), "--format", "chatgpt")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [

@@ -270,7 +270,7 @@ def test_a_command_imports_only_its_own_module(empty_store_path: str) -> None:
         (("--metadata", "topic"), 2),
         (("--set", "keyword_wait=1", "--json"), 2),
         (("--preset", "classic", "--explain"), 2),
-        (("--config", "missing.toml"), 2),
+        (("--config", "missing.toml"), 3),
         (("--store", "missing.db"), 3),
         (("--project", "nowhere"), 0),
         (("--session", "never", "--json"), 0),

@@ -217,7 +217,9 @@ def test_forgetting_a_session_leaves_the_rest_of_its_project(asking, engine):
         ({"scope": {}, "confirm": False}, ["confirm"]),
         ({"scope": {}, "confirm": 1}, ["confirm"]),
         ({"scope": {"sesion": "a"}, "confirm": True}, ["scope.sesion"]),
-        ({"confirm": True}, ["ids", "confirm"]),
+        ({"confirm": True}, ["body"]),
+        ({"project": "x", "confirm": True}, ["body"]),
+        ({"ids": ["01900000-0000-7000-8000-0000000000ff"], "project": "x"}, ["project"]),
         ({"ids": ["x"]}, ["ids.0"]),
         ({"ids": []}, ["ids"]),
     ],
@@ -228,6 +230,15 @@ def test_nothing_is_forgotten_by_mistake(asking, engine, body, fields):
     assert wrong_fields(asking.post("/v1/memories/forget", json=body)) == fields
 
     assert texts(engine) == ["one"]
+
+
+def test_forgetting_without_ids_and_scope_shows_both_forms(asking):
+    refused = problem(asking.post("/v1/memories/forget", json={"project": "x", "confirm": True}), 422, "invalid")
+
+    assert refused["detail"] == (
+        'body: it has neither ids nor a scope; send {"ids": ["…"]}, or {"scope": {"project": "…"}, "confirm": true} '
+        "for all memories of a scope"
+    )
 
 
 def test_a_change_under_a_key_is_made_once_whatever_came_after_it(engine):

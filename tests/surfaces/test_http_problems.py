@@ -101,6 +101,18 @@ def test_an_address_that_is_none_is_a_problem_too(asking, path):
     problem(asking.get(path), 404, "not_found")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/memories/abc"), ("PATCH", "/v1/memories/abc"), ("DELETE", "/v1/memories/abc"),
+        ("GET", "/v1/memories/abc/history"), ("POST", "/v1/memories/abc/retract"),
+    ],
+)  # fmt: skip
+def test_an_id_that_is_no_uuid_is_that_of_no_memory(asking, method, path):
+    assert problem(asking.request(method, path), 404, "not_found")["detail"] == "there is no memory abc"
+    assert "no such path" in problem(asking.get("/v1/memories/abc/nothing"), 404, "not_found")["detail"]
+
+
 @pytest.mark.parametrize("cursor", ["%00", "%FF"])
 def test_odd_bytes_are_no_cursor(asking, cursor):
     problem(asking.get(f"/v1/memories?cursor={cursor}"), 422, "invalid")

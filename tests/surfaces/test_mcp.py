@@ -187,6 +187,28 @@ def test_recall_can_be_narrowed_by_ids_dates_metadata_and_project(server: MCPSer
     assert "limited to the session 'alone'" in error(alone, "memory_remember", text="tea", session="walk")
 
 
+def test_recall_in_a_project_that_does_not_exist_says_so_and_names_only_what_the_caller_may_read(engine: Engine):
+    engine.remember("the key is under the pot", project="home")
+    engine.remember("the key of the office", profile="bo", project="office")
+    engine.remember("the key of the car", session="alone")
+    engine.remember("Ana likes keys", kind="identity")
+    whole, alone = (build_server(lambda _, one=one: open_scope(engine, session=one)) for one in (None, "alone"))
+
+    def advice(server: MCPServer, project: str) -> str | None:
+        found = call(server, "memory_recall", query="key", project=project)["advice"]
+        return None if found is None else str(found)
+
+    again = "Recall again with another project or without one."
+    assert advice(whole, "hom") == f"there is no project 'hom'; did you mean 'home'? {again}"
+    assert advice(whole, "office") == f"there is no project 'office'. {again}"
+    assert advice(whole, "offic") == f"there is no project 'offic'. {again}"
+    assert advice(alone, "hom") == f"there is no project 'hom'. {again}"
+    assert advice(alone, "home") == f"there is no project 'home'. {again}"
+    assert advice(whole, "home") is None
+    empty = call(whole, "memory_recall", query="key", project="home", kinds=["semantic"])
+    assert (empty["hits"], "other words" in empty["advice"]) == ([], True)
+
+
 def test_a_memory_is_read_corrected_and_forgotten(server: MCPServer, engine: Engine):
     (id,) = call(server, "memory_remember", text="The key is under the pot", speaker="Ana")["ids"]
 

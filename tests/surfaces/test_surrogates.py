@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import closing
 from http.client import HTTPConnection
 
 import pytest
+from typer.testing import CliRunner
 
+from retentive.cli.app import app
 from retentive.stores import open_store
 from tests.surfaces.serving import client, listening, problem, wrong_fields
 
@@ -106,6 +109,30 @@ def test_arguments_of_the_command_line_that_are_not_utf_8_are_refused(tmp_path, 
     done = subprocess.run([*program, "--json", *words], capture_output=True, check=False, timeout=120)
 
     assert done.returncode == 2, done.stderr
-    assert "surrogate" in json.loads(done.stderr)["error"]["message"]
+    message = json.loads(done.stderr)["error"]["message"]
+    assert message.endswith("is not valid UTF-8"), message
     with closing(open_store(store)) as opened:
         assert opened.stats().memories == 0
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("words", [["remember"], ["remember", "--jsonl", "-"], ["remember", "--jsonl", "file.jsonl"]])
+def test_input_of_the_command_line_that_is_not_utf_8_is_refused(tmp_path, words, strict):
+    (tmp_path / "file.jsonl").write_bytes(b'{"text": "caf\xe9"}')
+    program = [sys.executable, "-m", "retentive", "--store", "store.db", "--embedder", "none", *words]
+    env = {**os.environ, "PYTHONIOENCODING": f"utf-8:{'strict' if strict else 'surrogateescape'}"}
+    given = (tmp_path / "file.jsonl").read_bytes()
+    done = subprocess.run(program, cwd=tmp_path, env=env, input=given, capture_output=True, check=False, timeout=120)
+
+    where = "file.jsonl is not valid UTF-8 at byte 14; nothing" if "file.jsonl" in words else "standard input is not"
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith(f"error: {where}"), done.stderr
+    with closing(open_store(str(tmp_path / "store.db"))) as opened:
+        assert opened.stats().memories == 0
+
+
+def test_half_a_pair_in_json_on_the_command_line_is_called_so(tmp_path):
+    words = ["--store", str(tmp_path / "store.db"), "remember", "--jsonl", "-"]
+    refused = CliRunner().invoke(app, words, input='{"text": "\\ud800"}')
+
+    assert (refused.exit_code, "line 1 of -: text: character 1 is half of a surrogate" in refused.stderr) == (2, True)

@@ -365,3 +365,4 @@ def test_names_of_files_cannot_control_the_terminal(folder):
 
 def test_a_path_that_is_not_a_folder_is_refused(folder):
     assert "is not a folder" in invoke(str(write(folder, "a.md")), code=2).stderr
+    assert f"there is no {folder / 'nowhere'}" in invoke(str(folder / "nowhere"), code=3).stderr

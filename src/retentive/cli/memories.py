@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from retentive.cli.options import (
     common,
     confirm,
     emit,
+    read_input,
     shown_ids,
     warn,
     warn_unknown,
@@ -105,6 +107,7 @@ def remember(
         memory = _remember_text(engine, _text(text), {**fields, "on_duplicate": on_duplicate})
         alike = engine.similar(memory.id) if similar else []
         _warn_without_vector(engine)
+        _warn_expired(_count_expired(engine, [memory]))
         ids = shown_ids(engine, [memory.id, *(one.id for one in alike)])
     value = {**memory.to_dict(), **({"similar": [one.to_dict() for one in alike]} if similar else {})}
     emit(ctx, value, lambda show: show.remembered(memory.id, alike, ids) if alike else typer.echo(ids[memory.id]))
@@ -116,7 +119,7 @@ def _text(argument: str | None) -> str:
         return argument
     if argument is None and sys.stdin.isatty():
         raise Invalid("nothing to remember: give a text, or pipe one in")
-    return sys.stdin.read().rstrip("\n")
+    return read_input().rstrip("\n")
 
 
 def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
@@ -138,20 +141,27 @@ def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict
     from retentive.cli.show import progress
 
     stored: list[str] = []
+    expired = 0
     with progress("remembering", total=len(drafts)) as advance:
         for at in range(0, len(drafts), BATCH):
             batch = engine.remember_many(drafts[at : at + BATCH])
             stored.extend(memory.id for memory in batch)
+            expired += _count_expired(engine, batch)
             advance(len(batch))
     _warn_without_vector(engine)
+    _warn_expired(expired)
     emit(ctx, {"stored": len(stored), "ids": stored}, f"{counted(len(stored), 'memory')} stored")
 
 
 def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Draft]:
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"{path} cannot be read: {error}") from None
+        text = read_input() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path} is not valid UTF-8 at byte {error.start + 1:,}; nothing was stored") from None
+    except FileNotFoundError:
+        raise NotFound(f"there is no {path}") from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror or error}") from None
     defaults = {"profile": engine.settings.profile, **defaults}
     now = engine.now()
     drafts = []
@@ -171,6 +181,19 @@ def _warn_without_vector(engine: Engine) -> None:
     problem = engine.embeddings.problem()
     if problem:
         warn(f"warning: stored without a vector, only the keyword retriever can find it: {problem}")
+
+
+def _count_expired(engine: Engine, memories: Sequence[Memory]) -> int:
+    now = engine.now()
+    return sum(memory.expires is not None and memory.expires <= now for memory in memories)
+
+
+def _warn_expired(expired: int) -> None:
+    if expired:
+        warn(
+            f"warning: {counted(expired, 'memory has', 'memories have')} already expired; recall and list leave out "
+            "what has expired, unless --include-retired is given"
+        )
 
 
 def get(ctx: typer.Context, id: Id) -> None:

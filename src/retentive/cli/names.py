@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from retentive.errors import did_you_mean
+from retentive.errors import unknown_name
 
 if TYPE_CHECKING:
     from retentive.engine import Engine
@@ -24,8 +24,4 @@ def unknown_names(engine: Engine, *, project: str | None = None, sessions: Seque
 
 def _unknown(noun: str, names: Iterable[str], known: Iterable[str], see: str) -> list[str]:
     existing = list(known)
-    return [
-        f"there is no {noun} '{name}'{did_you_mean(name, existing) or f'; see: {see}'}"
-        for name in names
-        if name not in existing
-    ]
+    return [unknown_name(noun, name, existing, otherwise=f"; see: {see}") for name in names if name not in existing]

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 import retentive
+from retentive.checked import plain_message
 from retentive.cli.commands import COMMANDS
 from retentive.cli.quick_recall import json_text
 from retentive.configuration import name_store, parse_pairs, public_address
@@ -201,8 +202,9 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for arguments that it cannot parse; it has no public name."""
 
 _PLAIN = {
-    "Input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
-    "Input should be a valid number, unable to parse string as a number": "it must be a number",
+    "input should be a valid integer, unable to parse string as an integer": "it must be a whole number",
+    "input should be a valid number, unable to parse string as a number": "it must be a number",
+    "input should be": "it must be",
 }
 """Reasons for which an argument is invalid, in our words."""
 
@@ -316,6 +318,10 @@ def _common_first(args: list[str]) -> list[str]:
 def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     """Print an error and end with its exit code."""
     message = with_store(str(error))
+    if _is_undecoded(error):
+        from retentive.models import NO_CHARACTER
+
+        message = message.replace(NO_CHARACTER, "is not valid UTF-8")
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
@@ -323,11 +329,31 @@ def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
+def _is_undecoded(error: BaseException) -> bool:
+    """Whether an error is about a byte of an argument that is not UTF-8: Python gives it as half of a pair."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, UnicodeEncodeError):
+        cause = cause.__context__
+    return cause is not None and "\udc80" <= cause.object[cause.start] <= "\udcff"
+
+
+def read_input() -> str:
+    """Return the text on standard input; `Invalid` if it is not UTF-8."""
+    try:
+        text = sys.stdin.read()
+        text.encode()
+    except UnicodeError:
+        raise Invalid("standard input is not valid UTF-8") from None
+    return text
+
+
 def refuse(error: Any, *, as_json: bool) -> NoReturn:
     """Print what is wrong with the arguments, on one line, and end as Typer does."""
     if type(error).show is not UsageError.show:  # a command without arguments that shows its help
         raise error
     message = error.format_message().rstrip(".")
+    if isinstance(error, typer.BadParameter) and error.message:
+        message = message.replace(error.message.rstrip("."), plain_message(error.message.rstrip(".")))
     for theirs, ours in _PLAIN.items():
         message = message.replace(theirs, ours)
     path = " ".join(["retentive", *(error.ctx.command_path.split()[1:] if error.ctx else ())])

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from retentive.checked import plain_message
 from retentive.cli.help import command, group
 from retentive.cli.options import Common, common, emit, program, styled, with_store
 from retentive.engine import Engine
@@ -72,7 +73,7 @@ def _server_settings(settings: Settings, **given: Any) -> Settings:
         server = ServerSettings.model_validate({**settings.server.model_dump(), **named})
     except ValidationError as error:
         first = error.errors()[0]
-        raise Invalid(f"--{first['loc'][0]}: {first['msg'].lower()}") from None
+        raise Invalid(f"--{first['loc'][0]}: {plain_message(first['msg'])}") from None
     return settings.model_copy(update={"server": server})
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retentive.cli.options import fits_terminal, no_colour, program, with_store
-from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, counted, snippet
+from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall, counted, snippet, without_controls
 
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
@@ -90,7 +90,7 @@ def _indent() -> int:
 
 def safe(text: str) -> str:
     """Replace control characters, except line ends and tabs, with a dot, so that text cannot control the terminal."""
-    return "".join(char if char in "\n\t" or char.isprintable() else "·" for char in text)
+    return without_controls(text, keep="\n\t")
 
 
 @contextmanager

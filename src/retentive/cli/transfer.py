@@ -15,7 +15,7 @@ import typer
 from retentive.cli.help import command, group
 from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, Unavailable
+from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable
 from retentive.models import check_name, counted, snippet
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from retentive.transfer.watching import FileChange, FolderSync
 
 _FORMATS = "jsonl, chatgpt, claude, claude-code, mem0, memini, beir, sqlite, openclaw, markdown or postgres"
+_CONVERSATIONS = ("chatgpt", "claude", "claude-code")
+"""Formats of conversations; the others are of memories or documents."""
+
 _REPORT_START = b'{"kind": "'
 """The first bytes of a report file."""
 
@@ -70,7 +73,8 @@ def import_memories(
             problem = engine.embeddings.problem() if done.unembedded else None
     except ImportInterrupted as stopped:
         raise Interrupted(_interruption(stopped.result)) from None
-    emit(ctx, done.to_dict(), lambda _: _print_import(done, report))
+    hint = _wrong_format(path, done) if format else None
+    emit(ctx, done.to_dict(), lambda _: _print_import(done, report, hint))
     if problem:
         warn(
             f"warning: {done.unembedded:,} stored without a vector: {problem}; retentive reembed adds the vectors later"
@@ -218,7 +222,24 @@ def _is_other_file(path: Path) -> bool:
         return False  # writing it reports the problem
 
 
-def _print_import(done: ImportResult, report: Path | None) -> None:
+def _wrong_format(path: str, done: ImportResult) -> str | None:
+    """Return a sentence if nothing was found in the named format, and the file does not look like that format."""
+    from retentive.transfer.formats import detect_format
+
+    if done.added or done.existing or done.judgements or done.settings or done.truncated or "://" in path:
+        return None
+    try:
+        looks_like = detect_format(Path(path)).name
+    except RetentiveError:  # it looks like none, or like one that needs another package
+        looks_like = None
+    if looks_like == done.format:
+        return None
+    noun = "conversation" if done.format in _CONVERSATIONS else "memory"
+    advice = f"; it looks like {looks_like}, which is read without --format" if looks_like else ""
+    return f"no {noun} of the format {done.format} was found in {path}{advice}"
+
+
+def _print_import(done: ImportResult, report: Path | None, hint: str | None) -> None:
     from retentive.cli.show import print_line
 
     def print_reasons(label: str, reasons: Mapping[str, int]) -> None:
@@ -236,8 +257,8 @@ def _print_import(done: ImportResult, report: Path | None) -> None:
     print_reasons("warnings", done.warnings)
     if (done.skipped or done.warnings) and report is None:
         print_line("  --report FILE lists them one by one", style="dim")
-    for where in done.truncated:
-        print_line(f"reading stopped: {where}", style="red")
+    for problem in (*(f"reading stopped: {where}" for where in done.truncated), *([hint] if hint else ())):
+        print_line(problem, style="red")
     if done.resumed:
         print_line("continued an import that was interrupted", style="dim")
     if done.run:
@@ -267,6 +288,8 @@ def watch(
     from retentive.transfer.watching import FileChange, FolderSync, folder_lock, open_folder_state
 
     check_name("project", project)
+    if not folder.exists():
+        raise NotFound(f"there is no {folder}")
     if not folder.is_dir():
         raise Invalid(f"{folder} is not a folder")
     path = folder.resolve()

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from retentive.errors import Invalid
+from retentive.errors import Invalid, NotFound
 from retentive.evaluation.benchmarks import NAMES, Benchmark, read_benchmark
 from retentive.models import Memory, Serializable, counted
 from retentive.pipeline.remember import Draft
@@ -93,7 +93,7 @@ def read_evaluation_set(path: str | Path) -> EvaluationSet:
     """
     path = Path(path)
     if not path.exists():
-        raise Invalid(f"there is no folder {path}; an evaluation set is a folder in BEIR's layout")
+        raise NotFound(f"there is no {path}; an evaluation set is a folder in BEIR's layout, or a benchmark's own file")
     benchmark = None if (path / CORPUS).is_file() else read_benchmark(path)
     if benchmark is not None:
         return from_benchmark(benchmark)

@@ -89,7 +89,7 @@ class Draft:
         unknown = sorted(set(values) - known)
         if unknown:
             raise Invalid(f"there is no field '{unknown[0]}'; the fields are {', '.join(sorted(known))}")
-        if "text" not in values:
+        if values.get("text") is None:
             raise Invalid("a memory needs a text")
         return cls(**{**defaults, **{name: value for name, value in values.items() if value is not None}})
 
@@ -432,7 +432,9 @@ def _check(draft: Draft) -> None:
 
 
 def _check_text(text: Any) -> None:
-    if not isinstance(text, str) or not text.strip():
+    if not isinstance(text, str):
+        raise Invalid(f"text: it must be a string, not {type(text).__name__}")
+    if not text.strip():
         raise Invalid("text: a memory needs some text")
     if len(text) > MAX_TEXT:
         raise Invalid(f"text: {len(text):,} characters are too many for one memory, the most is {MAX_TEXT:,}; split it")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retentive.errors import NotFound, RetentiveError, VersionConflict
+from retentive.errors import Invalid, NotFound, RetentiveError, VersionConflict
 from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable, check_unicode
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning
+from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
@@ -132,14 +132,19 @@ def save_parameters(
     check: Callable[[dict[str, Any]], None] = lambda saved: None,
     idempotency_key: str | None = None,
 ) -> None:
-    """Save parameters over the saved ones; None resets one. An invalid value raises `Invalid` and changes nothing.
+    """Save parameters over the saved ones; None resets one.
 
-    A preset or `hybrid` block replaces all saved parameters; None in its place resets all.
-    A change that was already made under the same idempotency key is not made again, whatever was changed since.
+    An unknown name or an invalid value raises `Invalid` and changes nothing. A preset or `hybrid` block replaces all
+    saved parameters; None in its place resets all. A change that was already made under the same idempotency key is not
+    made again, whatever was changed since.
     """
 
     def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
-        wanted = {name: value for name, value in {**before, **_by_python_name(parameters)}.items() if value is not None}
+        given = _by_python_name(parameters)
+        unknown = [name for name in given if name not in Tuning.model_fields and name not in before]
+        if unknown:
+            raise Invalid(unknown_parameter(unknown[0]))
+        wanted = {name: value for name, value in {**before, **given}.items() if value is not None}
         checked = parse_tuning(wanted)
         for pattern in checked.source_weights:
             check_unicode("source_weights", pattern)

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
+from retentive.checked import plain_message
 from retentive.errors import Invalid
 from retentive.ranking.presets import preset
 from retentive.ranking.tuning import Tuning
@@ -77,5 +78,5 @@ def parse_hybrid(block: object) -> Hybrid:
     try:
         return Hybrid.model_validate(block)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, ('hybrid', *one['loc'])))}: {one['msg']}" for one in error.errors())
-        raise Invalid("; ".join(problems)) from None
+        found = [(".".join(map(str, ("hybrid", *one["loc"]))), plain_message(one["msg"])) for one in error.errors()]
+        raise Invalid("; ".join(f"{name}: {message}" for name, message in found)) from None

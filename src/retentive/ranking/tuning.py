@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from retentive.checked import Checked, field
+from retentive.checked import Checked, field, plain_message
 from retentive.errors import Invalid, did_you_mean
 from retentive.models import hash_text
 
@@ -236,10 +236,15 @@ def parameter_name(name: str) -> str:
 _CAMEL = {to_camel(name): name for name in Tuning.model_fields}
 
 
+def unknown_parameter(name: str) -> str:
+    """A sentence about a name that is no parameter, with the parameter that is most like it or all of them."""
+    known = (*Tuning.model_fields, *WHOLE)
+    near = did_you_mean(name, known) or f"; the parameters are {', '.join(known)}"
+    return f"there is no parameter '{name}'{near}"
+
+
 def _sentence(problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        known = (*Tuning.model_fields, *WHOLE)
-        near = did_you_mean(name, known) or f"; the parameters are {', '.join(known)}"
-        return f"there is no parameter '{name}'{near}"
-    return f"{name}: {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}"
+        return unknown_parameter(name)
+    return f"{name}: {plain_message(problem['msg'])}, not {problem['input']!r}"

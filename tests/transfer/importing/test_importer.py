@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,12 @@ def test_a_conversation_is_imported_with_sessions_speakers_times_and_order_and_f
         engine.recall("how much power is left on the board?", limit=1).hits[0].memory.session == "chatgpt:The kitchen"
     )
     assert engine.stats().unembedded == 0
+
+
+def test_memories_without_a_time_are_listed_before_those_that_happened_before_the_import(store):
+    take(store, item(1, occurred=NOW - timedelta(days=2)), item(2), item(3, occurred=NOW - timedelta(days=1)))
+
+    assert listed(Engine(store)) == ["note number 2", "note number 3", "note number 1"]
 
 
 @pytest.mark.parametrize("name", ["note.md", "MEMORY.md"])

@@ -6,6 +6,7 @@ A problem has a stable code, a sentence that says what happened and what to do, 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +19,7 @@ from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Receive, Scope, Send
 
 from retentive.chat.llm_client import LlmError
+from retentive.checked import plain_message
 from retentive.errors import (
     Conflict,
     Damaged,
@@ -63,6 +65,9 @@ DETAILS = {
     404: "there is no such path; /docs lists all operations",
     405: "this path does not accept the method; the Allow header lists the methods it accepts",
 }
+
+_MEMORY_PATH = re.compile(r"/v1/memories/([^/]{1,100})(?:/(?:supersede|retract|restore|history))?")
+"""The path of a memory. Routes match it only if the id is a UUID; to a caller, any other id is one without a memory."""
 
 UNEXPECTED = "an unexpected error occurred; see the log of the service"
 
@@ -156,10 +161,8 @@ def _field_error(item: Any) -> dict[str, str]:
     # A part in parentheses is the tag of a union, not a field.
     parts = [str(part) for part in path if not str(part).startswith("(")]
     name = ".".join(parts[:MAX_PATH_PARTS] + ["…"] * (len(parts) > MAX_PATH_PARTS)) or source
-    message: str = item["msg"].removeprefix("Value error, ")
-    if item["type"] == "extra_forbidden":
-        message = "there is no such field"
-    return {"field": name, "message": message[:1].lower() + message[1:]}
+    extra = item["type"] == "extra_forbidden"
+    return {"field": name, "message": "there is no such field" if extra else plain_message(item["msg"])}
 
 
 def _on_http_error(request: Request, error: Exception) -> JSONResponse:
@@ -167,7 +170,8 @@ def _on_http_error(request: Request, error: Exception) -> JSONResponse:
         raise error
     code, detail = CODES.get(error.status_code, "error"), str(error.detail)
     if detail == HTTPStatus(error.status_code).phrase:  # Starlette's default
-        detail = DETAILS.get(error.status_code, detail)
+        memory = _MEMORY_PATH.fullmatch(request.scope["path"]) if error.status_code == 404 else None
+        detail = f"there is no memory {memory[1]}" if memory else DETAILS.get(error.status_code, detail)
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_allowed_methods(request))

@@ -16,6 +16,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
 import retentive
+from retentive.checked import plain_message
 from retentive.errors import NotFound, RetentiveError, describe_error
 from retentive.server.mcp.results import NOTICE, escaped_json, hit_out, memory_out, memory_result
 from retentive.server.mcp.tools import TOOL_SCOPE, WRITE_TOOLS, ToolScope, make_tools
@@ -113,10 +114,8 @@ class _Server(MCPServer[Any]):
 
 def _invalid_arguments(name: str, error: ValidationError) -> str:
     """Return what is wrong with a tool's arguments, without their values."""
-    problems = []
-    for item in error.errors(include_url=False, include_input=False):
-        message = item["msg"][:1].lower() + item["msg"][1:]
-        problems.append(f"{'.'.join(str(part) for part in item['loc'])}: {message}")
+    items = error.errors(include_url=False, include_input=False)
+    problems = [f"{'.'.join(str(part) for part in item['loc'])}: {plain_message(item['msg'])}" for item in items]
     return f"{name} was not called: {'; '.join(problems)}"
 
 

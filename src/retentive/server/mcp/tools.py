@@ -15,8 +15,8 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from retentive.engine import Engine
-from retentive.errors import Invalid, NotFound, RetentiveError
-from retentive.models import Kind, Memory, Query, Scalar, Scope, check_name
+from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
+from retentive.models import Hit, Kind, Memory, Query, Scalar, Scope, check_name
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.similar import Similar
@@ -63,6 +63,20 @@ class ToolScope:
         """Build a query in this scope."""
         options["session"], options["only_session"] = self.within.sessions, self.within.only_sessions
         return self.view.query(text, **options)
+
+    def unknown_project(self, name: str, found: Sequence[Hit]) -> str | None:
+        """Return a sentence about the project of a recall if it does not exist; a similar one of this scope is named.
+
+        What a project does not have itself, such as identity memories of the profile, is found with any name.
+        """
+        if not name or any(hit.memory.project == name for hit in found):
+            return None
+        # A session without a project has none, and must not learn the names of those beside it.
+        existing = [] if self.within.sessions is not None else [one.name for one in self.view.projects()]
+        if name in existing:
+            return None
+        problem = unknown_name("project", name, existing, otherwise=".")
+        return f"{problem} Recall again with another project or without one."
 
     def explain(self, query: Query, id: str) -> Explanation:
         """Explain why a memory ranks where it does for a query, or why it does not appear."""
@@ -202,7 +216,7 @@ async def memory_recall(
             hits=hits,
             relevance=round(found.relevance, 3),
             degraded=found.degraded_reason,
-            advice=None if hits else NOTHING_FOUND,
+            advice=scope.unknown_project(project, found.hits) or (None if hits else NOTHING_FOUND),
         )
 
     return await _run(work)

@@ -190,12 +190,20 @@ class ForgetScope(CamelModel):
     confirm: Confirmed = Field(description="Must be true: this cannot be undone.")
 
 
-def _ids_or_scope(value: Any) -> str:
+def _ids_or_scope(value: Any) -> str | None:
+    if isinstance(value, dict) and "ids" not in value and "scope" not in value:
+        return None
     return "(scope)" if isinstance(value, dict) and "scope" in value else "(ids)"
 
 
 IdsOrScope = Annotated[
-    Annotated[ForgetIds, Tag("(ids)")] | Annotated[ForgetScope, Tag("(scope)")], Discriminator(_ids_or_scope)
+    Annotated[ForgetIds, Tag("(ids)")] | Annotated[ForgetScope, Tag("(scope)")],
+    Discriminator(
+        _ids_or_scope,
+        custom_error_type="neither_ids_nor_scope",
+        custom_error_message='it has neither ids nor a scope; send {"ids": ["…"]}, or {"scope": {"project": "…"}, '
+        '"confirm": true} for all memories of a scope',
+    ),
 ]
 
 # The path accepts only a UUID, so that it does not match /v1/memories/forget.
