@@ -219,15 +219,17 @@ def check_name(name: str, value: Any) -> None:
     check_unicode(name, value)
 
 
-NO_CHARACTER = "is half of a surrogate pair"
-
-
 def check_unicode(name: str, text: str) -> None:
-    """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded."""
+    """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded.
+
+    Python decodes each byte of an argument that is not UTF-8 to a second half (PEP 383).
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name}: character {error.start + 1} {NO_CHARACTER}") from None
+        is_byte = "\udc80" <= text[error.start] <= "\udcff"
+        problem = "is not valid UTF-8" if is_byte else "is half of a surrogate pair"
+        raise Invalid(f"{name}: character {error.start + 1} {problem}") from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

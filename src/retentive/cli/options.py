@@ -318,23 +318,11 @@ def _common_first(args: list[str]) -> list[str]:
 def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     """Print an error and end with its exit code."""
     message = with_store(str(error))
-    if _is_undecoded(error):
-        from retentive.models import NO_CHARACTER
-
-        message = message.replace(NO_CHARACTER, "is not valid UTF-8")
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
         typer.echo(styled(f"error: {message}", fg="red"), err=True)
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
-
-
-def _is_undecoded(error: BaseException) -> bool:
-    """Whether an error is about a byte of an argument that is not UTF-8: Python gives it as half of a pair."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, UnicodeEncodeError):
-        cause = cause.__context__
-    return cause is not None and "\udc80" <= cause.object[cause.start] <= "\udcff"
 
 
 def read_input() -> str:

@@ -133,41 +133,48 @@ typedef struct {
     uint8_t rows[16];
 } __attribute__((aligned(64))) TileConfig;
 
-/* Tiles 0 to 3 are sums, 4 and 5 rows of bytes, 6 and 7 weights. */
-__attribute__((target(AMX))) static void dots_amx(const uint8_t *input, int32_t inputs, int32_t rows,
-                                                  const int8_t *weight, int32_t *found)
+/* Tiles 0 to 3 are sums, 4 and 5 rows of bytes, 6 and 7 weights. `both`: there are more than sixteen rows. It is a
+   constant, so that the loop has no branch. */
+__attribute__((target(AMX), always_inline)) static inline void dots_tiles(const uint8_t *input, int32_t inputs,
+                                                                          const int8_t *weight, int32_t *found,
+                                                                          const int both)
 {
     const int line = COLUMNS * sizeof(int32_t);
     /* GCC does not know that loading a tile reads memory: the rows must be stored before. */
     __asm__ volatile("" ::: "memory");
     _tile_zero(0);
     _tile_zero(1);
-    if (rows > 16) {
+    if (both) {
         _tile_zero(2);
         _tile_zero(3);
-        for (int at = 0; at < inputs; at += STEP, weight += 2 * TILE) {
-            _tile_loadd(6, weight, 64);
-            _tile_loadd(4, input + at, inputs);
-            _tile_dpbusd(0, 4, 6);
-            _tile_loadd(7, weight + TILE, 64);
-            _tile_dpbusd(1, 4, 7);
+    }
+    for (int at = 0; at < inputs; at += STEP, weight += 2 * TILE) {
+        _tile_loadd(6, weight, 64);
+        _tile_loadd(4, input + at, inputs);
+        _tile_dpbusd(0, 4, 6);
+        _tile_loadd(7, weight + TILE, 64);
+        _tile_dpbusd(1, 4, 7);
+        if (both) {
             _tile_loadd(5, input + (size_t)16 * inputs + at, inputs);
             _tile_dpbusd(2, 5, 6);
             _tile_dpbusd(3, 5, 7);
         }
-        _tile_stored(2, found + 16 * COLUMNS, line);
-        _tile_stored(3, found + 16 * COLUMNS + 16, line);
-    } else {
-        for (int at = 0; at < inputs; at += STEP, weight += 2 * TILE) {
-            _tile_loadd(6, weight, 64);
-            _tile_loadd(4, input + at, inputs);
-            _tile_dpbusd(0, 4, 6);
-            _tile_loadd(7, weight + TILE, 64);
-            _tile_dpbusd(1, 4, 7);
-        }
     }
     _tile_stored(0, found, line);
     _tile_stored(1, found + 16, line);
+    if (both) {
+        _tile_stored(2, found + 16 * COLUMNS, line);
+        _tile_stored(3, found + 16 * COLUMNS + 16, line);
+    }
+}
+
+__attribute__((target(AMX))) static void dots_amx(const uint8_t *input, int32_t inputs, int32_t rows,
+                                                  const int8_t *weight, int32_t *found)
+{
+    if (rows > 16)
+        dots_tiles(input, inputs, weight, found, 1);
+    else
+        dots_tiles(input, inputs, weight, found, 0);
 }
 
 __attribute__((target(AMX))) static void configure_tiles(void)

@@ -199,7 +199,7 @@ PROBES = 2
 MIN_SAMPLE = 8
 """With fewer memories, the scale of a model's cosines cannot be measured."""
 
-CHANGED = 0.05
+CHANGED_SHARE = 0.05
 """A sample is read again when the number of memories has changed by more than this share."""
 
 REFINED_SECONDS = 5.0
@@ -252,8 +252,8 @@ class Sample:
 
         A sample that is not full has all vectors that there were.
         """
-        embedded = len(self.vectors) < SAMPLE // PROBES and len(found.cosines) > len(self.vectors)
-        return embedded or abs(found.size - self.size) > CHANGED * self.size
+        has_more_vectors = len(self.vectors) < SAMPLE // PROBES and len(found.cosines) > len(self.vectors)
+        return has_more_vectors or abs(found.size - self.size) > CHANGED_SHARE * self.size
 
     @cached_property
     def spread(self) -> float:
@@ -318,12 +318,10 @@ class Calibrations:
         return Refinement() if text is None else Refinement(**json.loads(text))
 
     def _recent_refinement(self, model: Model) -> Refinement:
-        read_at, known = self._refinements.get(model.fingerprint, (-REFINED_SECONDS, Refinement()))
-        now = self._clock()
-        if now - read_at >= REFINED_SECONDS:
-            known = self.refinement(model)
-            self._refinements[model.fingerprint] = now, known
-        return known
+        known, now = self._refinements.get(model.fingerprint), self._clock()
+        if known is None or now - known[0] >= REFINED_SECONDS:
+            known = self._refinements[model.fingerprint] = now, self.refinement(model)
+        return known[1]
 
     def refine(self, model: Model, refinement: Refinement | None) -> None:
         """Save a refinement for every process on this store; None removes it."""

@@ -167,10 +167,10 @@ class RecallLog:
 
     def record_use(self) -> None:
         """Record which memories recalls returned. A failure is logged and nothing else."""
-        used, self._unrecorded = self._unrecorded, []
-        timer, self._timer = self._timer, None
+        timer, self._timer = self._timer, None  # first, so that a recall from now on starts another one
         if timer is not None:
             timer.cancel()
+        used, self._unrecorded = self._unrecorded, []
         if not used:
             return
         try:
