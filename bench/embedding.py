@@ -38,7 +38,7 @@ PASSES = 5
 LIBRARY, RUNTIME = "library", "onnxruntime"
 
 
-class Speech:
+class SampleTexts:
     """Writes sample turns and queries, the same for the same seed."""
 
     def __init__(self, seed: int) -> None:
@@ -67,7 +67,7 @@ class Speech:
 
 @contextmanager
 def computed_by(name: str) -> Iterator[MemoryEmbedder]:
-    """An embedder with one thread."""
+    """An embedder with one thread, whose model the library or onnxruntime computes."""
     known = native.instruction_sets
     native.instruction_sets = known if name == LIBRARY else tuple  # type: ignore[assignment]
     try:
@@ -80,38 +80,38 @@ def computed_by(name: str) -> Iterator[MemoryEmbedder]:
 
 
 def embed_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str, dict[str, float]]:
-    """The CPU milliseconds of each work by each of the two, the median of several passes."""
-    speech = Speech(SEED)
-    short = [speech.turn(TURN_WORDS) for _ in range(turns + 1)]
-    long = [speech.turn(LONG_WORDS) for _ in range(turns // 8)]
-    queries = [speech.query() for _ in range(turns)]
+    """The CPU milliseconds of each task by the library and by onnxruntime: the median of several passes."""
+    sample = SampleTexts(SEED)
+    short = [sample.turn(TURN_WORDS) for _ in range(turns + 1)]
+    long = [sample.turn(LONG_WORDS) for _ in range(turns // 8)]
+    queries = [sample.query() for _ in range(turns)]
 
     def remember(embedder: MemoryEmbedder) -> float:
         pairs = [(turn, embedder.in_context(turn, before) or turn) for before, turn in itertools.pairwise(short)]
         return _cpu(lambda: embedder.embed([text for pair in pairs for text in pair])) / turns
 
-    works: dict[str, Callable[[MemoryEmbedder], float]] = {
+    tasks: dict[str, Callable[[MemoryEmbedder], float]] = {
         "a turn, alone and with the one before it": remember,
         "a turn alone": lambda embedder: _cpu(lambda: embedder.embed(short)) / len(short),
         f"a text of {LONG_WORDS} words": lambda embedder: _cpu(lambda: embedder.embed(long)) / len(long),
         "a query": lambda embedder: float(np.median([_cpu(lambda one=one: embedder.embed([one])) for one in queries])),
     }
-    found: dict[str, dict[str, list[float]]] = {work: {name: [] for name in names} for work in works}
+    found: dict[str, dict[str, list[float]]] = {task: {name: [] for name in names} for task in tasks}
     for _ in range(PASSES):
         for name in names:
             with computed_by(name) as embedder, progress.task(f"embedding by {name}"):
-                for work, measure in works.items():
-                    found[work][name].append(measure(embedder))
-    return {work: {name: float(np.median(times)) for name, times in by.items()} for work, by in found.items()}
+                for task, measure in tasks.items():
+                    found[task][name].append(measure(embedder))
+    return {task: {name: float(np.median(times)) for name, times in by.items()} for task, by in found.items()}
 
 
 def import_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str, tuple[float, float]]:
     """The seconds on the clock and the CPU seconds of an import by the command line; the better of two each."""
-    speech = Speech(SEED + 1)
+    sample = SampleTexts(SEED + 1)
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     with tempfile.TemporaryDirectory(prefix="retentive-import-") as name:
         source = Path(name, "conversations.json")
-        source.write_text(json.dumps([_conversation(at, speech) for at in range(turns // SESSION_TURNS)]), "utf-8")
+        source.write_text(json.dumps([_conversation(at, sample) for at in range(turns // SESSION_TURNS)]), "utf-8")
         for attempt in range(2):
             for by in names:
                 with progress.task(f"importing {turns:,} turns by {by}"):
@@ -128,13 +128,13 @@ def _import(source: Path, store: Path, more: dict[str, str]) -> tuple[float, flo
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _conversation(number: int, speech: Speech) -> dict[str, object]:
+def _conversation(number: int, sample: SampleTexts) -> dict[str, object]:
     """A conversation in the format of Claude's export."""
     messages = [
         {
             "uuid": f"{number}-{at}",
             "sender": ("human", "assistant")[at % 2],
-            "text": speech.turn(TURN_WORDS),
+            "text": sample.turn(TURN_WORDS),
             "created_at": f"2026-01-{1 + at % 28:02}T10:{at % 60:02}:00Z",
         }
         for at in range(SESSION_TURNS)
@@ -147,10 +147,10 @@ def _conversation(number: int, speech: Speech) -> dict[str, object]:
     }
 
 
-def _cpu(work: Callable[[], object]) -> float:
+def _cpu(task: Callable[[], object]) -> float:
     """The CPU milliseconds of all threads of this process."""
     began = process_time()
-    work()
+    task()
     return (process_time() - began) * 1000
 
 
@@ -166,13 +166,13 @@ def main() -> None:
     progress, started, load = Progress(), perf_counter(), {"before": load_average()}
     names = [LIBRARY, RUNTIME]
     times = embed_in_turn(names, options.turns, progress)
-    ratio = {work: by[RUNTIME] / by[LIBRARY] for work, by in times.items()}
+    ratio = {task: by[RUNTIME] / by[LIBRARY] for task, by in times.items()}
     turn, query = next(iter(times)), list(times)[-1]
     tables = [
         Table(
             "Embedding",
             ("library, ms", "onnxruntime, ms", "times as fast"),
-            tuple(Row(work, (by[LIBRARY], by[RUNTIME], ratio[work])) for work, by in times.items()),
+            tuple(Row(task, (by[LIBRARY], by[RUNTIME], ratio[task])) for task, by in times.items()),
             f"CPU time on one core, with tokenising; n = {options.turns}, median of {PASSES} passes in turn. "
             f"Instruction set of the library: {native.instruction_sets()[-1]}.",
         )

@@ -52,10 +52,10 @@ typedef struct {
 typedef struct {
     float states[(TOKENS + ROWS) * WIDTH];
     float qkv[(TOKENS + ROWS) * 3 * WIDTH];
-    float seen[(TOKENS + ROWS) * WIDTH];
+    float attended[(TOKENS + ROWS) * WIDTH];
     float hidden[BLOCK * HIDDEN];
     float keys[HEAD * TOKENS];      /* of one head, transposed */
-    float shares[8 * TOKENS];       /* attention of up to eight tokens (TOGETHER) to all */
+    float attention[8 * TOKENS];    /* attention of up to eight tokens (TOGETHER) to all */
     float scale[TOKENS + ROWS];     /* of each row of `bytes` */
     float zero[TOKENS + ROWS];      /* its zero point, negative */
     int32_t dots[ROWS * COLUMNS];

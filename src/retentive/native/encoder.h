@@ -12,7 +12,7 @@
 
 #include VECTORS
 
-_Static_assert(TOGETHER <= 8, "Scratch.shares has room for eight tokens");
+_Static_assert(TOGETHER <= 8, "Scratch.attention has room for eight tokens");
 
 INLINE float v_sum(Vec a)
 {
@@ -195,7 +195,7 @@ INLINE float exponentiate(float *scores, int padded)
 }
 
 /* Upper limits of sixteen scores, of which the last n are padding, begin at the n-th number: limits of scores change
-   nothing, and those of padding make its shares zero. */
+   nothing, and those of padding make its attention zero. */
 static const float limits[2 * LANES] = {
     3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f, 3e38f,
     -1e30f, -1e30f, -1e30f, -1e30f, -1e30f, -1e30f, -1e30f, -1e30f,
@@ -203,12 +203,12 @@ static const float limits[2 * LANES] = {
 };
 
 /* Attention of the first `queries` tokens of one text of `size` tokens, one head. */
-INLINE void attend(Scratch *scratch, int start, int size, int queries, int head, float *seen)
+INLINE void attend(Scratch *scratch, int start, int size, int queries, int head, float *attended)
 {
     const int row = 3 * WIDTH, padded = (size + LANES - 1) / LANES * LANES;
     const float *query = scratch->qkv + (size_t)start * row + head * HEAD, *value = query + 2 * WIDTH;
     const Vec scale = v_set(0.17677669529663687f); /* 1 / sqrt(HEAD) */
-    float *shares = scratch->shares, total[TOGETHER];
+    float *attention = scratch->attention, total[TOGETHER];
     transpose_keys(query + WIDTH, size, padded, scratch->keys);
     for (int first = 0; first < queries; first += TOGETHER) {
         int some = queries - first < TOGETHER ? queries - first : TOGETHER;
@@ -225,23 +225,23 @@ INLINE void attend(Scratch *scratch, int start, int size, int queries, int head,
             }
             Vec limit = v_load(limits + (column + LANES > size ? column + LANES - size : 0));
             for (int at = 0; at < TOGETHER; at++)
-                v_store(shares + at * padded + column, v_min(v_mul(sum[at], scale), limit));
+                v_store(attention + at * padded + column, v_min(v_mul(sum[at], scale), limit));
         }
         for (int at = 0; at < some; at++)
-            total[at] = exponentiate(shares + at * padded, padded);
+            total[at] = exponentiate(attention + at * padded, padded);
         Vec found[TOGETHER][2];
         for (int at = 0; at < TOGETHER; at++)
             found[at][0] = found[at][1] = v_set(0);
         for (int token = 0; token < size; token++) {
             Vec left = v_load(value + (size_t)token * row), right = v_load(value + (size_t)token * row + LANES);
             for (int at = 0; at < TOGETHER; at++) {
-                Vec share = v_set(shares[at * padded + token]);
+                Vec share = v_set(attention[at * padded + token]);
                 found[at][0] = v_fma(share, left, found[at][0]);
                 found[at][1] = v_fma(share, right, found[at][1]);
             }
         }
         for (int at = 0; at < some; at++) {
-            float *to = seen + (size_t)(first + at) * WIDTH + head * HEAD;
+            float *to = attended + (size_t)(first + at) * WIDTH + head * HEAD;
             v_store(to, v_mul(found[at][0], v_set(total[at])));
             v_store(to + LANES, v_mul(found[at][1], v_set(total[at])));
         }
@@ -292,15 +292,15 @@ INLINE void encode_layer(const Layer *layer, const int32_t *starts, int texts, i
     multiply(&layer->qkv, scratch, dots, count, scratch->bytes, scratch->scale, scratch->zero, 0, PLAIN, scratch->qkv);
     for (int text = 0; text < texts; text++) {
         int start = starts[text], size = starts[text + 1] - start;
-        float *seen = scratch->seen + (size_t)(last ? text : start) * WIDTH;
+        float *attended = scratch->attended + (size_t)(last ? text : start) * WIDTH;
         for (int head = 0; head < HEADS; head++)
-            attend(scratch, start, size, last ? 1 : size, head, seen);
+            attend(scratch, start, size, last ? 1 : size, head, attended);
         if (last)
             memmove(scratch->states + (size_t)text * WIDTH, scratch->states + (size_t)start * WIDTH,
                     WIDTH * sizeof(float));
     }
     for (int row = 0; row < rows; row++)
-        quantise_row(scratch, scratch->seen, layer->out.smoothing, row);
+        quantise_row(scratch, scratch->attended, layer->out.smoothing, row);
     multiply(&layer->out, scratch, dots, rows, scratch->bytes, scratch->scale, scratch->zero, 0, ADD, scratch->states);
     for (int row = 0; row < rows; row++) {
         normalise(scratch->states + (size_t)row * WIDTH, layer->between);
