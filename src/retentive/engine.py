@@ -30,6 +30,7 @@ from retentive.pipeline.remember import (
     Draft,
     DraftFields,
     MemoryChanges,
+    forget_memories,
     request_fingerprint,
     store_memories,
     to_memory,
@@ -271,7 +272,14 @@ class Engine(FactVerbs, Transfer):
         if not ids and idempotency_key is None:
             return []  # an empty write would wait for other writers and for the disk
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids) if if_version is None else [*ids, if_version])
-        return self.store.remove(ids, within=within, if_version=if_version, idempotency_key=key)
+        return forget_memories(
+            self.store,
+            self.embeddings.available,
+            ids,
+            if_version=if_version,
+            within=within,
+            idempotency_key=key,
+        )
 
     def forget_scope(
         self, scope: Scope, *, confirm: bool = False, progress: Callable[[int], None] = lambda done: None
@@ -282,7 +290,10 @@ class Engine(FactVerbs, Transfer):
         """
         if not confirm:
             raise Invalid("forgetting a whole scope cannot be undone; pass confirm=True")
-        return self.store.remove_scope(scope, progress=progress)
+        count = self.store.remove_scope(scope, progress=progress)
+        if count and scope.kinds is not None:  # other turns of the same sessions are still there
+            self.embeddings.embed_missing()
+        return count
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
         if name is None:

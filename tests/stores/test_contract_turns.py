@@ -109,3 +109,48 @@ def test_vectors_are_replaced_only_by_those_with_a_turn_that_they_were_not_made_
 
     assert (cosine(stored, ALONE), cosine(stored, axis(4))) == (pytest.approx(1), pytest.approx(1))
     assert cosine(stored, TOGETHER) == pytest.approx(0, abs=1e-3)
+
+
+def only_together(text_hash: str) -> Record:
+    said = memory(2, "Yes, at noon", session="s")
+    return Record(said, rows(TOGETHER), PreviousTurn(id_of(1), text_hash))
+
+
+@pytest.fixture
+def paired(snapshot_store: Store) -> Store:
+    """A store with two turns, of which the second has only a vector of both."""
+    first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
+    snapshot_store.add([first, only_together(first.memory.text_hash)], model=MODEL)
+    return snapshot_store
+
+
+def test_a_turn_may_have_only_a_vector_with_the_one_before_it(paired: Store):
+    assert (cosine(paired, ALONE), cosine(paired, TOGETHER)) == (pytest.approx(0, abs=1e-3), pytest.approx(1))
+    assert paired.unembedded(MODEL, limit=10) == []
+
+
+def test_a_turn_whose_only_vector_is_deleted_waits_to_be_embedded(paired: Store):
+    [first, second] = paired.get([id_of(1), id_of(2)])
+
+    paired.remove([first.id])
+
+    assert paired.unembedded(MODEL, limit=10) == [second]
+    assert paired.check() == []
+    assert paired.attach([Record(second, rows(ALONE))], model=MODEL) == 1
+    assert cosine(paired, ALONE) == pytest.approx(1)
+
+
+def test_a_turn_waits_to_be_embedded_if_its_only_vector_contains_a_text_that_is_not_stored(snapshot_store: Store):
+    snapshot_store.add([only_together("00" * 32)], model=MODEL)
+
+    assert [one.id for one in snapshot_store.unembedded(MODEL, limit=10)] == [id_of(2)]
+    assert snapshot_store.check() == []
+
+
+def test_every_store_says_whether_it_keeps_vectors_of_two_turns(store: Store):
+    first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
+    store.add([first], model=MODEL)
+
+    [found] = store.previous([memory(2, session="s")])
+
+    assert store.keeps_turns == (found is not None)

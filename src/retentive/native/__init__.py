@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 LIBRARY = Path(__file__).parent / "library.so"
-VERSION = 2
+VERSION = 3
 """What `library_version` of a library that was compiled from these sources returns."""
 
 _ADDRESS, _INT, _LONG = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
@@ -29,7 +29,7 @@ _ARGUMENTS = {
 }
 """The types of the arguments of each function; an address is that of an array (`array.ctypes.data`)."""
 
-INSTRUCTION_SETS = ("avx-vnni", "avx512-vnni", "amx")
+INSTRUCTION_SETS = ("avx2", "avx-vnni", "avx512-vnni", "amx")
 """The instruction sets of the models in the order of their numbers in `bert.c`."""
 
 

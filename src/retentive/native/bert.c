@@ -1,4 +1,4 @@
-/* Computes the models of this package on x86-64 processors with VNNI or AMX; see retentive/inference/bert.py. */
+/* Computes the models of this package on x86-64 processors with AVX2, faster with VNNI or AMX; see retentive/inference/bert.py. */
 
 #include <cpuid.h>
 #include <immintrin.h>
@@ -12,7 +12,8 @@
 #include <unistd.h>
 #endif
 
-#define AVX_VNNI "avx2,fma,avxvnni"
+#define AVX2 "avx2,fma"
+#define AVX_VNNI AVX2 ",avxvnni"
 #define AVX512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma"
 #define AMX "amx-tile,amx-int8," AVX512
 
@@ -43,27 +44,37 @@ EXPORT void bert_pack(const int8_t *weight, int32_t inputs, int32_t outputs, int
     }
 }
 
-__attribute__((target(AVX_VNNI))) static void dots_avx_vnni(const uint8_t *input, int32_t inputs, int32_t rows,
-                                                            const int8_t *weight, int32_t *found)
-{
-    for (int row = 0; row < rows; row += 2) {
-        __m256i sum[2][4] = {{_mm256_setzero_si256()}};
-        for (int at = 0; at < inputs; at += 4) {
-            const int8_t *tile = weight + at / STEP * 2 * TILE + at % STEP / 4 * 64;
-            for (int k = 0; k < 4; k++) {
-                __m256i w = _mm256_loadu_si256((const __m256i *)(tile + k / 2 * TILE + k % 2 * 32));
-                for (int r = 0; r < 2; r++) {
-                    int32_t four;
-                    memcpy(&four, input + (size_t)(row + r) * inputs + at, 4);
-                    sum[r][k] = _mm256_dpbusd_avx_epi32(sum[r][k], _mm256_set1_epi32(four), w);
-                }
-            }
-        }
-        for (int r = 0; r < 2; r++)
-            for (int k = 0; k < 4; k++)
-                _mm256_storeu_si256((__m256i *)(found + (row + r) * COLUMNS + k * 8), sum[r][k]);
+/* Two rows at a time. `ADD_DOTS(sum, bytes, weights)` adds the dot products of four bytes and four weights each. */
+#define DEFINE_DOTS(name, instructions, ADD_DOTS) \
+    __attribute__((target(instructions))) static void name(const uint8_t *input, int32_t inputs, int32_t rows, \
+                                                           const int8_t *weight, int32_t *found) \
+    { \
+        for (int row = 0; row < rows; row += 2) { \
+            __m256i sum[2][4] = {{_mm256_setzero_si256()}}; \
+            for (int at = 0; at < inputs; at += 4) { \
+                const int8_t *tile = weight + at / STEP * 2 * TILE + at % STEP / 4 * 64; \
+                for (int k = 0; k < 4; k++) { \
+                    __m256i w = _mm256_loadu_si256((const __m256i *)(tile + k / 2 * TILE + k % 2 * 32)); \
+                    for (int r = 0; r < 2; r++) { \
+                        int32_t four; \
+                        memcpy(&four, input + (size_t)(row + r) * inputs + at, 4); \
+                        sum[r][k] = ADD_DOTS(sum[r][k], _mm256_set1_epi32(four), w); \
+                    } \
+                } \
+            } \
+            for (int r = 0; r < 2; r++) \
+                for (int k = 0; k < 4; k++) \
+                    _mm256_storeu_si256((__m256i *)(found + (row + r) * COLUMNS + k * 8), sum[r][k]); \
+        } \
     }
-}
+
+/* Two products are added in 16 bits, which has room for them: a weight is between -64 and 64, and 2 * 255 * 64 is less
+   than 2^15. */
+#define MULTIPLY_ADD(sum, bytes, weights) \
+    _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(bytes, weights), _mm256_set1_epi16(1)))
+
+DEFINE_DOTS(dots_avx2, AVX2, MULTIPLY_ADD)
+DEFINE_DOTS(dots_avx_vnni, AVX_VNNI, _mm256_dpbusd_avx_epi32)
 
 /* Up to twelve rows: two sums for each row, two weights and a row of bytes fill 27 of 32 registers. Numbers of rows and
    inputs are constants, so that the sums stay in registers and one register addresses all rows. The instruction is
@@ -212,12 +223,12 @@ static int has(uint32_t leaf, uint32_t part, int at, int bit)
 
 /* ---- what Python calls ---- */
 
-enum { AVX_VNNI_SET = 1, AVX512_SET, AMX_SET };
+enum { AVX2_SET = 1, AVX_VNNI_SET, AVX512_SET, AMX_SET };
 
 /* To be raised, here and in __init__.py, with every change of the structures in bert.h or of what Python calls. */
 EXPORT int32_t library_version(void)
 {
-    return 2;
+    return 3;
 }
 
 /* Whether this processor and its kernel have an instruction set. */
@@ -229,6 +240,8 @@ EXPORT int32_t bert_supports(int32_t set)
     int avx512 = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     switch (set) {
+    case AVX2_SET:
+        return 1;
     case AVX_VNNI_SET:
         return has(7, 1, EAX, 4);
     case AVX512_SET:
@@ -259,6 +272,9 @@ EXPORT int32_t bert_run(const Model *model, int32_t set, const int32_t *ids, con
         if (ids[at] < 0 || ids[at] >= model->word_count)
             return 1;
     switch (set) {
+    case AVX2_SET:
+        encode_avx2(model, ids, starts, second, texts, scratch, dots_avx2, found);
+        return 0;
     case AVX_VNNI_SET:
         encode_avx2(model, ids, starts, second, texts, scratch, dots_avx_vnni, found);
         return 0;

@@ -155,6 +155,14 @@ class Embeddings:
                     refused(record.memory.id)
             progress(len(waiting))
 
+    def embed_missing(self) -> int:
+        """Embed the memories that have no vector, after a deletion; return how many. A failure is logged only."""
+        try:
+            return 0 if self.problem() is not None else self.reembed()
+        except RetentiveError as error:
+            log.warning("some memories have no vector until `retentive reembed`: %s", error)
+            return 0
+
     def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> int:
         """Embed memories again whose vector is of another text; return how many there were.
 

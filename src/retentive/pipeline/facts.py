@@ -148,7 +148,10 @@ class FactVerbs(StoreVerbs):
 
         Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
         """
-        return remove_expired(self.store, self.now() - older_than, profile=profile)
+        count = remove_expired(self.store, self.now() - older_than, profile=profile)
+        if count:
+            self.embeddings.embed_missing()
+        return count
 
     def _fact_writer(self, within: Scope | None, idempotency_key: str | None, request: Sequence[str]) -> FactWriter:
         key = self._idempotency_key(idempotency_key, lambda: request)

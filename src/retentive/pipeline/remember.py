@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 import secrets
 import threading
@@ -16,7 +17,7 @@ from uuid import UUID
 
 import numpy as np
 
-from retentive.errors import Invalid, Refused, Unavailable
+from retentive.errors import Invalid, Refused, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder, context_reader
 from retentive.models import (
     DEFAULT_PROFILE,
@@ -32,6 +33,8 @@ from retentive.models import (
 from retentive.stores.base import Store
 from retentive.stores.values import IdempotencyKey, PreviousTurn, Record, Vector
 from retentive.text.analysis import content_hash
+
+log = logging.getLogger(__name__)
 
 MAX_TEXT = 1_000_000
 
@@ -233,8 +236,33 @@ def update_memory(
     return updated
 
 
+def forget_memories(
+    store: Store,
+    embedder: Callable[[], Embedder | None],
+    ids: Sequence[str],
+    *,
+    if_version: str | None,
+    within: Scope | None,
+    idempotency_key: IdempotencyKey | None,
+) -> list[str]:
+    """Delete memories and return the ids of those that existed. The turns after them are embedded again."""
+    turns = [one for one in store.get(ids, within=within) if one.session is not None] if store.keeps_turns else []
+    removed = store.remove(ids, within=within, if_version=if_version, idempotency_key=idempotency_key)
+    try:
+        if turns and any(store.following(turns)):
+            usable = usable_embedder(store, embedder())
+            if usable:
+                embed_following(store, usable, turns)
+    except RetentiveError as error:
+        log.warning("the turns after those that were forgotten have no vector until `retentive reembed`: %s", error)
+    return removed
+
+
 def embed_following(store: Store, embedder: Embedder, memories: Sequence[Memory]) -> None:
-    """Embed the turns after these again, if they were not embedded together: these were stored or changed later."""
+    """Embed the turns after these again, if they were not embedded together.
+
+    These were stored or changed later, or they were deleted, and with them the vectors that contained their texts.
+    """
     if context_reader(embedder) is None:
         return
     given = {memory.id for memory in memories}
@@ -242,7 +270,7 @@ def embed_following(store: Store, embedder: Embedder, memories: Sequence[Memory]
     after = [turn for turn in turns.values() if turn.kind == "episodic"]
     if after:
         records = embed_memories(embedder, after, turns=turns_before(store, embedder, after, stored=True))
-        store.attach([record for record in records if record.previous], model=embedder.model)
+        store.attach([record for record in records if record.vectors is not None], model=embedder.model)
 
 
 def _embedded(store: Store, embedder: Embedder, memory: Memory) -> list[Record]:
@@ -270,16 +298,17 @@ def embed_memories(
     """The vectors of each memory, one row for each of its parts; none for a memory whose text the embedder refuses.
 
     A text of more than `MAX_PARTS` parts has vectors of its first ones. `turns` are the turns before the memories, if
-    any: a short turn then has a further vector, of both texts. `progress` is called with the number of texts embedded.
-    If the embedder cannot be reached, no memory has vectors, or with `must_reach` it raises `Unavailable`.
+    any: a short turn then has a vector of both texts, and alone only if it is very short. `progress` is called with the
+    number of texts embedded. If the embedder cannot be reached, no memory has vectors, or with `must_reach` it raises
+    `Unavailable`.
     """
     reader = context_reader(embedder)
     parts = [_parts(embedder, memory) for memory in memories]
     pairs: list[PreviousTurn | None] = [None] * len(memories)
     for at, (memory, turn) in enumerate(zip(memories, turns, strict=False)):
         text = reader.in_context(memory.indexed_text, turn.indexed_text) if reader and turn else None
-        if turn and text:
-            parts[at].append(text)
+        if reader and turn and text:
+            parts[at] = [*parts[at], text] if reader.reads_alone(memory.indexed_text) else [text]
             pairs[at] = PreviousTurn(turn.id, turn.text_hash)
     texts = [part for of_memory in parts for part in of_memory]
     rows: list[Vector | None] = []
@@ -296,7 +325,7 @@ def embed_memories(
     for memory, of_memory, pair in zip(memories, parts, pairs, strict=True):
         own = rows[at : at + len(of_memory)]
         accepted = [row for row in own if row is not None]
-        with_turn = len(accepted) > 1 and own[-1] is not None
+        with_turn = own[-1] is not None
         found.append(Record(memory, np.array(accepted), pair if with_turn else None) if accepted else Record(memory))
         at += len(of_memory)
     return found
@@ -320,7 +349,7 @@ def turns_before(
     episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
     """
     found: list[Memory | None] = [None] * len(memories)
-    if context_reader(embedder) is None:
+    if context_reader(embedder) is None or not store.keeps_turns:
         return found
     last: dict[tuple[str, str | None, str], Memory] = {}
     named = {(one.profile, one.session) for one in memories if one.project is not None}

@@ -332,6 +332,9 @@ class KeyValue(Protocol):
 class VectorModels(Protocol):
     """Which model made the vectors, and the change to another one."""
 
+    keeps_turns: bool
+    """Whether it stores vectors of a turn with the one before it, and deletes them with either."""
+
     def model(self) -> Model | None:
         """Return the model whose vectors are searched; None before the first vector."""
         ...
@@ -348,7 +351,7 @@ class VectorModels(Protocol):
         """Return the memory before each of these in its session; for one without a position, the session's last.
 
         A memory without a project is one of the session into which `add` would put it; None if there are several. A
-        store that does not keep vectors of two turns returns None for each.
+        store that does not keep vectors of two turns (`keeps_turns`) returns None for each.
         """
         ...
 

@@ -37,7 +37,8 @@ class Record:
 
     The vectors are those of this memory's `indexed_text`. A store keeps its hash with them, and never attaches them to
     another text. With a `previous` turn the last vector is of both texts: it is deleted with that memory, and when the
-    text of that memory changes. If the store has not this text at the moment of writing, it leaves that vector out.
+    text of that memory changes. If the store has not this text at the moment of writing, it leaves that vector out. A
+    memory whose only vector is deleted or left out is not embedded.
     """
 
     memory: Memory
@@ -48,7 +49,7 @@ class Record:
         """The record without the vector that contains the text of the previous turn."""
         if self.previous is None or self.vectors is None:
             return self
-        return Record(self.memory, self.vectors[:-1])
+        return Record(self.memory, self.vectors[:-1] if len(self.vectors) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)

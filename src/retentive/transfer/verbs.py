@@ -36,7 +36,7 @@ class Transfer:
         """The imports that can be undone."""
         from retentive.transfer.importing.log import Imports
 
-        return Imports(self.store)
+        return Imports(self.store, after_undo=self.embeddings.embed_missing)
 
     def import_from(
         self,

@@ -102,6 +102,10 @@ class ReadsContext(Protocol):
         """Return one text to embed for a turn and the turn before it; None if it should only be embedded alone."""
         ...
 
+    def reads_alone(self, text: str) -> bool:
+        """Whether a turn that is embedded with the one before it is also embedded alone."""
+        ...
+
 
 @runtime_checkable
 class NamesRuntime(Protocol):

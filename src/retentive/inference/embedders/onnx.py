@@ -21,8 +21,11 @@ from retentive.text.splitting import split_text
 MEMORY_SMALL = "memory-small"
 MEMORY_SMALL_SHA256 = "02e41bd6e3d3f2c21158d04d596a4d54ad33ae76a49efac01eb2936d9bfa4551"
 
-CONTEXT_WORDS = 40
-"""How many words of the turn before are read with a turn."""
+CONTEXT_WORDS = 20
+"""How many words of the turn before are read with a turn. More take longer and find less."""
+
+ALONE_WORDS = 16
+"""Turns of up to as many words are embedded alone as well: the turn before may outweigh them."""
 
 SHORT_WORDS, SHORT_CHARACTERS = 60, 600
 """Longer turns are embedded alone: they say what they are about themselves."""
@@ -170,6 +173,9 @@ class MemoryEmbedder(OnnxEmbedder):
         if len(text) > SHORT_CHARACTERS or len(text.split()) > SHORT_WORDS:
             return None
         return f"{text} [SEP] {' '.join(before[:SHORT_CHARACTERS].split()[:CONTEXT_WORDS])}"
+
+    def reads_alone(self, text: str) -> bool:
+        return len(text.split()) <= ALONE_WORDS
 
 
 def open_memory_small() -> MemoryEmbedder:

@@ -59,6 +59,8 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
     BM25 takes the mean length of a profile's memories, or `mean_length` to score as a store does that uses a fixed one.
     """
 
+    keeps_turns = True
+
     def __init__(self, *, mean_length: float | None = None) -> None:
         super().__init__()
         self._mean_length = mean_length

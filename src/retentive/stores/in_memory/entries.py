@@ -52,7 +52,8 @@ def without_turns(entry: Entry, ids: Collection[str]) -> Entry:
     gone = [model for model, turn in entry.previous.items() if turn.id in ids]
     if not gone:
         return entry
-    vectors = {model: rows[:-1] if model in gone else rows for model, rows in entry.vectors.items()}
+    kept = {model: rows[:-1] if model in gone else rows for model, rows in entry.vectors.items()}
+    vectors = {model: rows for model, rows in kept.items() if len(rows)}
     return replace(entry, vectors=vectors, previous={k: turn for k, turn in entry.previous.items() if k not in gone})
 
 

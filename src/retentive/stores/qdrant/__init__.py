@@ -50,6 +50,8 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
     """
 
+    keeps_turns = False  # without transactions, a vector of two turns could outlive one of them
+
     def __init__(
         self,
         client: QdrantClient,
@@ -119,7 +121,7 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
         return (state.active.name, None) if collection is None else (collection.name, matching(parts=0))
 
     def previous(self, memories: Sequence[Memory]) -> list[Memory | None]:
-        return [None] * len(memories)  # without transactions, a vector of two turns could outlive one of them
+        return [None] * len(memories)
 
     def following(self, memories: Sequence[Memory]) -> list[Memory | None]:
         return [None] * len(memories)

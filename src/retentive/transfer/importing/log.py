@@ -68,8 +68,10 @@ _BATCHES = JsonEntries[_Batch]("imported/", _Batch)
 class Imports:
     """`engine.imports`: list imports and undo them. `engine.import_from` makes them."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, after_undo: Callable[[], object] = lambda: None) -> None:
+        """With a function that is called after memories were removed."""
         self._store = store
+        self._after_undo = after_undo
 
     def undo(self, run: str, *, progress: Callable[[int], None] = lambda done: None) -> UndoResult:
         """Remove every memory, judgement and setting that an import added, and nothing else.
@@ -103,6 +105,8 @@ class Imports:
         delete = Transaction(store)
         delete.set(_RUNS, None, run)
         delete.commit()
+        if memories:
+            self._after_undo()
         return UndoResult(run, memories, judgements, settings)
 
     # Defined last: after it, `list` in this class is no longer the type.
