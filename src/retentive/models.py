@@ -29,6 +29,9 @@ MAX_NAME = 500
 ALL = 1_000_000_000
 """As a number of candidates: all of them."""
 
+MIN_CENTRES = 20
+"""Neighbours are read around at least this many of the best of each retriever."""
+
 DEFAULT_MIN_RELEVANCE = 0.3
 """The smallest relevance of a memory in chat, MCP, `/v1/context` and hooks, unless the tuning has another one."""
 
@@ -283,8 +286,13 @@ class Query:
 
     @property
     def centres(self) -> int:
-        """Around how many of the best of each retriever neighbours are read; 0 if they do not affect the ranking."""
-        return self.pool if self.tuning.neighbour_weight or self.tuning.session_weight else 0
+        """Around how many of the best of each retriever neighbours are read; 0 if they do not affect the ranking.
+
+        Twice as many as are wanted: neighbours of the others are hardly ever among the hits.
+        """
+        if not (self.tuning.neighbour_weight or self.tuning.session_weight):
+            return 0
+        return min(self.pool, max(2 * self.limit, MIN_CENTRES)) if self.limit > 0 else self.pool
 
 
 class Candidate(NamedTuple):

@@ -11,7 +11,7 @@ NaN and infinity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from math import fsum, hypot, isfinite
 from operator import add
@@ -129,14 +129,15 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
             memories.setdefault(memory.id, memory)
     for memory in neighbours:
         memories.setdefault(memory.id, memory)
+    rows = {id: row for row, id in enumerate(memories)}
     totals = [0.0] * len(memories)
     lists = []
     for retriever in retrievers:
-        share, describe = _METHODS[tuning.fusion](retriever, retrievers, tuning)
-        places, scores = _places_and_scores(retriever, memories)
-        shares = list(map(share, places, scores))
+        method = _METHODS[tuning.fusion](retriever, retrievers, tuning)
+        places, scores = _places_and_scores(retriever, rows)
+        shares = method.shares(places, scores)
         totals = list(map(add, totals, shares))
-        lists.append((retriever.name, places, scores, shares, describe))
+        lists.append((retriever.name, places, scores, shares, method.describe))
     order = sorted(range(len(totals)), key=totals.__getitem__, reverse=True)
 
     def explain(row: int) -> list[Reason]:
@@ -154,36 +155,41 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
 
 
 class Method(NamedTuple):
-    """What a retriever adds to a memory's score, and the arithmetic as a template and its figures.
+    """What a retriever adds to the scores of memories, and the arithmetic for one as a template and its figures.
 
-    Both are computed from the memory's position in the list (from 0; None if absent) and its score by the retriever.
+    Both are computed from a memory's position in the list (from 0; None if absent) and its score by the retriever.
     """
 
-    share: Callable[[int | None, float | None], float]
+    shares: Callable[[Sequence[int | None], Sequence[float | None]], list[float]]
     describe: Callable[[int | None, float | None], tuple[str, tuple[float, ...]]]
 
 
-def _places_and_scores(retriever: RankedList, ids: Iterable[str]) -> tuple[list[int | None], list[float | None]]:
+def _places_and_scores(retriever: RankedList, rows: Mapping[str, int]) -> tuple[list[int | None], list[float | None]]:
     """The position and the score of each memory in one list; a memory listed twice keeps its better position."""
-    places: dict[str, int] = {}
-    scores = dict(retriever.elsewhere)
+    places: list[int | None] = [None] * len(rows)
+    scores: list[float | None] = [None] * len(rows)
+    for id, score in retriever.elsewhere.items():
+        if id in rows:
+            scores[rows[id]] = score
+    place = 0
     for memory, score in retriever.candidates:
-        if memory.id not in places:
-            places[memory.id] = len(places)
-            scores[memory.id] = score
-    return [places.get(id) for id in ids], [scores.get(id) for id in ids]
+        row = rows[memory.id]
+        if places[row] is None:
+            places[row], scores[row] = place, score
+            place += 1
+    return places, scores
 
 
 def _rrf(retriever: RankedList, _retrievers: Sequence[RankedList], tuning: Tuning) -> Method:
     weight, k, base = retriever.weight, tuning.rrf_k, tuning.rank_base
 
-    def share(place: int | None, _: float | None) -> float:
-        return 0.0 if place is None else weight / (k + (place + base))
+    def shares(places: Sequence[int | None], _: Sequence[float | None]) -> list[float]:
+        return [0.0 if place is None else weight / (k + (place + base)) for place in places]
 
     def describe(place: int | None, _: float | None) -> tuple[str, tuple[float, ...]]:
         return "{:g} / ({:g} + {})", (weight, k, (place or 0) + base)
 
-    return Method(share, describe)
+    return Method(shares, describe)
 
 
 _SIGNED = ("z-score", "max", "l2", "none")
@@ -206,25 +212,24 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
             1.0 if retriever.telling else match_share(retriever, max(filter(isfinite, scores), default=0.0), tuning)
         )
         weight *= factor
-    absent = weight * min(map(scale, scores), default=0.0) if scaling in _SIGNED else 0.0
-    full, known = tuning.fusion == "full", dict[float, float]()
+    absent = weight * min(scale.all(scores), default=0.0) if scaling in _SIGNED else 0.0
+    missing, full = min(absent, 0.0), tuning.fusion == "full"
     note = "{:.2f} × {:.3f}, from {:.3f}"
     figures: tuple[float, ...] = (weight,)
     if factor < 1.0:
         note, figures = "{:.2f} × {:.2f} for how telling the terms are × {:.3f}, from {:.3f}", (whole, factor)
 
-    def share(place: int | None, score: float | None) -> float:
-        if score is None or (place is None and not full):
-            return absent if absent < 0 else 0.0
-        scaled = known[score] = scale(score)
-        return weight * scaled
+    def shares(places: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
+        counted = [score if place is not None or full else None for place, score in zip(places, scores, strict=True)]
+        scaled = iter(scale.all([score for score in counted if score is not None]))
+        return [missing if score is None else weight * next(scaled) for score in counted]
 
     def describe(place: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
         if score is None or (place is None and not full):
             return "not found", ()
-        return note, (*figures, known[score], score)
+        return note, (*figures, scale(score), score)
 
-    return Method(share, describe)
+    return Method(shares, describe)
 
 
 def distinctness(scores: Sequence[float], least: float) -> float:
@@ -264,14 +269,15 @@ def _weighted(retriever: RankedList, retrievers: Sequence[RankedList], _tuning: 
     weight = retriever.weight / sum(other.weight for other in retrievers)
     scale = _cosine if retriever.name == "semantic" else saturate
 
-    def share(place: int | None, score: float | None) -> float:
-        return 0.0 if place is None or score is None else weight * scale(score)
+    def shares(places: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
+        pairs = zip(places, scores, strict=True)
+        return [0.0 if place is None or score is None else weight * scale(score) for place, score in pairs]
 
     def describe(_: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
         known = 0.0 if score is None else score
         return "{:.2f} × {:.3f}, from {:.3f}", (weight, scale(known), known)
 
-    return Method(share, describe)
+    return Method(shares, describe)
 
 
 def _cosine(score: float) -> float:
@@ -286,7 +292,32 @@ _METHODS: dict[str, Callable[[RankedList, Sequence[RankedList], Tuning], Method]
 }
 
 
-Scale = Callable[[float], float]
+class Scale:
+    """Maps the scores of a retriever to comparable ones, which are always finite. `fit` makes one."""
+
+    __slots__ = ("_formula", "_highest", "_lowest")
+
+    def __init__(self, formula: Formula, lowest: float = 0.0, highest: float = 0.0) -> None:
+        """With the formula of finite scores, and the scores that stand for infinite ones."""
+        self._formula, self._lowest, self._highest = formula, lowest, highest
+
+    def __call__(self, score: float) -> float:
+        """Scale one score."""
+        if not isfinite(score):
+            score = self._highest if score > 0 else self._lowest
+        scaled = self._formula(score)
+        return scaled if isfinite(scaled) else 0.0
+
+    def all(self, scores: Sequence[float]) -> list[float]:
+        """Scale many scores, in half the time."""
+        if isfinite(sum(scores)):  # so that each of them is
+            scaled = list(map(self._formula, scores))
+            if isfinite(sum(scaled)):
+                return scaled
+        return [self(score) for score in scores]
+
+
+Formula = Callable[[float], float]
 
 _HUGE = 1e100
 """Scores with a larger one are divided by it first: their sums, squares and differences would be infinite."""
@@ -301,26 +332,17 @@ def fit(scaling: str, scores: Sequence[float], *, spread_depth: int = 100, sprea
         raise Invalid(f"there is no scaling '{scaling}'; the scalings are {', '.join(_FITS)}")
     known = sorted((score for score in scores if isfinite(score)), reverse=True)
     if not known:
-        return lambda _: 0.0
+        return Scale(lambda _: 0.0)
     lowest, highest = known[-1], known[0]
     shrink = 1.0 / max(-lowest, highest) if max(-lowest, highest) > _HUGE and scaling not in _ABSOLUTE else 1.0
     fitted = [score * shrink for score in known]
-    inner = _spread(fitted, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](fitted)
-    scale = inner if shrink == 1.0 else lambda score: inner(score * shrink)
-
-    def finite(score: float) -> float:
-        if not isfinite(score):
-            score = highest if score > 0 else lowest
-        scaled = scale(score)
-        return scaled if isfinite(scaled) else 0.0
-
-    return finite
+    formula = _spread(fitted, spread_depth, spread_least) if scaling == "spread" else _FITS[scaling](fitted)
+    return Scale(formula if shrink == 1.0 else lambda score: formula(score * shrink), lowest, highest)
 
 
 def scale_all(scaling: str, scores: Sequence[float], *, spread_depth: int = 100) -> list[float]:
     """Scale all scores by the scale fitted to them."""
-    scale = fit(scaling, scores, spread_depth=spread_depth)
-    return [scale(score) for score in scores]
+    return fit(scaling, scores, spread_depth=spread_depth).all(scores)
 
 
 def saturate(score: float) -> float:
@@ -329,7 +351,7 @@ def saturate(score: float) -> float:
     return size / (1.0 + size) if isfinite(size) else float(size > 0)
 
 
-def _between(low: float, high: float) -> Scale:
+def _between(low: float, high: float) -> Formula:
     """Map low and below to 0, high and above to 1. If they are equal, scores from there on map to 1."""
     width = high - low
     if not (width > 0 and isfinite(width)):
@@ -342,7 +364,7 @@ def _between(low: float, high: float) -> Scale:
     return between
 
 
-def _divide(divisor: float, *, minus: float = 0.0) -> Scale:
+def _divide(divisor: float, *, minus: float = 0.0) -> Formula:
     if not (divisor > 0 and isfinite(divisor)):
         return lambda score: 1.0 if score >= minus else 0.0
     return lambda score: (score - minus) / divisor
@@ -357,30 +379,30 @@ def _moments(known: list[float]) -> tuple[float, float, float]:
     return fmean(parts), pstdev(parts), peak
 
 
-def _min_max(known: list[float]) -> Scale:
+def _min_max(known: list[float]) -> Formula:
     return _between(known[-1], known[0])
 
 
-def _z_score(known: list[float]) -> Scale:
+def _z_score(known: list[float]) -> Formula:
     mean, deviation, peak = _moments(known)
     if deviation <= 0:
         return lambda score: 0.0
     return lambda score: (score / peak - mean) / deviation
 
 
-def _sum(known: list[float]) -> Scale:
+def _sum(known: list[float]) -> Formula:
     return _divide(fsum(score - known[-1] for score in known), minus=known[-1])
 
 
-def _max(known: list[float]) -> Scale:
+def _max(known: list[float]) -> Formula:
     return _divide(max(abs(known[0]), abs(known[-1])))
 
 
-def _l2(known: list[float]) -> Scale:
+def _l2(known: list[float]) -> Formula:
     return _divide(hypot(*known))
 
 
-def _distribution(known: list[float]) -> Scale:
+def _distribution(known: list[float]) -> Formula:
     mean, deviation, peak = _moments(known)
     if deviation <= 0:
         return _between(known[-1], known[0])
@@ -388,7 +410,7 @@ def _distribution(known: list[float]) -> Scale:
     return lambda score: within(score / peak)
 
 
-def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Scale:
+def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Formula:
     """Map the score at `depth` to 0 and the best to 1, over a range of at least `least`.
 
     Fewer scores do not reach that depth: then the best is 1, and a score of `least` below it or less is 0.
@@ -399,7 +421,7 @@ def _spread(known: list[float], depth: int = 100, least: float = 0.0) -> Scale:
     return _between(low, max(known[0], low + least))
 
 
-_FITS: dict[str, Callable[[list[float]], Scale]] = {
+_FITS: dict[str, Callable[[list[float]], Formula]] = {
     "min-max": _min_max,
     "z-score": _z_score,
     "sum": _sum,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from statistics import median
+from typing import NamedTuple
 
 from retentive.models import Hit, Kind, Memory, Period, Reason
 from retentive.ranking.diversity import Vectors, diversify
@@ -26,6 +27,9 @@ NO_CONTEXT = Context()
 
 USER = "user"
 """The speaker of what the user of an assistant said, in every importer, in chat and in hooks."""
+
+_new = tuple.__new__
+"""Makes a named tuple of all its fields, in a third of the time."""
 
 _DAY = 86400.0
 _FAR = 0.01
@@ -166,55 +170,70 @@ def by_context(table: ScoreTable, context: Context, tuning: Tuning) -> None:
     """
     if not context.neighbours or not (tuning.neighbour_weight or tuning.session_weight):
         return
-    memories, before, pairs = table.memories, table.scores, context.neighbours
-    shares = _ContextShares(table, pairs, tuning)
-    weight, whole = shares.weight, 1.0 + tuning.session_weight
-    after = list(before)
-    for row, memory in enumerate(memories):
-        if memory.id in pairs:
-            neighbour, share, session = shares.of(memory)
-            after[row] = (before[row] + weight * neighbour + share * session) / whole
+    before, pairs = table.scores, context.neighbours
+    typical, shortness = _typical_length(table.memories, pairs, tuning)
+    weight, whole = tuning.neighbour_weight * shortness, 1.0 + tuning.session_weight
+    gains = _context_gains(table, pairs, tuning.session_weight, typical, 1.0 - shortness)
+    after = [
+        score if gain is None else (score + weight * gain.neighbour + gain.share * gain.session) / whole
+        for score, gain in zip(before, gains, strict=True)
+    ]
 
     def explain(row: int) -> list[Reason]:
-        if memories[row].id not in pairs:
+        gain = gains[row]
+        if gain is None:
             return []
-        neighbour, share, session = shares.of(memories[row])
         note = "({:.3f} + {:.2f} × neighbour {:.3f} + {:.2f} × session {:.3f}) / {:.2f}"
-        figures = (before[row], weight, neighbour, share, session, whole)
-        return [reason("context", before[row], after[row], neighbour, note, *figures)]
+        figures = (before[row], weight, gain.neighbour, gain.share, gain.session, whole)
+        return [reason("context", before[row], after[row], gain.neighbour, note, *figures)]
 
     table.apply(after, explain)
 
 
-class _ContextShares:
-    """What a memory gains from its neighbours, by `weight`, and from its session."""
+class _ContextGain(NamedTuple):
+    """The score of a memory's better neighbour, its share of the session's best score, and that score."""
 
-    def __init__(self, table: ScoreTable, pairs: Mapping[str, tuple[str | None, str | None]], tuning: Tuning) -> None:
-        self._pairs, self._session_weight = pairs, tuning.session_weight
-        self._scores: dict[str | None, float] = {
-            memory.id: score for memory, score in zip(table.memories, table.scores, strict=True) if score > 0.0
-        }
-        self._best: dict[tuple[str | None, str | None], float] = {}
-        for memory in table.memories:
-            if memory.id in pairs:
-                home, score = (memory.project, memory.session), self._scores.get(memory.id, 0.0)
-                if score >= self._best.get(home, 0.0):
-                    self._best[home] = score
-        words = [count_words(memory.text) for memory in table.memories if memory.id in pairs]
-        self._typical = median(words) if words else 1.0
-        self._shortness = min(1.0, (tuning.context_words / max(self._typical, 1.0)) ** 2)
-        # Among short memories, or in one session, length tells nothing.
-        self._by_length = self._shortness < 1.0 and len(self._best) > 1
-        self.weight = tuning.neighbour_weight * self._shortness
+    neighbour: float
+    share: float
+    session: float
 
-    def of(self, memory: Memory) -> tuple[float, float, float]:
-        """The score of the better neighbour, the share of the session, and the session's best score."""
-        previous, following = self._pairs[memory.id]
-        neighbour, other = self._scores.get(previous, 0.0), self._scores.get(following, 0.0)
-        share = self._session_weight
-        if self._by_length:
-            share *= min(1.0, self._typical / count_words(memory.text)) ** (1.0 - self._shortness)
-        return max(other, neighbour), share, self._best[memory.project, memory.session]
+
+_Pairs = Mapping[str, tuple[str | None, str | None]]
+
+
+def _typical_length(memories: Sequence[Memory], pairs: _Pairs, tuning: Tuning) -> tuple[float, float]:
+    """The median length in words of the memories of sessions, and how short that is: 1 up to `context_words`."""
+    words = [count_words(memory.text) for memory in memories if memory.id in pairs]
+    typical = median(words) if words else 1.0
+    return typical, min(1.0, (tuning.context_words / max(typical, 1.0)) ** 2)
+
+
+def _context_gains(
+    table: ScoreTable, pairs: _Pairs, session_weight: float, typical: float, length_matters: float
+) -> list[_ContextGain | None]:
+    """What each memory gains from its context; None for a memory without a session."""
+    positive: dict[str | None, float] = {
+        memory.id: score for memory, score in zip(table.memories, table.scores, strict=True) if score > 0.0
+    }
+    score_of = positive.get
+    best: dict[tuple[str | None, str | None], float] = {}
+    homes = [(memory.project, memory.session) if memory.id in pairs else None for memory in table.memories]
+    for home, score in zip(homes, table.scores, strict=True):
+        if home is not None and score > best.setdefault(home, 0.0):
+            best[home] = score
+    by_length = length_matters > 0.0 and len(best) > 1  # among short memories, or in one session, it tells nothing
+    gains: list[_ContextGain | None] = []
+    for memory, home in zip(table.memories, homes, strict=True):
+        if home is None:
+            gains.append(None)
+            continue
+        previous, following = pairs[memory.id]
+        neighbour, other = score_of(previous, 0.0), score_of(following, 0.0)
+        share = session_weight
+        if by_length:
+            share *= min(1.0, typical / count_words(memory.text)) ** length_matters
+        gains.append(_new(_ContextGain, (max(neighbour, other), share, best[home])))
+    return gains
 
 
 def reason(step: str, before: float, after: float, value: float | None, note: str, *figures: float | str) -> Reason:

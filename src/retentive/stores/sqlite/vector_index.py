@@ -188,10 +188,14 @@ class VectorIndex:
 
     def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
         """The places of the vectors of these memories, with the memory of each."""
-        owners, slots = slots_in_model(connection, keys, self.model)
-        places = self._block_places.places(np.array(slots, np.int64))
-        known = places >= 0
-        return (owners if known.all() else np.array(owners)[known].tolist()), places[known]
+        wanted = np.array(keys, np.int64)
+        owners, places, unknown = self._columns.places_of(wanted, self._count)
+        if not len(unknown):
+            return owners.tolist(), places
+        read, slots = slots_in_model(connection, unknown.tolist(), self.model)
+        more = self._block_places.places(np.array(slots, np.int64))
+        there = more >= 0
+        return [*owners.tolist(), *np.array(read, np.int64)[there].tolist()], np.concatenate([places, more[there]])
 
 
 def _searched(
@@ -259,6 +263,7 @@ class _Columns:
         self.capacity = capacity
         self._dimension = dimension
         self.memory = np.zeros(capacity, np.int64)
+        self._first = np.full(1, -1, np.int32)  # the place of the first vector of a memory, by its key
         self.scope = {name: np.zeros(capacity, np.int32) for name in ("profile", "project", "session", "kind")}
         self.codes = np.zeros((-(-dimension // 64), capacity), np.uint64)
 
@@ -266,6 +271,7 @@ class _Columns:
         """A copy with this capacity, which is not smaller."""
         larger = _Columns(capacity, self._dimension)
         larger.memory[: self.capacity] = self.memory
+        larger._first = self._first.copy()
         larger.codes[:, : self.capacity] = self.codes
         for name, column in self.scope.items():
             larger.scope[name][: self.capacity] = column
@@ -278,6 +284,39 @@ class _Columns:
             column[part] = records[name]
         self.codes[:, part] = records["code"].T
         self.memory[part] = records["memory"]
+        self._put_first(at, self.memory[part])
+
+    def _put_first(self, at: int, keys: npt.NDArray[np.int64]) -> None:
+        """Record the place of the first vector of each memory in a block."""
+        size = int(keys.max(initial=0)) + 1
+        first = self._first
+        if size > len(first):
+            more = np.full(max(size, 2 * len(first)) - len(first), -1, np.int32)
+            first = np.concatenate([first, more])
+        used = np.flatnonzero(keys)
+        starts = used[(keys[used] != keys[used - 1]) | (used == 0)]
+        if at and len(starts) and starts[0] == 0 and self.memory[at - 1] == keys[0]:
+            starts = starts[1:]  # its first vector is in the block before
+        first[keys[starts]] = at + starts
+        self._first = first
+
+    def places_of(
+        self, keys: npt.NDArray[np.int64], count: int
+    ) -> tuple[npt.NDArray[np.int64], Places, npt.NDArray[np.int64]]:
+        """The places of the vectors of these memories, with the key of each, and the keys of which none is known.
+
+        The vectors of a memory are side by side. What is recorded may be outdated, so each place is checked.
+        """
+        first, last = self._first, count - 1
+        places = np.where(keys < len(first), first[np.minimum(keys, len(first) - 1)], -1).astype(np.intp)
+        known = (places >= 0) & (places <= last) & (self.memory[np.minimum(places, last)] == keys)
+        owners, found = [keys[known]], [places[known]]
+        while len(found[-1]):
+            following = found[-1] + 1
+            same = (following <= last) & (self.memory[np.minimum(following, last)] == owners[-1])
+            owners.append(owners[-1][same])
+            found.append(following[same])
+        return np.concatenate(owners), np.concatenate(found), keys[~known]
 
     def within(self, scope: ResolvedScope, count: int) -> npt.NDArray[np.bool_]:
         """A mask of the slots in the scope. No scope has the ids of an unused slot, which are 0."""
