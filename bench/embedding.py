@@ -2,8 +2,9 @@
 
 python -m bench.embedding [--turns N] [--import-turns N] [--json FILE]
 
-Turns have 25 words of the model's vocabulary, drawn by Zipf's law, with a speaker and punctuation. A turn is embedded
-as an import does it: alone, and together with the turn before it.
+Turns have 25 words of the model's vocabulary, drawn by Zipf's law, with a speaker and punctuation. The library embeds a
+turn as an import does it: together with 20 words of the turn before it. The baseline is the first version of this
+model: onnxruntime embeds the turn alone, and together with 40 words of the turn before it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bench.figures import Result, Row, SizeResult, Table, Target
 from bench.machine import load_average, machine, versions
 from bench.progress import Progress
 from retentive import native
-from retentive.inference.embedders.onnx import MEMORY_SMALL, MemoryEmbedder
+from retentive.inference.embedders.onnx import CONTEXT_WORDS, MEMORY_SMALL, SHORT_WORDS, MemoryEmbedder
 from retentive.inference.loading import MODELS
 
 SEED = 7
@@ -36,6 +37,9 @@ TURN_WORDS, LONG_WORDS, QUERY_WORDS = 25, 150, 8
 SESSION_TURNS = 40
 PASSES = 5
 LIBRARY, RUNTIME = "library", "onnxruntime"
+
+FIRST_VERSION = {"CONTEXT_WORDS": 40, "ALONE_WORDS": SHORT_WORDS}
+"""The constants of `retentive.inference.embedders.onnx` in the first version: every short turn had two vectors."""
 
 
 class SampleTexts:
@@ -86,12 +90,19 @@ def embed_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str,
     long = [sample.turn(LONG_WORDS) for _ in range(turns // 8)]
     queries = [sample.query() for _ in range(turns)]
 
-    def remember(embedder: MemoryEmbedder) -> float:
-        pairs = [(turn, embedder.in_context(turn, before) or turn) for before, turn in itertools.pairwise(short)]
-        return _cpu(lambda: embedder.embed([text for pair in pairs for text in pair])) / turns
+    pairs = list(itertools.pairwise(short))
+    first_words = FIRST_VERSION["CONTEXT_WORDS"]
+    now = [_in_context(turn, before, CONTEXT_WORDS) for before, turn in pairs]
+    at_first = [text for before, turn in pairs for text in (turn, _in_context(turn, before, first_words))]
 
+    def remember(embedder: MemoryEmbedder) -> float:
+        texts = at_first if embedder is by.get(RUNTIME) else now
+        return _cpu(lambda: embedder.embed(texts)) / turns
+
+    by: dict[str, MemoryEmbedder] = {}
     tasks: dict[str, Callable[[MemoryEmbedder], float]] = {
-        "a turn, alone and with the one before it": remember,
+        "a turn": remember,
+        f"a turn, alone and with {first_words} words": lambda embedder: _cpu(lambda: embedder.embed(at_first)) / turns,
         "a turn alone": lambda embedder: _cpu(lambda: embedder.embed(short)) / len(short),
         f"a text of {LONG_WORDS} words": lambda embedder: _cpu(lambda: embedder.embed(long)) / len(long),
         "a query": lambda embedder: float(np.median([_cpu(lambda one=one: embedder.embed([one])) for one in queries])),
@@ -100,9 +111,15 @@ def embed_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str,
     for _ in range(PASSES):
         for name in names:
             with computed_by(name) as embedder, progress.task(f"embedding by {name}"):
+                by[name] = embedder
                 for task, measure in tasks.items():
                     found[task][name].append(measure(embedder))
-    return {task: {name: float(np.median(times)) for name, times in by.items()} for task, by in found.items()}
+    return {task: {name: float(np.median(times)) for name, times in of.items()} for task, of in found.items()}
+
+
+def _in_context(turn: str, before: str, words: int) -> str:
+    """A turn with some words of the one before it, as `MemoryEmbedder.in_context` joins them."""
+    return f"{turn} [SEP] {' '.join(before.split()[:words])}"
 
 
 def import_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str, tuple[float, float]]:
@@ -116,12 +133,16 @@ def import_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str
             for by in names:
                 with progress.task(f"importing {turns:,} turns by {by}"):
                     store = Path(name, f"{by}-{attempt}.db")
-                    found[by].append(_import(source, store, {} if by == LIBRARY else {"RETENTIVE_NATIVE": "0"}))
+                    found[by].append(_import(source, store, first_version=by == RUNTIME))
     return {by: min(times) for by, times in found.items()}
 
 
-def _import(source: Path, store: Path, more: dict[str, str]) -> tuple[float, float]:
-    command = [sys.executable, "-m", "retentive", "--store", str(store), "import", str(source), "--json"]
+def _import(source: Path, store: Path, *, first_version: bool) -> tuple[float, float]:
+    program = "from retentive.cli import main; main()"
+    if first_version:
+        program = f"from retentive.inference.embedders import onnx; vars(onnx).update({FIRST_VERSION}); {program}"
+    command = [sys.executable, "-c", program, "--store", str(store), "import", str(source), "--json"]
+    more = {"RETENTIVE_NATIVE": "0"} if first_version else {}
     before, began = getrusage(RUSAGE_CHILDREN), perf_counter()
     subprocess.run(command, env={**os.environ, **more}, check=True, capture_output=True)
     seconds, after = perf_counter() - began, getrusage(RUSAGE_CHILDREN)

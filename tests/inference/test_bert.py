@@ -17,6 +17,7 @@ from retentive.inference.bert import TOKENS, Bert
 from retentive.inference.embedders.onnx import MEMORY_SMALL
 from retentive.inference.loading import MODELS, load
 from retentive.inference.onnx_sessions import OnnxSessions
+from retentive.inference.onnx_tensors import read_tensors
 from retentive.inference.rerankers import RERANKER
 from retentive.native import LIBRARY, instruction_sets
 
@@ -56,6 +57,14 @@ def bert(request):
 def test_the_library_is_compiled_where_there_is_a_compiler_for_it():
     if platform.machine() == "x86_64" and shutil.which("cc"):
         assert LIBRARY.is_file(), "install the package again: make dev"
+
+
+@pytest.mark.parametrize("model", [MEMORY_SMALL, RERANKER])
+def test_two_products_of_bytes_and_weights_have_room_in_sixteen_bits(model):
+    weights = {name: one for name, one in read_tensors(MODELS / model / "model.onnx").items() if one.dtype == np.int8}
+    largest = max(int(np.abs(one.astype(np.int16)).max()) for name, one in weights.items() if "encoder" in name)
+
+    assert 2 * 255 * largest < 2**15
 
 
 def test_a_text_has_the_same_vector_alone_and_together_with_others_on_every_instruction_set(bert):

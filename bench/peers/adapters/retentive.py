@@ -17,7 +17,7 @@ from retentive.settings import EmbedderSettings, Settings
 from retentive.stores import open_store
 
 PACKAGES = ("retentive", "onnxruntime", "apsw")
-CONFIGURATION = "defaults: SQLite, no reranker; a short turn has a second vector, with the turn before it"
+CONFIGURATION = "defaults: SQLite, no reranker; a short turn is embedded with the turn before it"
 
 
 class Retentive:

@@ -1,8 +1,8 @@
 """Runs the two models of this package with the compiled library, on x86-64 processors.
 
 Where there is no library, onnxruntime runs the same files. It takes two to three times as long as the library with AMX:
-there, a layer is computed in few passes over memory, several texts are computed together, and products of bytes use AMX
-or VNNI.
+there, a layer is computed in few passes over memory, several texts are computed together, and products of bytes use
+AMX, VNNI or AVX2.
 
 `Bert` reads the weights from `model.onnx`. Inputs of products are rounded to bytes for each token by itself, so the
 vector of a text is the same alone and together with others, and for every instruction set.
