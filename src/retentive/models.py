@@ -6,12 +6,12 @@ They are immutable. Nothing here reads a clock, a disk or a network.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from retentive.errors import Invalid
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from retentive.ranking import Tuning
+
+T = TypeVar("T")
 
 Kind = Literal["episodic", "semantic", "identity"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -302,6 +304,50 @@ class Candidate(NamedTuple):
     score: float
 
 
+class LazyTuple(Sequence[T]):
+    """A tuple that is made at its first read: a recall ranks hundreds of memories, and few are given out.
+
+    It compares, hashes and pickles as a tuple.
+    """
+
+    __slots__ = ("_arguments", "_made", "_make")
+
+    def __init__(self, make: Callable[..., Iterable[T]], *arguments: Any) -> None:
+        """With the function that returns the items, and its arguments."""
+        self._make, self._arguments = make, arguments
+        self._made: tuple[T, ...] | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        if self._made is None:
+            self._made = tuple(self._make(*self._arguments))
+        return iter(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return tuple(self)[index]
+
+    def __len__(self) -> int:
+        iter(self)  # makes it
+        return len(self._made or ())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LazyTuple | tuple) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def __reduce__(self) -> tuple[type[tuple[T, ...]], tuple[tuple[T, ...]]]:
+        return tuple, (tuple(self),)
+
+
 class Period(NamedTuple):
     """A period that a query is about, with the words of the query.
 
@@ -441,7 +487,7 @@ class Recall(Serializable):
     degraded_reason: str | None = None
     elapsed_ms: float = 0.0
     stages: Mapping[str, float] = field(default_factory=dict)
-    dropped: tuple[Hit, ...] = ()
+    dropped: Sequence[Hit] = ()
     profile: str = field(default="", repr=False, compare=False, metadata={"internal": True})
 
     def __iter__(self) -> Iterator[Hit]:

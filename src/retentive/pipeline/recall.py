@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
 from time import perf_counter
 from typing import Any, ClassVar, TypedDict
 
 from retentive.errors import RetentiveError, describe_error
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Hit, Memory, Period, Query, Reason, Recall
+from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
 from retentive.ranking import order, pick
 from retentive.ranking.rank import is_about_asker
@@ -78,14 +79,14 @@ def rank_outcome(
     reasons = {what: why for what, why in missing.items() if why}
     return Recall(
         query=query.text,
-        hits=ranking.hits,
+        hits=tuple(ranking.hits),
         retrievers=tuple(one.report() for one in (outcome.semantic, outcome.keyword, *outcome.others)),
         relevance=relevance.answer,
         degraded=", ".join(reasons) or None,
         degraded_reason="; ".join(reasons.values()) or None,
         elapsed_ms=(perf_counter() - started) * 1000,
         stages=timer.laps,
-        dropped=(*ranking.dropped, *(retired_hit(memory) for memory in outcome.retired)),
+        dropped=LazyTuple(chain, ranking.dropped, map(retired_hit, outcome.retired)),
         profile=query.scope.profile,
     )
 

@@ -11,7 +11,7 @@ NaN and infinity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from math import fsum, hypot, isfinite
 from operator import add
@@ -19,7 +19,7 @@ from statistics import fmean, median, pstdev
 from typing import NamedTuple, overload
 
 from retentive.errors import Invalid
-from retentive.models import Hit, Memory, Reason
+from retentive.models import Hit, LazyTuple, Memory, Reason
 from retentive.ranking.lists import RankedList
 from retentive.ranking.tuning import Tuning
 
@@ -35,49 +35,6 @@ _new = tuple.__new__
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 UNSPACED_LETTERS = 1.7
 """So many letters are a word, on average, where words are not separated by blanks (Chinese, Japanese, Thai, Lao)."""
-
-
-class LazyReasons(Sequence[Reason]):
-    """The reasons of a hit, made at the first read: a recall ranks hundreds of memories, and few are explained.
-
-    It compares, hashes and pickles as a tuple.
-    """
-
-    __slots__ = ("_explain", "_made", "_row")
-
-    def __init__(self, explain: tuple[Explain, ...], row: int) -> None:
-        self._explain, self._row = explain, row
-        self._made: tuple[Reason, ...] | None = None
-
-    def __iter__(self) -> Iterator[Reason]:
-        if self._made is None:
-            self._made = tuple(reason for explain in self._explain for reason in explain(self._row))
-        return iter(self._made)
-
-    @overload
-    def __getitem__(self, index: int) -> Reason: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Reason, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> Reason | tuple[Reason, ...]:
-        return tuple(self)[index]
-
-    def __len__(self) -> int:
-        iter(self)  # makes them
-        return len(self._made or ())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LazyReasons | tuple) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-    def __reduce__(self) -> tuple[type[tuple[Reason, ...]], tuple[tuple[Reason, ...]]]:
-        return tuple, (tuple(self),)
 
 
 class ScoreTable:
@@ -101,9 +58,42 @@ class ScoreTable:
 
     def hits(self) -> list[Hit]:
         """Return a hit of each memory."""
-        explain, rows = tuple(self._explain), range(len(self.memories))
-        found = zip(self.memories, self.scores, rows, strict=True)
-        return [_new(Hit, (memory, score, LazyReasons(explain, row), 0, None)) for memory, score, row in found]
+        return list(RankedRows(self, range(len(self.memories))))
+
+    def hit(self, row: int) -> Hit:
+        """Return the hit in a row."""
+        why = LazyTuple(_reasons, self._explain, row)
+        return _new(Hit, (self.memories[row], self.scores[row], why, 0, None))
+
+
+def _reasons(explain: Iterable[Explain], row: int) -> Iterator[Reason]:
+    return (reason for one in explain for reason in one(row))
+
+
+class RankedRows(Sequence[Hit]):
+    """The hits in some rows of a table, in their order. Each is made when it is read."""
+
+    __slots__ = ("_rows", "_table")
+
+    def __init__(self, table: ScoreTable, rows: Sequence[int]) -> None:
+        self._table, self._rows = table, rows
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> RankedRows: ...
+
+    def __getitem__(self, index: int | slice) -> Hit | RankedRows:
+        if isinstance(index, slice):
+            return RankedRows(self._table, self._rows[index])
+        return self._table.hit(self._rows[index])
+
+    def __iter__(self) -> Iterator[Hit]:
+        return map(self._table.hit, self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 Explain = Callable[[int], Sequence[Reason]]

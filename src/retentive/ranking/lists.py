@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -48,8 +48,8 @@ class Context(NamedTuple):
 class Ranking:
     """Hits, best first, and those dropped: after the limit with a rank, or by a step whose reason is the last."""
 
-    hits: tuple[Hit, ...]
-    dropped: tuple[Hit, ...] = ()
+    hits: Sequence[Hit]
+    dropped: Sequence[Hit] = ()
 
 
 def ranked_list(

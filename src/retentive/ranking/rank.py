@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from fnmatch import fnmatchcase
+from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
-from retentive.models import Hit, Kind, Memory, Period, Reason
+from retentive.models import Hit, Kind, LazyTuple, Memory, Period, Reason
 from retentive.ranking.diversity import Vectors, diversify
-from retentive.ranking.fusion import ScoreTable, count_words, fuse_scores
+from retentive.ranking.fusion import RankedRows, ScoreTable, count_words, fuse_scores
 from retentive.ranking.lists import Context, RankedList, Ranking
 from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
@@ -88,15 +89,14 @@ def order(
     by_speaker(table, about_asker=about_asker, tuning=tuning)
     removed: list[Hit] = []
     if tuning.source_weights:
-        kept, removed = by_source(table.hits(), tuning.source_weights)
-        table = ScoreTable.of(kept)
+        weighted, removed = by_source(table.hits(), tuning.source_weights)
+        table = ScoreTable.of(weighted)
     by_age(table, tuning, now=now)
     by_quality(table, tuning, now=now)
-    hits = table.hits()
-    hits.sort(key=lambda hit: -hit.score)
-    hits, low = _drop_low(hits, tuning.score_floor)
-    hits, twins = drop_duplicates(hits) if tuning.dedup else (hits, [])
-    return Ranking(tuple(hits), (*twins, *low, *removed))
+    rows = sorted(range(len(table.scores)), key=table.scores.__getitem__, reverse=True)
+    kept, twins = _first_of_each_text(table, rows) if tuning.dedup else (rows, [])
+    hits, low = _drop_low(RankedRows(table, kept), tuning.score_floor)
+    return Ranking(hits, (*twins, *low, *removed))
 
 
 def pick(
@@ -123,7 +123,7 @@ def pick(
     if tuning.diversity > 0:
         picked, late = diversify(hits, tuning.diversity, vectors or {}, limit=limit)
     if len(set(kinds)) > 1:
-        picked, late = _one_of_each(kinds, picked, late)
+        picked, late = _one_of_each(kinds, list(picked), list(late))
     picked, lowered = _drop_low(picked, tuning.score_floor)
     if lowered:  # MMR's scores never increase, so all later choices are below the floor too
         lowered += [
@@ -133,8 +133,12 @@ def pick(
     if relevance is not None:
         picked = [hit if hit.relevance is not None else relevance.of(hit) for hit in picked]
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
-    behind = (hit.at(place) for place, hit in enumerate(late, limit + 1))
-    return Ranking(placed, (*behind, *lowered, *low, *ranking.dropped))
+    return Ranking(placed, LazyTuple(_dropped, late, limit, (*lowered, *low), ranking.dropped))
+
+
+def _dropped(late: Sequence[Hit], limit: int, *others: Sequence[Hit]) -> Iterable[Hit]:
+    """The hits after the limit, with their ranks, and then the others."""
+    return chain((hit.at(place) for place, hit in enumerate(late, limit + 1)), *others)
 
 
 def _above_floor(retriever: RankedList, floor: float) -> RankedList:
@@ -406,9 +410,9 @@ def days_between(earlier: datetime, later: datetime) -> float:
     return max((later - earlier).total_seconds() / _DAY, 0.0)
 
 
-def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
+def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[Sequence[Hit], list[Hit]]:
     if floor <= 0:  # off: half of any pool has negative z-scores, which does not mean irrelevant
-        return list(hits), []
+        return hits, []
     kept = [hit for hit in hits if hit.score >= floor]
     low = [hit.after("floor", hit.score, floor, "scores below {:g}", floor) for hit in hits if hit.score < floor]
     return kept, low
@@ -416,15 +420,22 @@ def _drop_low(hits: Sequence[Hit], floor: float) -> tuple[list[Hit], list[Hit]]:
 
 def drop_duplicates(hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
     """Return the first hit of each text, and the others with the reason."""
+    kept, dropped = _first_of_each_text(ScoreTable.of(hits), range(len(hits)))
+    return [hits[row] for row in kept], dropped
+
+
+def _first_of_each_text(table: ScoreTable, rows: Sequence[int]) -> tuple[list[int], list[Hit]]:
+    """Return the rows of the first memory of each text, and the hits of the others with the reason."""
     seen = Texts()
-    kept: list[Hit] = []
+    kept: list[int] = []
     dropped: list[Hit] = []
-    for hit in hits:
-        higher = seen.first(hit.memory)
-        if higher is hit.memory:
-            kept.append(hit)
+    for row in rows:
+        memory = table.memories[row]
+        higher = seen.first(memory)
+        if higher is memory:
+            kept.append(row)
         else:
-            dropped.append(hit.after("duplicate", hit.score, None, "same text as {}", higher.id))
+            dropped.append(table.hit(row).after("duplicate", table.scores[row], None, "same text as {}", higher.id))
     return kept, dropped
 
 
