@@ -16,10 +16,10 @@ from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.tuning_history import history, save_parameters, saved_parameters
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.stores.values import Record
+from retentive.stores.values import PreviousTurn, Record
 from retentive.transfer.copying import CopyOptions, SearchSimilarity, copier, copy_store, verify_stores
 from retentive.transfer.copying.checkpoint import CHECKPOINT
-from tests.stores.build import ALL, MODEL, NOW, OTHER, everything, id_of, listed, rows, vector
+from tests.stores.build import ALL, MODEL, NOW, OTHER, axis, everything, id_of, listed, memory, record, rows, vector
 from tests.stores.openers import OPENERS
 from tests.transfer.copying.build import copied, fill, judgement, records, verdicts
 
@@ -460,3 +460,17 @@ def test_the_checkpoint_has_the_names_that_earlier_versions_read(open_one, monke
 
     note = json.loads(target.get_value("copy") or "")
     assert set(note) == {"source", "vectors", "again", "cursor", "done", "walked"}
+
+
+def test_a_copy_says_if_memories_wait_to_be_embedded_because_a_store_keeps_no_vectors_of_two_turns(pair: Pair):
+    first = record(1, "Shall we meet on Friday?", session="s", vectors=rows(axis(2)))
+    turn = PreviousTurn(id_of(1), first.memory.text_hash)
+    pair.source.add([first, Record(memory(2, "Yes, at noon", session="s"), rows(axis(1)), turn)], model=MODEL)
+
+    copy_store(pair.source, pair.target, name="source", options=CopyOptions())
+    found = verify_stores(pair.source, pair.target, options=CopyOptions(), now=NOW, similarity=pair.similarity)
+
+    [recalls] = [check for check in found.checks if check.name == "recalls"]
+    assert found.agrees
+    assert ("retentive reembed" in recalls.note) == (pair.source.keeps_turns and not pair.target.keeps_turns)
+    assert pair.target.count_unembedded(MODEL) == int(not (pair.source.keeps_turns and pair.target.keeps_turns))

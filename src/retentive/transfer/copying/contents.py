@@ -94,12 +94,14 @@ class Contents:
     """Counts and checksums of all memories in a store.
 
     `sample` are some of the memories, the same whichever store they are read from. `id_hashes` is sorted. `damaged` are
-    the ids of memories that cannot be read, which are not counted.
+    the ids of memories that cannot be read, which are not counted. `only_with_turns` is how many memories have only a
+    vector with the turn before them.
     """
 
     memories: Checksum = field(default_factory=Checksum)
     use: Checksum = field(default_factory=Checksum)
     vectors: Checksum = field(default_factory=Checksum)
+    only_with_turns: int = 0
     by_profile: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)
     by_session: Counter[tuple[str, str | None, str | None]] = field(default_factory=Counter)
@@ -113,6 +115,7 @@ class Contents:
         self.memories.add(canonical_memory(memory))
         self.use.add(memory.id.encode(), canonical_use(memory))
         own = record.alone().vectors  # the vector of two turns may not have been copied
+        self.only_with_turns += own is None and record.vectors is not None
         for part, row in enumerate(() if own is None else own):
             self.vectors.add(memory.id.encode(), str(part).encode(), canonical_vector(row))
         self.by_profile[memory.profile] += 1

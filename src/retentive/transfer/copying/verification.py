@@ -199,6 +199,10 @@ def _recall_check(
     if ours.damaged:
         note = "not compared: the damaged memories of the source affect its scores"
         return Check("recalls", "–", "–", None, note)
+    if options.vectors and ours.only_with_turns and not target.keeps_turns:
+        waiting = counted(ours.only_with_turns, "memory")
+        note = f"not compared: {waiting} had only a vector with the turn before, which this store does not keep; "
+        return Check("recalls", "–", "–", None, f"{note}retentive reembed adds vectors of their own")
     if not ours.sample:
         return Check("recalls", "–", "–", None, "not compared: the sample is empty")
     with_vectors = options.vectors and bool(ours.vectors.count)
