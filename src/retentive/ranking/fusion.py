@@ -203,7 +203,7 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
         )
         weight *= factor
     absent = weight * min(scale.all(scores), default=0.0) if scaling in _SIGNED else 0.0
-    missing, full = min(absent, 0.0), tuning.fusion == "full"
+    missing, full, known = min(absent, 0.0), tuning.fusion == "full", dict[float, float]()
     note = "{:.2f} × {:.3f}, from {:.3f}"
     figures: tuple[float, ...] = (weight,)
     if factor < 1.0:
@@ -211,13 +211,14 @@ def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tun
 
     def shares(places: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
         counted = [score if place is not None or full else None for place, score in zip(places, scores, strict=True)]
-        scaled = iter(scale.all([score for score in counted if score is not None]))
-        return [missing if score is None else weight * next(scaled) for score in counted]
+        found = [score for score in counted if score is not None]
+        known.update(zip(found, scale.all(found), strict=True))
+        return [missing if score is None else weight * known[score] for score in counted]
 
     def describe(place: int | None, score: float | None) -> tuple[str, tuple[float, ...]]:
         if score is None or (place is None and not full):
             return "not found", ()
-        return note, (*figures, scale(score), score)
+        return note, (*figures, known[score], score)
 
     return Method(shares, describe)
 

@@ -25,7 +25,8 @@ _FLOAT_IS_EXACT = 4_000_000_000_000_000
 FACT_COLUMNS = "m.fact_key, m.valid_from, m.valid_to, m.superseded_by, m.reason, m.actor, m.expires"
 """The columns of a memory's validity, in the order of its fields. A memory's own key in a store is a number."""
 
-_NO_FACTS = (None,) * 7
+_NO_FACTS = [None] * 7
+_COLUMN_COUNT = 19 + len(_NO_FACTS)
 
 _new = tuple.__new__
 """Makes a named tuple of all its fields, in a third of the time."""
@@ -58,17 +59,20 @@ def to_memories(rows: Iterable[Sequence[Any]], damaged: list[Damage]) -> dict[in
     found = {}
     for row in rows:
         try:
-            facts = _NO_FACTS if row[19:26].count(None) == len(_NO_FACTS) else _facts(row[19:26])
-            created, occurred, accessed = row[3], row[13], row[14]
+            (
+                key, id, text, created, profile, project, session, position, kind, speaker, importance, metadata,
+                source, occurred, accessed, access_count, evergreen, content_hash, text_hash, *facts,
+            ) = row[:_COLUMN_COUNT]  # fmt: skip
             memory = _new(Memory, (
-                row[1], row[2], from_micros(created) or EPOCH, row[4], row[5], row[6], row[7], KINDS[row[8] - 1],
-                row[9], row[10], json.loads(row[11]) if row[11] else {}, row[12],
+                id, text, from_micros(created) or EPOCH, profile, project, session, position, KINDS[kind - 1],
+                speaker, importance, json.loads(metadata) if metadata else {}, source,
                 None if occurred is None else from_micros(occurred),
                 None if accessed is None else from_micros(accessed),
-                row[15], bool(row[16]), row[17], *facts,
+                access_count, bool(evergreen), content_hash,
+                *(_NO_FACTS if facts == _NO_FACTS else _facts(facts)),
             ))  # fmt: skip
-            if row[18] is None or row[18] == hash_text(indexed_text(row[2], row[9])):
-                found[row[0]] = memory
+            if text_hash is None or text_hash == hash_text(indexed_text(text, speaker)):
+                found[key] = memory
             else:
                 damaged.append(Damage(memory.id, NOT_ITS_TEXT))
         except (ValueError, TypeError, IndexError, OverflowError, AttributeError):  # a field of another type or range

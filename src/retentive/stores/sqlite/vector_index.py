@@ -283,22 +283,16 @@ class _Columns:
         for name, column in self.scope.items():
             column[part] = records[name]
         self.codes[:, part] = records["code"].T
-        self.memory[part] = records["memory"]
-        self._put_first(at, self.memory[part])
-
-    def _put_first(self, at: int, keys: npt.NDArray[np.int64]) -> None:
-        """Record the place of the first vector of each memory in a block."""
-        size = int(keys.max(initial=0)) + 1
-        first = self._first
-        if size > len(first):
-            more = np.full(max(size, 2 * len(first)) - len(first), -1, np.int32)
-            first = np.concatenate([first, more])
+        keys = self.memory[part] = records["memory"]
         used = np.flatnonzero(keys)
-        starts = used[(keys[used] != keys[used - 1]) | (used == 0)]
+        starts = used[(keys[used] != keys[used - 1]) | (used == 0)]  # of the vectors of each memory
         if at and len(starts) and starts[0] == 0 and self.memory[at - 1] == keys[0]:
             starts = starts[1:]  # its first vector is in the block before
-        first[keys[starts]] = at + starts
-        self._first = first
+        size = int(keys.max(initial=0)) + 1
+        if size > len(self._first):
+            more = np.full(max(size, 2 * len(self._first)) - len(self._first), -1, np.int32)
+            self._first = np.concatenate([self._first, more])
+        self._first[keys[starts]] = at + starts
 
     def places_of(
         self, keys: npt.NDArray[np.int64], count: int
