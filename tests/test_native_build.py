@@ -94,7 +94,7 @@ from retentive.inference.loading import MODELS
 
 for using in native.instruction_sets():
     bert = Bert(MODELS / "memory-small" / "model.onnx", using=using)
-    for sizes in ([1], [512], [1] * 40, [511, 1], [17, 33, 64, 100, 13]):
+    for sizes in ([1], [512], [1] * 40, [17, 33, 64, 13]):
         bert.run([SimpleNamespace(ids=[30521] * size, type_ids=[0] * (size - 1) + [1]) for size in sizes])
 if native.can_scan():
     for words, count in ((1, 1), (6, 15), (6, 16), (6, 33)):
