@@ -255,7 +255,7 @@ def test_the_key_is_sent_with_every_call_and_a_wrong_one_is_an_error_that_says_s
     key_first.close()
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
 def test_a_request_is_sent_again_after_a_temporary_error(server: RestServer, store: Store, status: int):
     store.add([record(1)], model=None)
     server.failures = [status, status]

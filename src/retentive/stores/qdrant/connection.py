@@ -33,6 +33,9 @@ PAGE = 1000
 FIRST_PAUSE = 0.05
 """Seconds before the first retry of a request; each further pause is twice the one before."""
 
+TEMPORARY = frozenset((408, 429, 500, 502, 503, 504))
+"""The statuses after which a request is sent again. After 408, a time-out of the server, it may have been applied."""
+
 DEFAULT_PREFIX, FORMER_PREFIX = "retentive", "recollect"
 """The prefix of collections where the address names none, and the one that was the default before."""
 
@@ -133,7 +136,7 @@ class Connection:
         if isinstance(error, UnexpectedResponse):
             if error.status_code in (401, 403):
                 return Unavailable(f"Qdrant at {self._place} does not accept the API key; set {API_KEY}")
-            if error.status_code is not None and error.status_code < 500:
+            if error.status_code is not None and error.status_code < 500 and not _is_temporary(error):
                 return Invalid(f"Qdrant at {self._place} refused a request: {_reason(error)}")
             return Unavailable(f"Qdrant at {self._place} failed: {_reason(error)}; try again later")
         if isinstance(error, ResourceExhaustedResponse):
@@ -273,7 +276,7 @@ def with_ids(points: Iterable[str]) -> q.Filter:
 
 def _is_temporary(error: Exception) -> bool:
     if isinstance(error, UnexpectedResponse):
-        return error.status_code in (429, 500, 502, 503, 504)
+        return error.status_code in TEMPORARY
     return True
 
 

@@ -218,7 +218,11 @@ def record_request(
     old = q.FieldCondition(key="at", range=q.Range(lt=to_micros(key.expires_before)))
     expired = q.FilterSelector(filter=q.Filter(must=[matching(type="request"), old]))
     upsert = q.UpsertOperation(upsert=q.PointsList(points=[done]))
-    connection.update(connection.notes, [upsert, q.DeleteOperation(delete=expired)])
+    try:
+        connection.update(connection.notes, [upsert, q.DeleteOperation(delete=expired)])
+    except Unavailable:  # the write was made; sent again by this process, it must not wait
+        connection.abandoned.add(stamp)
+        raise
 
 
 def _in_progress() -> Unavailable:
