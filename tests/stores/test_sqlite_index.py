@@ -12,6 +12,8 @@ import pytest
 from retentive.models import Candidate, Model, Scope
 from retentive.stores.sqlite import search as sqlite_search
 from retentive.stores.sqlite import vector_index
+from retentive.stores.sqlite.vector_blocks import BLOCK, record_type
+from retentive.stores.sqlite.vector_index import _Columns
 from retentive.stores.values import Vector
 from tests.stores.build import (
     ALL,
@@ -253,3 +255,13 @@ def test_the_vector_of_a_removed_memory_is_nowhere_in_the_file(path: str):
 
     content = Path(path).read_bytes()
     assert (content.count(forgotten), content.count(kept)) == (0, 1)
+
+
+def test_the_key_of_a_damaged_block_takes_no_memory():
+    columns, records = _Columns(BLOCK, 64), np.zeros(BLOCK, record_type(64))
+    records["memory"][:4] = [7, 7, 2**62, -5]
+
+    columns.put(0, records)
+    owners, places, unknown = columns.places_of(np.array([7, 2**62, 8]), BLOCK)
+
+    assert (owners.tolist(), places.tolist(), unknown.tolist()) == ([7, 7], [0, 1], [2**62, 8])

@@ -49,6 +49,10 @@ CACHED_ROUNDED = 400 << 20
 CACHED = 72 << 20
 """At most this many bytes of exact vectors are cached (49,000 of 384 dimensions); then the cache is emptied."""
 
+MAX_KEYS = 16
+"""The places of vectors are recorded for keys of up to this many times the capacity. Larger ones are of a store of
+which most was forgotten, or of a damaged block; those places are read from the store."""
+
 MOST_EMPTY = 64
 """An index in memory with more empty blocks than this is created anew, if they are most of its blocks."""
 
@@ -284,11 +288,11 @@ class _Columns:
             column[part] = records[name]
         self.codes[:, part] = records["code"].T
         keys = self.memory[part] = records["memory"]
-        used = np.flatnonzero(keys)
+        used = np.flatnonzero((keys > 0) & (keys < MAX_KEYS * self.capacity))
         starts = used[(keys[used] != keys[used - 1]) | (used == 0)]  # of the vectors of each memory
         if at and len(starts) and starts[0] == 0 and self.memory[at - 1] == keys[0]:
             starts = starts[1:]  # its first vector is in the block before
-        size = int(keys.max(initial=0)) + 1
+        size = int(keys[used].max(initial=0)) + 1
         if size > len(self._first):
             more = np.full(max(size, 2 * len(self._first)) - len(self._first), -1, np.int32)
             self._first = np.concatenate([self._first, more])
