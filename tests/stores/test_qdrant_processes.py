@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from qdrant_client import models as q
 
-from retentive.errors import Conflict, NotFound, Unavailable
+from retentive.errors import Conflict, NotFound, Unavailable, VersionConflict
 from retentive.models import Scope
 from retentive.pipeline.recall import recall
 from retentive.stores.qdrant import QdrantStore, layout, notes
@@ -282,6 +282,58 @@ def test_a_removal_that_is_interrupted_anywhere_and_sent_again_returns_what_it_r
         assert again.remove([id_of(1), id_of(2)], idempotency_key=KEY) == [id_of(1), id_of(2)]
         assert listed(again) == [id_of(3)]
     assert interrupted >= 3
+
+
+def test_an_update_that_is_interrupted_anywhere_and_sent_again_with_its_version_is_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
+    interrupted = 0
+    done = False
+    while not done:
+        client = RecordingQdrant()
+        store = QdrantStore(client)
+        [before] = store.add([embedded(1, "apples", session="s")], model=MODEL)
+        given = {"model": MODEL, "fields": ["text"], "if_version": before.version, "idempotency_key": KEY}
+        new = record(1, "pears", vectors=rows(axis(3)))
+        client.writes_left = interrupted
+        try:
+            store.update(new, **given)
+            done = True
+        except Interrupted:
+            interrupted += 1
+        client.writes_left = None
+
+        again = QdrantStore(client)
+        updated = again.update(new, **given)
+        assert updated.text == "pears"
+        assert again.get([id_of(1)]) == [updated]
+        assert nearest_ids(again, axis(3)) == [id_of(1)]
+        assert again.check() == []
+        with pytest.raises(VersionConflict):
+            again.update(record(1, "plums"), model=None, fields=["text"], if_version=before.version)
+    assert interrupted >= 2
+
+
+def test_an_update_that_was_written_and_changed_by_another_process_is_not_made_again(
+    client: RecordingQdrant, store: QdrantStore, monkeypatch: pytest.MonkeyPatch
+):
+    [before] = store.add([embedded(1, "apples")], model=MODEL)
+    given = {"model": None, "fields": ["text"], "if_version": before.version, "idempotency_key": KEY}
+
+    def unreachable(*_: Any) -> None:
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(store._names, "check_sessions", unreachable)
+        with pytest.raises(Unavailable, match="no answer"):
+            store.update(record(1, "pears"), **given)
+    assert [one.text for one in store.get([id_of(1)])] == ["pears"]
+    QdrantStore(client).update(record(1, "plums"), model=None, fields=["text"])
+
+    with pytest.raises(VersionConflict):
+        store.update(record(1, "pears"), **given)
+    assert [one.text for one in store.get([id_of(1)])] == ["plums"]
 
 
 def test_a_write_whose_answer_and_removal_were_lost_is_completed_when_it_is_sent_again(

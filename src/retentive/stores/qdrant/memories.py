@@ -246,11 +246,13 @@ class QdrantMemories(StoreParts):
         staying = stays_in_session(memory, current)
         if staying:
             memory = memory._replace(project=current.project)
-        notes = self._names.load([memory], notes=request_notes(key), fresh=True)
+        requests = request_notes(key)
+        notes = self._names.load([memory], notes=requests, fresh=True)
         earlier = find_earlier(self._connection, key, notes)
         if earlier is not None and earlier.done:
             return current
-        check_version(current, given.if_version)
+        if payload.get("request") not in requests:  # else this very update was written, and its answer was lost
+            check_version(current, given.if_version)
         placement = self._names.place([memory], staying=staying)
         replaced: builtins.list[Memory] = []
         slot = slot_of(placement.memories[0])
@@ -266,6 +268,7 @@ class QdrantMemories(StoreParts):
             self._names.register(placement)
             written = self._connection.clock.take()
             new = NewPoint.of(placement.memories[0], payload["born"], written, None if same_text else rows, given.model)
+            new = new._replace(request=next(iter(requests), None))
             found_notes = self._collections.for_each_collection(
                 lambda collection: self._overwrite(collection, new, replaces=payload["written"], same_text=same_text),
                 then_read=placement.session_notes,

@@ -146,7 +146,8 @@ def to_rows(vectors: Vector | None, model: Model | None) -> Rows | None:
 class NewPoint(NamedTuple):
     """A memory to write, with its sparse vector, its dense rows and their model.
 
-    `born` orders memories by their first write, `written` identifies the last write. The rows are those of its text.
+    `born` orders memories by their first write, `written` identifies the last write, and `request` is the note of the
+    idempotency key that it was made with. The rows are those of its text.
     """
 
     memory: Memory
@@ -155,6 +156,7 @@ class NewPoint(NamedTuple):
     words: q.SparseVector | None
     rows: Rows | None
     model: Model | None
+    request: str | None = None
 
     @classmethod
     def of(cls, memory: Memory, born: int, written: int, rows: Rows | None, model: Model | None) -> NewPoint:
@@ -184,4 +186,6 @@ class NewPoint(NamedTuple):
         payload = _payload(self.memory, born=self.born, written=self.written, parts=len(rows or ()))
         if rows is not None:
             payload["text_hash"] = self.memory.text_hash
+        if self.request is not None:
+            payload["request"] = self.request
         return q.PointStruct(id=self.id, vector=vectors, payload=payload)
