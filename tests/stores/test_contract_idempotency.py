@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from retentive.errors import Conflict
+from retentive.errors import Conflict, VersionConflict
 from retentive.stores.base import Store
 from retentive.stores.values import IdempotencyKey
 from tests.stores.build import (
@@ -55,6 +55,18 @@ def test_a_key_can_be_used_again_after_a_day(store: Store):
     store.add([record(3)], model=None, idempotency_key=IdempotencyKey("key", "other print", later))
 
     assert store.stats().memories == 3
+
+
+def test_an_update_with_a_key_that_is_used_again_after_a_day_checks_the_version(store: Store):
+    [before] = store.add([record(1, "first")], model=None)
+    store.update(record(1, "second"), model=None, idempotency_key=IdempotencyKey("key", "print", NOW))
+    later = NOW + timedelta(days=1, seconds=1)
+    store.add([record(2)], model=None, idempotency_key=IdempotencyKey("another", "print", later))
+
+    reused = IdempotencyKey("key", "other print", later)
+    with pytest.raises(VersionConflict):
+        store.update(record(1, "third"), model=None, if_version=before.version, idempotency_key=reused)
+    assert [memory.text for memory in store.get([id_of(1)])] == ["second"]
 
 
 def test_of_many_threads_that_send_the_same_write_only_one_writes(store: Store):

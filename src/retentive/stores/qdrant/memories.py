@@ -251,8 +251,8 @@ class QdrantMemories(StoreParts):
         earlier = find_earlier(self._connection, key, notes)
         if earlier is not None and earlier.done:
             return current
-        if payload.get("request") not in requests:  # else this very update was written, and its answer was lost
-            check_version(current, given.if_version)
+        if earlier is None or payload.get("request") not in requests:
+            check_version(current, given.if_version)  # in the other case, the earlier request has written the memory
         placement = self._names.place([memory], staying=staying)
         replaced: builtins.list[Memory] = []
         slot = slot_of(placement.memories[0])
