@@ -6,7 +6,7 @@ A second `QdrantStore` on the same client stands for another process.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from qdrant_client import models as q
 
 from retentive.errors import Conflict, NotFound, Unavailable, VersionConflict
-from retentive.models import Scope
+from retentive.models import Memory, Scope
 from retentive.pipeline.recall import recall
 from retentive.stores.qdrant import QdrantStore, layout, notes
 from retentive.stores.qdrant.points import point_of
@@ -234,85 +234,78 @@ def interruptions(client: RecordingQdrant, act: Callable[[], Any]) -> Iterator[i
     raise AssertionError("it never completes")
 
 
-def test_an_add_that_is_interrupted_anywhere_and_sent_again_is_stored_once(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
-    interrupted = 0
-    done = False
-    while not done:
+def restarts(act: Callable[[QdrantStore], Any], *, least: int, stored: Sequence[Record] = ()) -> Iterator[QdrantStore]:
+    """New stores on a server on which an action was interrupted, one write later each time; the last one completes.
+
+    `least` is how many writes it makes at least.
+    """
+    completes = False
+    for writes in range(100):
         client = RecordingQdrant()
         store = QdrantStore(client)
-        client.writes_left = interrupted
+        if stored:
+            store.add(stored, model=MODEL)
+        client.writes_left = writes
         try:
-            store.add([embedded(1, session="s"), embedded(2, session="s")], model=MODEL, idempotency_key=KEY)
-            done = True
+            act(store)
+            completes = True
         except Interrupted:
-            interrupted += 1
+            pass
         client.writes_left = None
+        yield QdrantStore(client)
+        if completes:
+            assert writes >= least
+            return
+    raise AssertionError("it never completes")
 
-        again = QdrantStore(client)
-        written = again.add([embedded(3, session="s"), embedded(4, session="s")], model=MODEL, idempotency_key=KEY)
 
+def test_an_add_that_is_interrupted_anywhere_and_sent_again_is_stored_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
+
+    def add(store: QdrantStore, first: int) -> list[Memory]:
+        both = [embedded(first, session="s"), embedded(first + 1, session="s")]
+        return store.add(both, model=MODEL, idempotency_key=KEY)
+
+    for again in restarts(lambda store: add(store, 1), least=11):
+        written = add(again, 3)
         assert len(written) == 2
         assert sorted(listed(again)) == sorted(one.id for one in written)
         assert [one.position for one in written] == [0, 1]
         assert len(keyword_ids(again, "note")) == len(nearest_ids(again, vector(1))) == 2
         assert [line for line in again.check() if "not in use" not in line] == []
-    assert interrupted > 10
 
 
 def test_a_removal_that_is_interrupted_anywhere_and_sent_again_returns_what_it_removed(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
-    interrupted = 0
-    done = False
-    while not done:
-        client = RecordingQdrant()
-        store = QdrantStore(client)
-        store.add([embedded(n) for n in (1, 2, 3)], model=MODEL)
-        client.writes_left = interrupted
-        try:
-            store.remove([id_of(1), id_of(2)], idempotency_key=KEY)
-            done = True
-        except Interrupted:
-            interrupted += 1
-        client.writes_left = None
 
-        again = QdrantStore(client)
-        assert again.remove([id_of(1), id_of(2)], idempotency_key=KEY) == [id_of(1), id_of(2)]
+    def remove(store: QdrantStore) -> list[str]:
+        return store.remove([id_of(1), id_of(2)], idempotency_key=KEY)
+
+    for again in restarts(remove, least=3, stored=[embedded(n) for n in (1, 2, 3)]):
+        assert remove(again) == [id_of(1), id_of(2)]
         assert listed(again) == [id_of(3)]
-    assert interrupted >= 3
 
 
 def test_an_update_that_is_interrupted_anywhere_and_sent_again_with_its_version_is_made_once(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(notes, "PENDING_SECONDS", 0)
-    interrupted = 0
-    done = False
-    while not done:
-        client = RecordingQdrant()
-        store = QdrantStore(client)
-        [before] = store.add([embedded(1, "apples", session="s")], model=MODEL)
-        given = {"model": MODEL, "fields": ["text"], "if_version": before.version, "idempotency_key": KEY}
-        new = record(1, "pears", vectors=rows(axis(3)))
-        client.writes_left = interrupted
-        try:
-            store.update(new, **given)
-            done = True
-        except Interrupted:
-            interrupted += 1
-        client.writes_left = None
+    old, new = embedded(1, "apples", session="s"), record(1, "pears", vectors=rows(axis(3)))
+    [before] = QdrantStore(RecordingQdrant()).add([old], model=MODEL)
 
-        again = QdrantStore(client)
-        updated = again.update(new, **given)
+    def update(store: QdrantStore) -> Memory:
+        return store.update(new, model=MODEL, fields=["text"], if_version=before.version, idempotency_key=KEY)
+
+    for again in restarts(update, least=2, stored=[old]):
+        updated = update(again)
         assert updated.text == "pears"
         assert again.get([id_of(1)]) == [updated]
         assert nearest_ids(again, axis(3)) == [id_of(1)]
         assert again.check() == []
         with pytest.raises(VersionConflict):
             again.update(record(1, "plums"), model=None, fields=["text"], if_version=before.version)
-    assert interrupted >= 2
 
 
 def test_an_update_that_was_written_and_changed_by_another_process_is_not_made_again(
