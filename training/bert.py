@@ -80,6 +80,10 @@ class Bert(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor, second: Tensor | None = None) -> Tensor:
         """The last state of each text's first token; `second` is where the second text of each pair starts."""
+        return self.states(ids, lengths, second)[-1][:, 0].float()
+
+    def states(self, ids: Tensor, lengths: Tensor, second: Tensor | None = None) -> list[Tensor]:
+        """The states of all tokens after each layer."""
         at = torch.arange(ids.shape[1], device=ids.device)
         # Not by indexing: the gradient of an index with many repeats, such as the two types, is very slow.
         states = functional.embedding(ids, self.words) + self.positions[: ids.shape[1]] + self.types[0]
@@ -89,9 +93,11 @@ class Bert(nn.Module):
         if ids.is_cuda:
             states = states.bfloat16()
         mask = (at[None] < lengths[:, None])[:, None, None, :]
+        after = []
         for layer in self.layers:
             states = layer(states, mask)
-        return states[:, 0].float()
+            after.append(states)
+        return after
 
     def vector(self, *batch: Tensor) -> Tensor:
         """The unit vector of each text."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -103,11 +105,19 @@ class Data:
         self.development = {name: DevelopmentSet(arrays, name, device) for name in names}
 
 
-def open_weights(path: Path) -> Weights:
-    """The weights of a model file, which may be packed with xz."""
+@contextmanager
+def unpack(path: Path) -> Iterator[Path]:
+    """A file that may be packed with xz, as a file that is not."""
     if path.suffix != ".xz":
-        return read_weights(path)
-    with NamedTemporaryFile(suffix=".onnx") as file:
+        yield path
+        return
+    with NamedTemporaryFile(suffix=path.stem) as file:
         file.write(lzma.decompress(path.read_bytes()))
         file.flush()
-        return read_weights(Path(file.name))
+        yield Path(file.name)
+
+
+def open_weights(path: Path) -> Weights:
+    """The weights of a model file, which may be packed with xz."""
+    with unpack(path) as file:
+        return read_weights(file)

@@ -1,9 +1,8 @@
-"""Distil the trained embedder into one that is faster: `python -m training.distil FOLDER OUT`.
+"""Distil the trained embedder into one with fewer layers: `python -m training.distil WORK OUT`.
 
-FOLDER has `data.npz.xz` and `unlabelled.npz.xz` (both of `training.prepare`), and the trained embedder
-(`teacher.onnx`, as exported). The student reads a turn once for both of its vectors (`training.context_bert`) and may
-have fewer layers. It learns the teacher's vectors, the states after its layers and the order of its scores; no labels
-are used. In the last part of the training its products are rounded as in the exported graph.
+WORK has `data.npz.xz` and `unlabelled.npz.xz` (both of `training.prepare`), and the trained embedder
+(`teacher.onnx.xz`, as exported). The student begins with some of its layers. It learns the vectors of the trained one,
+the states after its layers, and the order of its scores; labels are not used.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from training import measure
-from training.bert import Pieces, batch_sizes, run
-from training.context_bert import ContextBert, run_pairs
-from training.device_data import Data, DevelopmentSet, Texts
+from training.bert import Bert, Pieces, batch_sizes, run
+from training.device_data import Data, Texts, unpack
 from training.prepare import load
 from training.sampling import SOURCE_WEIGHT, QuerySampler, weights_of
-from training.weight_files import load_products, save_products
+from training.weight_files import load_weights, save_weights
 from training.weights import keep_layers, read_exported
 
 BUDGET = 64_000
@@ -34,6 +32,12 @@ BUDGET = 64_000
 WINDOW = 24
 """Consecutive turns of a chat that are in a step together."""
 
+SAVED_LIMIT = 32_767
+"""Weights are saved with 16 bits, so that the export chooses the rounding."""
+
+SAVED_EVERY = 240.0
+"""Seconds after which the weights are saved again, because a machine may be lost."""
+
 
 @dataclass
 class Recipe:
@@ -41,49 +45,53 @@ class Recipe:
 
     seconds: float = 1000.0
     seed: int = 20
-    layers: str = "1,3,5,7,9,11"
-    relu: int = 0
-    rate: float = 5e-4
+    layers: str = "1,2,4,5,7,8,10,11"
+    """The layers of the trained embedder that the student begins with and whose states it learns, counted from 0."""
+    start: str = ""
+    """The folder of an earlier run, whose student is trained further."""
+    rate: float = 4e-4
     embedding_rate: float = 0.3
+    warm_up: int = 200
     queries: int = 96
     read: int = 14
-    windows: int = 32
+    """How many turns of its conversation are in a step for each query."""
+    windows: int = 24
     """How many runs of consecutive turns of chats are in a step."""
-    spans: int = 512
+    spans: int = 640
+    """How many texts are in a step whose states are learned."""
     passages: int = 48
     read_passages: int = 8
     temperature: float = 0.03
     long_share: float = 0.2
     """Which part of the turns that are never read with a context is in a step."""
-    context: float = 1.0
-    context_rate: float = 1.0
     follow: float = 5.0
     order: float = 1.0
     states: float = 1.0
-    rounded_share: float = 0.35
-    """The last part of the training, in which products are rounded."""
+    states_share: float = 0.7
+    """The first part of the training, in which the states are learned, with less and less weight."""
 
 
 class Distiller:
     """The teacher, the student and the data."""
 
-    def __init__(self, folder: Path, recipe: Recipe, device: str, start: Path | None = None) -> None:
+    def __init__(self, folder: Path, recipe: Recipe, device: str) -> None:
         self.recipe, self.device = recipe, device
         self.data = data = Data(folder / "data.npz.xz", device)
         more = load(folder / "unlabelled.npz.xz")
         self.pool = torch.cat([data.pool, torch.from_numpy(more["tokens"].astype(np.int32)).to(device)])
         texts = Texts(_moved(more["texts"], len(data.pool)), device)
-        moved = _moved(more["turns"], len(data.pool))
-        self.chats = Texts(moved, device, more["turns_before"], more["turns_context"])
+        turns = _moved(more["turns"], len(data.pool))
+        self.chats = Texts(turns, device, more["turns_before"], more["turns_context"])
         self.spans = _Spans(
-            [(data.turns, 2.0), (data.passages, 1.0), (data.texts, 1.0), (texts, 4.0), (self.chats, 2.0)],
+            [(data.turns, 2.0), (data.passages, 1.5), (data.texts, 1.0), (texts, 9.0), (self.chats, 2.0)],
             len(self.pool),
         )
-        trained = read_exported(folder / "teacher.onnx")
-        self.teacher = ContextBert(trained).to(device).eval()
+        with unpack(folder / "teacher.onnx.xz") as path:
+            trained = read_exported(path)
+        self.teacher = Bert(trained).to(device).eval()
         self.kept = [int(at) for at in recipe.layers.split(",")]
-        begun = load_products(start, "embedder") if start else keep_layers(trained, self.kept)
-        self.student = ContextBert(begun, relu=bool(recipe.relu)).to(device).train()
+        begun = load_weights(Path(recipe.start), "embedder") if recipe.start else keep_layers(trained, self.kept)
+        self.student = Bert(begun).to(device).train()
         pool = data.pool
         self.turns = measure.vectors(self.teacher, pool, data.turns)
         self.contexts = measure.vectors(self.teacher, pool, data.turns, context=True)
@@ -99,6 +107,8 @@ class Distiller:
         arrays = data.arrays
         often = weights_of(arrays["sources"], arrays["query_source"], SOURCE_WEIGHT)
         self.sampler = QuerySampler(arrays["query_conversation"], often, seed=recipe.seed)
+        self.shown: dict[str, list[Tensor]] = {}
+        self.states_weight = recipe.states
 
     def _near_turns(self) -> Tensor:
         """For each query the 32 nearest turns of its conversation, then 32 random ones of it."""
@@ -117,6 +127,10 @@ class Distiller:
             near[asked] = first + torch.cat([best, chance], dim=1)
         return near
 
+    def vectors(self, pieces: Pieces, *, more: bool = False) -> Tensor:
+        """The student's unit vectors, with gradients; `more`: of texts that may be without labels."""
+        return run(self.student.vector, self.pool if more else self.data.pool, pieces, budget=BUDGET)
+
     def conversations(self) -> None:
         """A part of the step: queries, and turns alone and with the turn before."""
         recipe, data = self.recipe, self.data
@@ -124,36 +138,31 @@ class Distiller:
         columns = torch.rand(len(asked), 64, device=self.device)
         columns[:, :32] *= 0.5
         columns = columns.topk(recipe.read, dim=1, largest=False).indices
-        numbers = self.near[asked].gather(1, columns)
-        unique = torch.unique(numbers)
+        unique = torch.unique(self.near[asked].gather(1, columns))
         has = data.turns.before[unique] >= 0
         unique = unique[has | (torch.rand(len(unique), device=self.device) < recipe.long_share)]
-        query = run(self.student.vector, data.pool, data.queries.alone(asked), budget=BUDGET)
-        alone, context = run_pairs(self.student, data.pool, data.turns, unique, budget=BUDGET)
-        has = data.turns.before[unique] >= 0
-        far = _distance(query, self.queries[asked]) + _distance(alone, self.turns[unique])
-        beside = _distance(context[has], self.contexts[unique][has])
-        order = torch.zeros((), device=self.device)
+        query = self.vectors(data.queries.alone(asked))
+        alone = self.vectors(data.turns.alone(unique))
+        context = self.vectors(data.turns.with_context(unique))
         was = self.queries[asked]
-        pairs = ((query @ alone.T, was @ self.turns[unique].T), (query @ context.T, was @ self.contexts[unique].T))
-        for now, then in (*pairs, (torch.maximum(pairs[0][0], pairs[1][0]), torch.maximum(pairs[0][1], pairs[1][1]))):
-            order = order + self._order(now, then)
-        loss = recipe.follow * (far + recipe.context * beside) + recipe.order * order
-        self.add("turns", loss, far / 2, beside, order / 3)
+        far = _distance(query, was) + _distance(alone, self.turns[unique])
+        beside = _distance(context, self.contexts[unique])
+        pairs = [(query @ alone.T, was @ self.turns[unique].T), (query @ context.T, was @ self.contexts[unique].T)]
+        pairs.append((torch.maximum(pairs[0][0], pairs[1][0]), torch.maximum(pairs[0][1], pairs[1][1])))
+        order = torch.stack([self._order(now, then) for now, then in pairs]).sum()
+        self._add("turns", recipe.follow * (far + beside) + recipe.order * order, far / 2, beside, order / 3)
 
     def chats_part(self) -> None:
         """A part of the step: consecutive turns of chats. The turns alone are the queries."""
         recipe = self.recipe
         start = torch.randint(len(self.chats) - WINDOW, (recipe.windows, 1), device=self.device)
         chosen = torch.unique(start + torch.arange(WINDOW, device=self.device))
-        alone, context = run_pairs(self.student, self.pool, self.chats, chosen, budget=BUDGET)
+        alone = self.vectors(self.chats.alone(chosen), more=True)
+        context = self.vectors(self.chats.with_context(chosen), more=True)
         was_alone, was_context = self.chat_turns[chosen].float(), self.chat_contexts[chosen].float()
-        has = self.chats.before[chosen] >= 0
-        far = _distance(alone, was_alone)
-        beside = _distance(context[has], was_context[has])
-        order = self._order(alone @ context[has].T, was_alone @ was_context[has].T)
-        loss = recipe.follow * (far + recipe.context * beside) + recipe.order * order
-        self.add("chats", loss, far, beside, order)
+        far, beside = _distance(alone, was_alone), _distance(context, was_context)
+        order = self._order(alone @ context.T, was_alone @ was_context.T)
+        self._add("chats", recipe.follow * (far + beside) + recipe.order * order, far, beside, order)
 
     def passages_part(self) -> None:
         """A part of the step: questions and passages."""
@@ -161,74 +170,72 @@ class Distiller:
         asked = torch.randint(len(data.passage_queries), (recipe.passages,), device=self.device)
         columns = torch.rand(len(asked), 32, device=self.device).topk(recipe.read_passages, dim=1).indices
         unique = torch.unique(self.near_passages[asked].gather(1, columns))
-        query = run(self.student.vector, data.pool, data.passage_queries.alone(asked), budget=BUDGET)
-        texts = run(self.student.vector, data.pool, data.passages.alone(unique), budget=BUDGET)
+        query = self.vectors(data.passage_queries.alone(asked))
+        texts = self.vectors(data.passages.alone(unique))
         far = _distance(query, self.passage_queries[asked]) + _distance(texts, self.passages[unique])
         order = self._order(query @ texts.T, self.passage_queries[asked] @ self.passages[unique].T)
-        self.add("passages", recipe.follow * far + recipe.order * order, far / 2, order)
+        self._add("passages", recipe.follow * far + recipe.order * order, far / 2, order)
 
     def spans_part(self) -> None:
-        """A part of the step: parts of all kinds of texts, with the states after each layer."""
+        """A part of the step: parts of all kinds of texts and turns with a context, with the states after layers."""
         recipe = self.recipe
-        pieces = self.spans.draw(recipe.spans)
+        chosen = torch.randint(len(self.chats), (recipe.spans // 4,), device=self.device)
+        found = [self._read(self.spans.draw(recipe.spans)), self._read(self.chats.with_context(chosen))]
+        vectors, targets = (torch.cat([one[at] for one in found]) for at in (0, 1))
+        states = (found[0][2] + found[1][2]) / 2
+        far = _distance(vectors, targets)
+        itself = torch.eye(len(vectors), dtype=torch.bool, device=self.device)
+        order = self._order(
+            (vectors @ vectors.T).masked_fill(itself, -1), (targets @ targets.T).masked_fill(itself, -1)
+        )
+        self._add("spans", recipe.follow * far + recipe.order * order + self.states_weight * states, far, order, states)
+
+    def _read(self, pieces: Pieces) -> tuple[Tensor, Tensor, Tensor]:
+        """The unit vectors by the student and by the teacher, and how far the states are from the teacher's."""
         order = torch.argsort(pieces.total)
         lengths = pieces.total[order].cpu().numpy()
-        now, then, first = [], [], 0
-        beside = torch.zeros((), device=self.device)
+        now, then, apart, first = [], [], [], 0
         for size in batch_sizes(lengths, BUDGET, 1 << 30):
             ids, sizes = pieces.batch(self.pool, order[first : first + size])[:2]
             first += size
             with torch.no_grad():
-                wanted = self.teacher(ids, sizes, keep=self.states_weight > 0)
-            read = self.student(ids, sizes, keep=self.states_weight > 0)
-            now.append(functional.normalize(read.first, dim=-1))
-            then.append(functional.normalize(wanted.first, dim=-1))
+                wanted = self.teacher.states(ids, sizes)
+            states = self.student.states(ids, sizes)
+            now.append(functional.normalize(states[-1][:, 0].float(), dim=-1))
+            then.append(functional.normalize(wanted[-1][:, 0].float(), dim=-1))
             if self.states_weight > 0:
                 inside = (torch.arange(ids.shape[1], device=self.device)[None] < sizes[:, None]).unsqueeze(-1)
-                for at, one in zip(self.kept, read.states, strict=True):
-                    error = ((one - wanted.states[at]).float() ** 2).masked_fill(~inside, 0.0)
-                    beside = beside + error.sum() / (wanted.states[at].float() ** 2).masked_fill(~inside, 0.0).sum()
-        vectors, targets = torch.cat(now), torch.cat(then)
-        far = _distance(vectors, targets)
-        self_score = torch.eye(len(vectors), dtype=torch.bool, device=self.device)
-        order_loss = self._order(
-            (vectors @ vectors.T).masked_fill(self_score, -1), (targets @ targets.T).masked_fill(self_score, -1)
-        )
-        loss = recipe.follow * far + recipe.order * order_loss + self.states_weight * beside / len(self.kept)
-        self.add("spans", loss, far, order_loss, beside / len(self.kept))
+                # Of the last layer only the first token is ever read.
+                pairs = zip(self.kept[:-1], states, strict=False)
+                errors = [_states_error(one * inside, wanted[at] * inside) for at, one in pairs]
+                apart.append(torch.stack(errors).mean() * (size / len(lengths)))
+        none = torch.zeros((), device=self.device)
+        return torch.cat(now), torch.cat(then), torch.stack(apart).sum() if apart else none
 
     def _order(self, now: Tensor, then: Tensor) -> Tensor:
         heat = self.recipe.temperature
         target = functional.softmax(then / heat, dim=1)
         return functional.kl_div(functional.log_softmax(now / heat, dim=1), target, reduction="batchmean")
 
-    def add(self, name: str, loss: Tensor, *parts: Tensor) -> None:
+    def _add(self, name: str, loss: Tensor, *parts: Tensor) -> None:
         """Add the gradients of a part of the step."""
         loss.backward()
         self.shown[name] = [part.detach() for part in parts]
 
-    def train(self) -> int:
-        """Train for the given time; return the number of steps."""
+    def train(self, out: Path) -> int:
+        """Train for the given time; return the number of steps. The weights are saved now and then."""
         recipe, student = self.recipe, self.student
         embeddings = [student.words, student.positions, student.types]
-        context = [student.tokens]
-        context += [one for name, one in student.named_parameters() if name.endswith("_shift")]
-        apart = {id(one) for one in (*embeddings, *context)}
-        rest = [one for one in student.parameters() if id(one) not in apart]
-        groups = [{"params": embeddings}, {"params": rest}, {"params": context, "weight_decay": 0.0}]
+        rest = [one for one in student.parameters() if all(one is not other for other in embeddings)]
+        groups = [{"params": embeddings}, {"params": rest}]
         optimiser = torch.optim.AdamW(groups, lr=1e-9, weight_decay=0.01, fused=self.device == "cuda")
-        self.shown: dict[str, list[Tensor]] = {}
-        began = shown_at = time.monotonic()
-        step, rounding = 0, False
+        began = shown_at = saved_at = time.monotonic()
+        step = 0
         while (share := (time.monotonic() - began) / recipe.seconds) < 1:
-            rate = recipe.rate * min(1.0, step / 100) * (1 - share)
+            rate = recipe.rate * min(1.0, (step + 1) / recipe.warm_up) * (1 - share)
             optimiser.param_groups[0]["lr"] = rate * recipe.embedding_rate
             optimiser.param_groups[1]["lr"] = rate
-            optimiser.param_groups[2]["lr"] = rate * recipe.context_rate
-            self.states_weight = recipe.states * max(0.0, 1 - share / 0.6)
-            if share > 1 - recipe.rounded_share and not rounding:
-                self._start_rounding()
-                rounding = True
+            self.states_weight = recipe.states * max(0.0, 1 - share / recipe.states_share)
             optimiser.zero_grad(set_to_none=True)
             if step % 2:
                 self.chats_part()
@@ -245,20 +252,16 @@ class Distiller:
                     f"{name} {' '.join(f'{one.item():.4f}' for one in values)}" for name, values in self.shown.items()
                 )
                 print(f"step {step} at {shown_at - began:.0f} s  rate {rate:.1e}  {parts}", flush=True)
+            if time.monotonic() - saved_at > SAVED_EVERY:
+                saved_at = time.monotonic()
+                self.save(out)
+        self.save(out)
         return step
 
-    @torch.no_grad()
-    def _start_rounding(self) -> None:
-        """Watch the inputs of all products on some texts, then round them."""
-        for product in self.student.products():
-            product.watching = True
-        data = self.data
-        for _ in range(4):
-            chosen = torch.randint(len(data.turns), (512,), device=self.device)
-            run_pairs(self.student, data.pool, data.turns, chosen, budget=BUDGET)
-            run(self.student.vector, self.pool, self.spans.draw(256), budget=BUDGET)
-        for product in self.student.products():
-            product.fix_range()
+    def save(self, out: Path) -> None:
+        """Write the student's weights."""
+        out.mkdir(parents=True, exist_ok=True)
+        save_weights(out, "embedder", self.student.weights(), limit=SAVED_LIMIT)
 
     @torch.no_grad()
     def measure(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -267,7 +270,7 @@ class Distiller:
         found = {}
         for name, one in self.data.development.items():
             before = measure.dense(self.teacher, self.data.pool, one)
-            found[name] = dense(self.student, self.data.pool, one)
+            found[name] = measure.dense(self.student, self.data.pool, one)
             for form, values in found[name].items():
                 print(f"{name} {form}: {measure.show(values)}  (teacher {measure.show(before[form])})", flush=True)
         return found
@@ -309,22 +312,14 @@ def _moved(rows: np.ndarray, by: int) -> np.ndarray:
     return np.asarray(rows + np.array([by, 0], rows.dtype))
 
 
-@torch.no_grad()
-def dense(model: ContextBert, pool: Tensor, one: DevelopmentSet) -> dict[str, dict[str, float]]:
-    """Exact search by vectors of the memories alone, with their context, and by the better of the two."""
-    chosen = torch.arange(len(one.texts), device=pool.device)
-    queries = measure.vectors(model, pool, one.queries)
-    alone, context = run_pairs(model, pool, one.texts, chosen, budget=measure.BUDGET)
-    forms = {"alone": (queries @ alone.T).masked_fill(~one.inside, -torch.inf)}
-    if bool((one.texts.before >= 0).any()):
-        forms["context"] = (queries @ context.T).masked_fill(~one.inside, -torch.inf)
-        forms["both"] = torch.maximum(forms["alone"], forms["context"])
-    return {name: measure.metrics(scores, one.relevant) for name, scores in forms.items()}
-
-
 def _distance(now: Tensor, then: Tensor) -> Tensor:
     """How far unit vectors are from others, on average: 1 - cosine."""
     return (1 - (now * then).sum(-1)).mean()
+
+
+def _states_error(now: Tensor, then: Tensor) -> Tensor:
+    """The squared distance of states from others, as a share of the squares of the others."""
+    return ((now - then).float() ** 2).sum() / (then.float() ** 2).sum()
 
 
 def main() -> None:
@@ -332,19 +327,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--start", type=Path, help="go on from what an earlier run wrote to this folder")
     for name, value in asdict(Recipe()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
     options = vars(parser.parse_args())
-    folder, out, start = options.pop("folder"), options.pop("out"), options.pop("start")
+    folder, out = options.pop("folder"), options.pop("out")
     recipe = Recipe(**options)
     torch.manual_seed(recipe.seed)
-    distiller = Distiller(folder, recipe, "cuda" if torch.cuda.is_available() else "cpu", start)
+    distiller = Distiller(folder, recipe, "cuda" if torch.cuda.is_available() else "cpu")
     print(f"n: {len(distiller.data.turns):,} turns, {len(distiller.pool):,} tokens; {recipe}", flush=True)
-    steps = distiller.train()
+    steps = distiller.train(out)
     found = distiller.measure()
-    out.mkdir(parents=True, exist_ok=True)
-    save_products(out, "embedder", distiller.student.weights())
     written = json.dumps({"recipe": asdict(recipe) | {"steps": steps}, "dense": found}, indent=1)
     (out / "embedder.json").write_text(written, encoding="utf-8")
 

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from training.bert import Bert, run
-from training.context_bert import ContextBert
 from training.device_data import DevelopmentSet, Texts
 
 BUDGET = 400_000
@@ -32,7 +31,7 @@ def show(values: dict[str, float]) -> str:
 
 
 @torch.no_grad()
-def vectors(model: Bert | ContextBert, pool: Tensor, texts: Texts, *, context: bool = False) -> Tensor:
+def vectors(model: Bert, pool: Tensor, texts: Texts, *, context: bool = False) -> Tensor:
     """The unit vectors of all texts."""
     chosen = torch.arange(len(texts), device=pool.device)
     pieces = texts.with_context(chosen) if context else texts.alone(chosen)
@@ -40,7 +39,7 @@ def vectors(model: Bert | ContextBert, pool: Tensor, texts: Texts, *, context: b
 
 
 @torch.no_grad()
-def dense(model: Bert | ContextBert, pool: Tensor, one: DevelopmentSet) -> dict[str, dict[str, float]]:
+def dense(model: Bert, pool: Tensor, one: DevelopmentSet) -> dict[str, dict[str, float]]:
     """Exact search by vectors of the memories alone, with their context, and by the better of the two."""
     queries = vectors(model, pool, one.queries)
     alone = (queries @ vectors(model, pool, one.texts).T).masked_fill(~one.inside, -torch.inf)

@@ -27,7 +27,7 @@ from training.questions import RENAMED, ask_about, asked_turns, rename_speakers,
 SEED = 15
 TEXT_TOKENS = 250
 QUERY_TOKENS = 64
-CONTEXT_WORDS = 40
+CONTEXT_WORDS = 20
 """How much of the turn before is read as context."""
 
 SHORT_WORDS = 60

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from training.weights import EMBEDDING_LIMIT, WEIGHT_LIMIT, Weights, quantise, split_attention
+from training.weights import EMBEDDING_LIMIT, WEIGHT_LIMIT, Weights, quantise
 
 PART = 14_000_000
 """The most bytes of weights in one file."""
@@ -26,17 +26,6 @@ def save_weights(folder: Path, name: str, weights: Weights, *, limit: int = WEIG
         size += added
     for at, part in enumerate(parts):
         np.savez(folder / f"{name}-{at}.npz", **part)
-
-
-def save_products(folder: Path, name: str, weights: Weights) -> None:
-    """Write the weights of a model with rounded products: each product's with its factors, as the graph has them."""
-    multiplied = {
-        key: array * weights[f"{key.removesuffix('.weight')}.factor"][:, None]
-        if f"{key.removesuffix('.weight')}.factor" in weights
-        else array
-        for key, array in weights.items()
-    }
-    save_weights(folder, name, multiplied)
 
 
 def _packed(key: str, array: np.ndarray, limit: int) -> dict[str, np.ndarray]:
@@ -63,17 +52,4 @@ def load_weights(folder: Path, name: str) -> Weights:
         else:
             by = scale[:, None] if "embeddings" in key else scale[None, :]
             found[key] = np.asarray(array.astype(np.float32) * by, np.float32)
-    return found
-
-
-def load_products(folder: Path, name: str) -> Weights:
-    """Read what `save_products` wrote, with weights as they are before their factors, to train them further."""
-    found: Weights = {}
-    weights = load_weights(folder, name)
-    for key, array in weights.items():
-        stem, _, kind = key.rpartition(".")
-        if kind in ("factor", "range"):
-            continue
-        multiplied = kind == "weight" and f"{stem}.factor" in weights
-        found |= split_attention(key, array / weights[f"{stem}.factor"][:, None] if multiplied else array)
     return found

@@ -25,9 +25,9 @@ EMBEDDING_LIMIT = 127
 
 
 class Quantised(NamedTuple):
-    """Integers, and the scale of each column (a weight) or of each row (an embedding)."""
+    """Integers, of 16 bits if the limit is above 127, and the scale of each column (a weight) or row (an embedding)."""
 
-    values: npt.NDArray[np.int8]
+    values: npt.NDArray[np.int8 | np.int16]
     scale: Floats
 
 
@@ -35,7 +35,7 @@ def quantise(array: Floats, *, axis: int, limit: int) -> Quantised:
     """Quantise symmetrically, with one scale for each index of the other axis; `axis` is the one reduced."""
     largest = np.abs(array).max(axis=axis, keepdims=True)
     scale = np.where(largest > 0, largest / limit, 1.0).astype(np.float32)
-    values = np.clip(np.rint(array / scale), -limit, limit).astype(np.int8)
+    values = np.clip(np.rint(array / scale), -limit, limit).astype(np.int8 if limit <= 127 else np.int16)
     return Quantised(values, scale.squeeze(axis))
 
 
