@@ -156,19 +156,24 @@ class EdgeQdrant:
 
     # Writes
 
-    def upsert(self, name: str, points: Sequence[q.PointStruct], *, wait: bool, update_mode: Any = None) -> None:
+    def upsert(
+        self, name: str, points: Sequence[q.PointStruct], *, wait: bool, ordering: Any, update_mode: Any = None
+    ) -> None:
         assert wait
+        assert ordering
         self._shard(name).update(_upsert(q.PointsList(points=list(points), update_mode=update_mode)))
         if update_mode != q.UpdateMode.INSERT_ONLY:
             self._with_deletions.add(name)
 
-    def delete(self, name: str, selector: Any, *, wait: bool) -> None:
+    def delete(self, name: str, selector: Any, *, wait: bool, ordering: Any) -> None:
         assert wait
+        assert ordering
         self._shard(name).update(_delete(selector))
         self._with_deletions.add(name)
 
-    def batch_update_points(self, name: str, operations: Sequence[Any], *, wait: bool) -> None:
+    def batch_update_points(self, name: str, operations: Sequence[Any], *, wait: bool, ordering: Any) -> None:
         assert wait
+        assert ordering
         shard = self._shard(name)
         for operation in operations:
             shard.update(_operation(operation))

@@ -329,27 +329,75 @@ def test_an_update_that_was_written_and_changed_by_another_process_is_not_made_a
     assert [one.text for one in store.get([id_of(1)])] == ["plums"]
 
 
+@pytest.mark.parametrize("removed_late", [False, True])
 def test_a_write_whose_answer_and_removal_were_lost_is_completed_when_it_is_sent_again(
+    store: QdrantStore, monkeypatch: pytest.MonkeyPatch, removed_late: bool
+):
+    store.add([embedded(9)], model=MODEL)
+    records, upsert = [embedded(1, session="s"), embedded(2, session="s")], store._connection.upsert
+    removals: list[tuple[str, q.Filter]] = []
+
+    def applied(*given: Any, **options: Any) -> None:
+        upsert(*given, **options)
+        raise Unavailable("no answer")
+
+    def not_yet(collection: str, where: q.Filter) -> None:
+        removals.append((collection, where))
+        raise Unavailable("no connection")
+
+    with monkeypatch.context() as lost:
+        lost.setattr(store._connection, "upsert", applied)
+        lost.setattr(store._connection, "delete_where", not_yet)
+        with pytest.raises(Unavailable, match="no connection"):
+            store.add(records, model=MODEL, idempotency_key=KEY)
+
+    assert [one.id for one in store.add(records, model=MODEL, idempotency_key=KEY)] == [id_of(1), id_of(2)]
+    if removed_late:  # a server may carry out a request long after it has timed out
+        for removal in removals:
+            store._connection.delete_where(*removal)
+    assert removals
+    assert set(listed(store)) == {id_of(1), id_of(2), id_of(9)}
+    assert store.check() == []
+
+
+def test_a_part_of_a_write_that_is_removed_late_is_stored_when_it_is_sent_again(
     store: QdrantStore, monkeypatch: pytest.MonkeyPatch
 ):
     store.add([embedded(9)], model=MODEL)
     records, upsert = [embedded(1, session="s"), embedded(2, session="s")], store._connection.upsert
 
-    def applied(*given: Any, **options: Any) -> None:
-        upsert(*given, **options)
+    def half(collection: str, points: Sequence[q.PointStruct], **options: Any) -> None:
+        upsert(collection, points[:1], **options)
         raise Unavailable("no answer")
 
     def unreachable(*_: Any) -> None:
         raise Unavailable("no connection")
 
     with monkeypatch.context() as lost:
-        lost.setattr(store._connection, "upsert", applied)
+        lost.setattr(store._connection, "upsert", half)
         lost.setattr(store._connection, "delete_where", unreachable)
         with pytest.raises(Unavailable, match="no connection"):
             store.add(records, model=MODEL, idempotency_key=KEY)
 
     assert [one.id for one in store.add(records, model=MODEL, idempotency_key=KEY)] == [id_of(1), id_of(2)]
     assert set(listed(store)) == {id_of(1), id_of(2), id_of(9)}
+
+
+def test_an_alias_that_another_process_has_moved_late_is_moved_again(client: RecordingQdrant):
+    store = QdrantStore(client)
+    first = client.alias_target
+    delete = store._collections._delete
+
+    def moved_late(collection: Any) -> None:
+        if collection.name == first:
+            store._collections._move_alias(first, exists=True)
+        delete(collection)
+
+    store._collections._delete = moved_late  # type: ignore[method-assign]
+    store.add([embedded(1)], model=MODEL)
+
+    assert client.alias_target != first
+    assert nearest_ids(store, vector(1)) == [id_of(1)]
 
 
 def test_a_move_that_is_interrupted_anywhere_is_completed_by_the_next_write(

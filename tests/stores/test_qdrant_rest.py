@@ -221,16 +221,19 @@ def test_a_recall_takes_three_requests_and_one_for_sessions(server: RestServer, 
     assert queries == ["/collections/shapes_memories/points/query/batch"] * 3
 
 
-def test_every_write_waits_until_it_is_applied(server: RestServer, store: Store):
+def test_every_write_waits_until_all_copies_have_applied_it_in_one_order(server: RestServer, store: Store):
     fill(store)
     store.update(record(3, "coffee"), model=None)
     store.move_session("default", "s", project="q")
     store.remove([id_of(1)])
 
-    writes = [call for call in server.calls if re.search(r"/points/(batch|delete)$|/index$", call.path)]
+    indexes = [call for call in server.calls if call.path.endswith("/index")]
+    writes = [call for call in server.calls if re.search(r"/points/(batch|delete)$", call.path)]
     writes += [call for call in server.calls if call.method == "PUT" and call.path.endswith("/points")]
-    assert len(writes) > 15
-    assert {call.query for call in writes} == {"wait=true"}
+    assert len(writes) > 5
+    assert len(indexes) > 10
+    assert {call.query for call in indexes} == {"wait=true"}
+    assert {call.query for call in writes} == {"wait=true&ordering=medium"}
 
 
 # Errors

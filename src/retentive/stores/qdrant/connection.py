@@ -36,6 +36,10 @@ FIRST_PAUSE = 0.05
 TEMPORARY = frozenset((408, 429, 500, 502, 503, 504))
 """The statuses after which a request is sent again. After 408, a time-out of the server, it may have been applied."""
 
+ORDERING = q.WriteOrdering.MEDIUM
+"""All copies of a shard apply writes in the same order. Without it, of two conditional writes at the same time one copy
+may apply the first and another copy the second, and both processes read that theirs was applied."""
+
 DEFAULT_PREFIX, FORMER_PREFIX = "retentive", "recollect"
 """The prefix of collections where the address names none, and the one that was the default before."""
 
@@ -207,23 +211,23 @@ class Connection:
     def upsert(self, collection: str, points: Sequence[q.PointStruct], *, mode: q.UpdateMode | None = None) -> None:
         """Write whole points."""
         if points:
-            self.call(self.client.upsert, collection, list(points), wait=True, update_mode=mode)
+            self.call(self.client.upsert, collection, list(points), wait=True, ordering=ORDERING, update_mode=mode)
 
     def update(self, collection: str, operations: Sequence[Any]) -> None:
         """Run operations in their order, in one request."""
         if operations:
-            self.call(self.client.batch_update_points, collection, list(operations), wait=True)
+            self.call(self.client.batch_update_points, collection, list(operations), wait=True, ordering=ORDERING)
 
     def delete(self, collection: str, points: Iterable[str]) -> None:
         """Delete points by id."""
         wanted = list(points)
         for at in range(0, len(wanted), PAGE):
             page = q.PointIdsList(points=list(wanted[at : at + PAGE]))
-            self.call(self.client.delete, collection, page, wait=True)
+            self.call(self.client.delete, collection, page, wait=True, ordering=ORDERING)
 
     def delete_where(self, collection: str, where: q.Filter) -> None:
         """Delete all points that a filter matches."""
-        self.call(self.client.delete, collection, q.FilterSelector(filter=where), wait=True)
+        self.call(self.client.delete, collection, q.FilterSelector(filter=where), wait=True, ordering=ORDERING)
 
     def write_notes(
         self, writes: Sequence[NoteWrite], *, operations: Sequence[Any] = (), stamp: int | None = None

@@ -137,10 +137,11 @@ class QdrantMemories(StoreParts):
         notes = self._names.load(given, notes=request_notes(key))
         earlier = find_earlier(self._connection, key, notes)
         if earlier is not None:
-            found = self.get(earlier.ids)
-            if earlier.done or len(found) == len(earlier.ids):
-                return found
-            self._remove_points([memory.id for memory in found])
+            if earlier.done:
+                return self.get(earlier.ids)
+            completed = self._completed(earlier.ids)
+            if completed:
+                return completed
         placement = self._names.place(given, exact=exact)
         memories = self._with_positions(placement.memories)
         replaced: builtins.list[Memory] = []
@@ -157,6 +158,32 @@ class QdrantMemories(StoreParts):
         for memory in replaced:  # after the new ones: a process that ends in between leaves one too many, not none
             self._retire(memory)
         return [_moved(point.memory, projects) for point in points]
+
+    def _completed(self, ids: Sequence[str]) -> builtins.list[Memory]:
+        """The memories of a write that was not finished, if every collection has all of them. If not, they are removed.
+
+        The removal after a failed write applies to what has its stamp, and may be carried out after it has timed out.
+        So the memories get another stamp before they are counted.
+        """
+        connection, points = self._connection, list(points_of(ids).values())
+        written = connection.clock.take()
+        stamped = q.SetPayload(payload={"written": written}, filter=with_ids(points))
+        counts: set[int] = set()
+
+        def stamp(collection: ModelCollection) -> None:
+            connection.update(collection.name, [q.SetPayloadOperation(set_payload=stamped)])
+            counts.add(connection.count(collection.name, _written(points, written)))
+
+        self._collections.for_each_collection(stamp)
+        if counts == {len(points)}:
+            return self.get(ids)
+        self._remove_written(points, written)
+        return []
+
+    def _remove_written(self, points: Sequence[str], written: int) -> None:
+        """Remove those of these points that have the stamp of a write, from every collection."""
+        ours = _written(points, written)
+        self._collections.for_each_collection(lambda collection: self._connection.delete_where(collection.name, ours))
 
     def _with_positions(self, memories: Sequence[Memory]) -> builtins.list[Memory]:
         """Give memories without a position the next one of their session. `Conflict` if an id exists already."""
@@ -207,11 +234,7 @@ class QdrantMemories(StoreParts):
                     raise Conflict(f"there is a memory with the id {by_id[id].memory.id} already; nothing was stored")
             moved = self._names.check_sessions(placement, notes)
         except RetentiveError:
-            written = q.FieldCondition(key="written", match=q.MatchValue(value=points[0].written))
-            ours = q.Filter(must=[q.HasIdCondition(has_id=list(by_id)), written])
-            self._collections.for_each_collection(
-                lambda collection: self._connection.delete_where(collection.name, ours)
-            )
+            self._remove_written(list(by_id), points[0].written)
             raise
         return moved
 
@@ -463,6 +486,12 @@ class QdrantMemories(StoreParts):
 def _moved(memory: Memory, projects: Mapping[str, str | None]) -> Memory:
     """Return a memory with the project that its session has now, if the session was moved meanwhile."""
     return memory._replace(project=projects.get(memory.id, memory.project))
+
+
+def _written(points: Sequence[str], stamp: int) -> q.Filter:
+    """Return a filter for those of these points that have the stamp of a write."""
+    stamped = q.FieldCondition(key="written", match=q.MatchValue(value=stamp))
+    return q.Filter(must=[q.HasIdCondition(has_id=list(points)), stamped])
 
 
 def _portions(points: Sequence[NewPoint]) -> Iterator[list[NewPoint]]:

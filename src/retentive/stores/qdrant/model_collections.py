@@ -274,6 +274,10 @@ class ModelCollections:
         self._write(replace(state, active=collection, others=others))
         for one in delete:
             self._delete(one)
+        # A request for an alias that timed out for another process may have been carried out late. The collection that
+        # it named may just have been deleted, with the alias.
+        if (target := self._alias_target()) != collection.name:
+            self._move_alias(collection.name, exists=target is not None)
 
     def _delete(self, collection: ModelCollection) -> None:
         self._connection.call(self._connection.client.delete_collection, collection.name)
