@@ -359,6 +359,10 @@ def test_a_write_whose_answer_and_removal_were_lost_is_completed_when_it_is_sent
     assert set(listed(store)) == {id_of(1), id_of(2), id_of(9)}
     assert store.check() == []
 
+    store.remove([id_of(1)])
+    assert [one.id for one in store.add(records, model=MODEL, idempotency_key=KEY)] == [id_of(2)]
+    assert set(listed(store)) == {id_of(2), id_of(9)}
+
 
 def test_a_part_of_a_write_that_is_removed_late_is_stored_when_it_is_sent_again(
     store: QdrantStore, monkeypatch: pytest.MonkeyPatch

@@ -141,7 +141,8 @@ class QdrantMemories(StoreParts):
                 return self.get(earlier.ids)
             completed = self._completed(earlier.ids)
             if completed:
-                return completed
+                with record_request(self._connection, key, earlier.ids, earlier):
+                    return completed
         placement = self._names.place(given, exact=exact)
         memories = self._with_positions(placement.memories)
         replaced: builtins.list[Memory] = []
