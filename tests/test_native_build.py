@@ -100,6 +100,7 @@ if native.can_scan():
     for words, count in ((1, 1), (6, 15), (6, 16), (6, 33)):
         codes = np.ones((words, count), np.uint64)
         native.code_distances(codes, codes[:, 0], np.ones(count, np.bool_))
+        native.sign_products(codes, np.arange(count), np.ones((5, words), np.uint64), np.ones(5, np.float32))
     for dimension in (1, 31, 32, 100):
         rows = np.ones((9, dimension), np.int8)
         native.byte_products(rows, np.arange(9, dtype=np.int32), np.ones(dimension, np.float32))

@@ -34,20 +34,25 @@ class Layer(nn.Module):
             setattr(self, f"{name}_bias", _parameter(weights[f"{prefix}.{module}.bias"]))
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        states = self.normalise("between", states + self.linear("out", self.attend(states, mask)))
+        grown = functional.gelu(self.linear("up", states))
+        return self.normalise("after", states + self.linear("down", grown))
+
+    def attend(self, states: Tensor, mask: Tensor) -> Tensor:
+        """The values that each token attends to, of all heads."""
         rows, length, width = states.shape
         qkv = states @ self.qkv.to(states.dtype) + self.qkv_bias.to(states.dtype)
         q, k, v = qkv.view(rows, length, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        seen = seen.transpose(1, 2).reshape(rows, length, width)
-        states = self._normalise("between", states + self._linear("out", seen))
-        grown = functional.gelu(self._linear("up", states))
-        return self._normalise("after", states + self._linear("down", grown))
+        return seen.transpose(1, 2).reshape(rows, length, width)
 
-    def _linear(self, name: str, states: Tensor) -> Tensor:
+    def linear(self, name: str, states: Tensor) -> Tensor:
+        """The product of states with a weight of the layer."""
         weight, bias = getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
         return states @ weight.to(states.dtype) + bias.to(states.dtype)
 
-    def _normalise(self, name: str, states: Tensor) -> Tensor:
+    def normalise(self, name: str, states: Tensor) -> Tensor:
+        """The states after a normalisation of the layer."""
         weight, bias = getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias")
         return _layer_norm(states, weight, bias)
 
@@ -85,19 +90,23 @@ class Bert(nn.Module):
     def states(self, ids: Tensor, lengths: Tensor, second: Tensor | None = None) -> list[Tensor]:
         """The states of all tokens after each layer."""
         at = torch.arange(ids.shape[1], device=ids.device)
-        # Not by indexing: the gradient of an index with many repeats, such as the two types, is very slow.
-        states = functional.embedding(ids, self.words) + self.positions[: ids.shape[1]] + self.types[0]
-        if second is not None:
-            states = states + (at[None] >= second[:, None]).unsqueeze(-1) * (self.types[1] - self.types[0])
-        states = _layer_norm(states, self.norm_weight, self.norm_bias)
-        if ids.is_cuda:
-            states = states.bfloat16()
+        states = self.embed(ids, second)
         mask = (at[None] < lengths[:, None])[:, None, None, :]
         after = []
         for layer in self.layers:
             states = layer(states, mask)
             after.append(states)
         return after
+
+    def embed(self, ids: Tensor, second: Tensor | None = None) -> Tensor:
+        """The states of all tokens before the first layer."""
+        # Not by indexing: the gradient of an index with many repeats, such as the two types, is very slow.
+        states = functional.embedding(ids, self.words) + self.positions[: ids.shape[1]] + self.types[0]
+        if second is not None:
+            at = torch.arange(ids.shape[1], device=ids.device)
+            states = states + (at[None] >= second[:, None]).unsqueeze(-1) * (self.types[1] - self.types[0])
+        states = _layer_norm(states, self.norm_weight, self.norm_bias)
+        return states.bfloat16() if ids.is_cuda else states
 
     def vector(self, *batch: Tensor) -> Tensor:
         """The unit vector of each text."""

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from training.graph import write_model
+from training.weights import read_exported
 
 from retentive import native
 from retentive.inference.bert import TOKENS, Bert
@@ -99,6 +101,37 @@ def test_vectors_are_those_of_onnxruntime_but_for_rounding(bert):
 
     assert np.sum(ours * theirs, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=0.005)
     assert np.abs(ours @ ours.T - theirs @ theirs.T).max() < 0.03
+
+
+@with_library
+def test_feed_forward_networks_may_be_narrower_than_in_the_embedder_and_differ_by_layer(tmp_path):
+    weights = read_exported(MODELS / MEMORY_SMALL / "model.onnx")
+    for number, width in enumerate([64, 1152, 1536, 640]):
+        prefix = f"encoder.layer.{number}"
+        for name in ("intermediate.dense.weight", "intermediate.dense.bias"):
+            weights[f"{prefix}.{name}"] = weights[f"{prefix}.{name}"][..., :width]
+        weights[f"{prefix}.output.dense.weight"] = weights[f"{prefix}.output.dense.weight"][:width]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(write_model(weights))
+    texts = tokens(MEMORY_SMALL, TEXTS)
+
+    ours, theirs = unit(Bert(path).run(texts)), unit(OnnxSessions(tmp_path).run(texts))
+
+    assert np.sum(ours * theirs, axis=1) == pytest.approx(np.ones(len(TEXTS)), abs=0.02)
+    for using in SETS:
+        assert np.array_equal(unit(Bert(path, using=using).run(texts)), ours)
+
+
+@with_library
+@pytest.mark.parametrize("width", [1600, 1153])
+def test_a_feed_forward_network_that_the_library_cannot_compute_is_refused(width, tmp_path):
+    weights = read_exported(MODELS / MEMORY_SMALL / "model.onnx")
+    wide = np.concatenate([weights["encoder.layer.0.intermediate.dense.bias"]] * 2)[:width]
+    weights["encoder.layer.0.intermediate.dense.bias"] = wide
+    (tmp_path / "model.onnx").write_bytes(write_model(weights))
+
+    with pytest.raises(ValueError, match=f"{width} hidden units; at most 1536, in steps of 64"):
+        Bert(tmp_path / "model.onnx")
 
 
 @with_library

@@ -44,6 +44,22 @@ def test_distances_are_those_of_numpy_however_many_codes_there_are():
         assert found.tolist() == np.where(inside, other, 64 * words + 1).tolist()
 
 
+def test_products_with_signs_are_those_of_numpy_to_the_last_bit(monkeypatch):
+    random = np.random.default_rng(8)
+    weights = np.array([1, 2, 4, 8, -7.3], np.float32)
+    for words, count in ((1, 1), (2, 7), (6, 8), (6, 1000)):
+        codes = random.integers(0, 2**64, (words, count), dtype=np.uint64)
+        planes = random.integers(0, 2**64, (5, words), dtype=np.uint64)
+        places = np.flatnonzero(random.random(count) < 0.6)
+
+        found = vector_codes._sign_products(codes, places, planes, weights)
+        with monkeypatch.context() as patched:
+            patched.setattr(native, "can_scan", lambda: False)
+            expected = vector_codes._sign_products(codes, places, planes, weights)
+
+        assert np.array_equal(found, expected)
+
+
 @pytest.mark.parametrize("dimension", [1, 31, 32, 100, 384])
 def test_products_of_bytes_are_those_of_numpy_whatever_the_dimension(dimension):
     random = np.random.default_rng(6)

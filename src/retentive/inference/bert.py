@@ -26,6 +26,10 @@ TOKENS = 512
 """The most tokens of one call of the library."""
 
 WIDTH, HIDDEN = 384, 1536
+"""The width of a state, and that of a feed-forward network at most."""
+
+STEP = 64
+"""The width of a feed-forward network is a multiple of this."""
 
 
 class _Product(ctypes.Structure):
@@ -58,6 +62,9 @@ class _Model(ctypes.Structure):
     ]
 
 
+_PRODUCTS = ("attention.self", "attention.output.dense", "intermediate.dense", "output.dense")
+
+
 class Bert:
     """A model of this package, computed by the library: the embedder, or the cross-encoder with its logit."""
 
@@ -73,7 +80,8 @@ class Bert:
         self._tensors = {name: np.require(tensor, requirements="A") for name, tensor in read_tensors(path).items()}
         count = 1 + max(int(name.split(".")[2]) for name in self._tensors if name.startswith("encoder.layer."))
         # One array for all, because the kernel gives large arrays large pages.
-        self._packed = _aligned(count * (4 * WIDTH * WIDTH + 2 * WIDTH * HIDDEN))
+        products = (f"encoder.layer.{at}.{name}.weight" for at in range(count) for name in _PRODUCTS)
+        self._packed = _aligned(sum(self._tensors[name].size for name in products))
         self._layers = (_Layer * count)(*(self._layer(f"encoder.layer.{at}") for at in range(count)))
         self._model = self._make_model()
         self._scratches: list[Tensor] = []  # memory for intermediate results that no thread uses now
@@ -131,11 +139,12 @@ class Bert:
         )
 
     def _layer(self, prefix: str) -> _Layer:
+        hidden = len(self._tensors[f"{prefix}.intermediate.dense.bias"])
+        if hidden > HIDDEN or hidden % STEP:
+            raise ValueError(f"{hidden} hidden units; at most {HIDDEN}, in steps of {STEP}")
+        shapes = ((WIDTH, 3 * WIDTH), (WIDTH, WIDTH), (WIDTH, hidden), (hidden, WIDTH))
         return _Layer(
-            self._product(f"{prefix}.attention.self", WIDTH, 3 * WIDTH),
-            self._product(f"{prefix}.attention.output.dense", WIDTH, WIDTH),
-            self._product(f"{prefix}.intermediate.dense", WIDTH, HIDDEN),
-            self._product(f"{prefix}.output.dense", HIDDEN, WIDTH),
+            *(self._product(f"{prefix}.{name}", *shape) for name, shape in zip(_PRODUCTS, shapes, strict=True)),
             self._norm(f"{prefix}.attention.output.LayerNorm"),
             self._norm(f"{prefix}.output.LayerNorm"),
         )

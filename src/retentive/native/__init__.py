@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 LIBRARY = Path(__file__).parent / "library.so"
-VERSION = 3
+VERSION = 4
 """What `library_version` of a library that was compiled from these sources returns."""
 
 _ADDRESS, _INT, _LONG = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
@@ -25,6 +25,7 @@ _ARGUMENTS = {
     "bert_pack": [_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS],
     "bert_run": [_ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS],
     "scan_distances": [_ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _LONG, _ADDRESS],
+    "scan_signs": [_ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _LONG, _ADDRESS],
     "scan_bytes": [_ADDRESS, _LONG, _ADDRESS, _LONG, _ADDRESS, _ADDRESS],
 }
 """The types of the arguments of each function; an address is that of an array (`array.ctypes.data`)."""
@@ -88,6 +89,32 @@ def code_distances(
         distances.ctypes.data,
     )
     return distances
+
+
+def sign_products(
+    codes: npt.NDArray[np.uint64],
+    places: npt.NDArray[np.intp],
+    planes: npt.NDArray[np.uint64],
+    weights: npt.NDArray[np.float32],
+) -> npt.NDArray[np.float32]:
+    """For the codes at some places, the weighted sum of the number of bits that each has in common with each plane."""
+    if planes.shape != (len(weights), len(codes)) or not codes.flags.c_contiguous:
+        raise ValueError(f"planes {planes.shape} and {len(weights)} weights do not fit codes {codes.shape}")
+    products = np.empty(len(places), np.float32)
+    planes, places = np.ascontiguousarray(planes), np.ascontiguousarray(places, np.int64)
+    weights = np.ascontiguousarray(weights, np.float32)
+    library().scan_signs(
+        codes.ctypes.data,
+        codes.shape[1],
+        len(codes),
+        planes.ctypes.data,
+        weights.ctypes.data,
+        len(planes),
+        places.ctypes.data,
+        len(places),
+        products.ctypes.data,
+    )
+    return products
 
 
 def byte_products(

@@ -46,8 +46,8 @@ EXPORT void bert_pack(const int8_t *weight, int32_t inputs, int32_t outputs, int
 
 /* Two rows at a time. `ADD_DOTS(sum, bytes, weights)` adds the dot products of four bytes and four weights each. */
 #define DEFINE_DOTS(name, instructions, ADD_DOTS) \
-    __attribute__((target(instructions))) static void name(const uint8_t *input, int32_t inputs, int32_t rows, \
-                                                           const int8_t *weight, int32_t *found) \
+    __attribute__((target(instructions))) static void name(const uint8_t *input, int32_t stride, int32_t inputs, \
+                                                           int32_t rows, const int8_t *weight, int32_t *found) \
     { \
         for (int row = 0; row < rows; row += 2) { \
             __m256i sum[2][4] = {{_mm256_setzero_si256()}}; \
@@ -57,7 +57,7 @@ EXPORT void bert_pack(const int8_t *weight, int32_t inputs, int32_t outputs, int
                     __m256i w = _mm256_loadu_si256((const __m256i *)(tile + k / 2 * TILE + k % 2 * 32)); \
                     for (int r = 0; r < 2; r++) { \
                         int32_t four; \
-                        memcpy(&four, input + (size_t)(row + r) * inputs + at, 4); \
+                        memcpy(&four, input + (size_t)(row + r) * stride + at, 4); \
                         sum[r][k] = ADD_DOTS(sum[r][k], _mm256_set1_epi32(four), w); \
                     } \
                 } \
@@ -76,15 +76,15 @@ EXPORT void bert_pack(const int8_t *weight, int32_t inputs, int32_t outputs, int
 DEFINE_DOTS(dots_avx2, AVX2, MULTIPLY_ADD)
 DEFINE_DOTS(dots_avx_vnni, AVX_VNNI, _mm256_dpbusd_avx_epi32)
 
-/* Up to twelve rows: two sums for each row, two weights and a row of bytes fill 27 of 32 registers. Numbers of rows and
-   inputs are constants, so that the sums stay in registers and one register addresses all rows. The instruction is
+/* Up to twelve rows: two sums for each row, two weights and a row of bytes fill 27 of 32 registers. The number of rows and
+   their stride are constants, so that the sums stay in registers and one register addresses all rows. The instruction is
    written out, because GCC 12 copies the sums for its intrinsic. Weights are prefetched AHEAD bytes before they are
    read: without it, twelve rows take half as long again on a Zen 4. */
 #define AHEAD 4096
 
 __attribute__((target(AVX512), always_inline)) static inline void dots_rows(const uint8_t *input, const int8_t *weight,
-                                                                            int32_t *found, const int inputs,
-                                                                            const int rows)
+                                                                            int32_t inputs, int32_t *found,
+                                                                            const int stride, const int rows)
 {
     __m512i left[MOST_ROWS], right[MOST_ROWS];
     UNROLL for (int row = 0; row < rows; row++)
@@ -96,7 +96,7 @@ __attribute__((target(AVX512), always_inline)) static inline void dots_rows(cons
             _mm_prefetch((const char *)weight + TILE + AHEAD, _MM_HINT_T0);
             UNROLL for (int row = 0; row < rows; row++) {
                 int32_t four;
-                memcpy(&four, input + row * inputs, 4);
+                memcpy(&four, input + row * stride, 4);
                 __m512i wide = _mm512_set1_epi32(four);
                 __asm__("vpdpbusd %2, %1, %0" : "+v"(left[row]) : "v"(wide), "v"(first));
                 __asm__("vpdpbusd %2, %1, %0" : "+v"(right[row]) : "v"(wide), "v"(second));
@@ -108,31 +108,32 @@ __attribute__((target(AVX512), always_inline)) static inline void dots_rows(cons
     }
 }
 
-typedef void DotsRows(const uint8_t *input, const int8_t *weight, int32_t *found);
+typedef void DotsRows(const uint8_t *input, const int8_t *weight, int32_t inputs, int32_t *found);
 
-#define EACH(X, inputs) \
-    X(inputs, 1) X(inputs, 2) X(inputs, 3) X(inputs, 4) X(inputs, 5) X(inputs, 6) \
-    X(inputs, 7) X(inputs, 8) X(inputs, 9) X(inputs, 10) X(inputs, 11) X(inputs, 12)
-#define DEFINE(inputs, rows) \
-    __attribute__((target(AVX512))) static void dots_##inputs##_##rows(const uint8_t *input, const int8_t *weight, \
-                                                                       int32_t *found) \
+#define EACH(X, stride) \
+    X(stride, 1) X(stride, 2) X(stride, 3) X(stride, 4) X(stride, 5) X(stride, 6) \
+    X(stride, 7) X(stride, 8) X(stride, 9) X(stride, 10) X(stride, 11) X(stride, 12)
+#define DEFINE(stride, rows) \
+    __attribute__((target(AVX512))) static void dots_##stride##_##rows(const uint8_t *input, const int8_t *weight, \
+                                                                       int32_t inputs, int32_t *found) \
     { \
-        dots_rows(input, weight, found, inputs, rows); \
+        dots_rows(input, weight, inputs, found, stride, rows); \
     }
-#define NAME(inputs, rows) dots_##inputs##_##rows,
+#define NAME(stride, rows) dots_##stride##_##rows,
 
 EACH(DEFINE, WIDTH)
 EACH(DEFINE, HIDDEN)
 
 static DotsRows *const dots_of_width[] = {EACH(NAME, WIDTH)}, *const dots_of_hidden[] = {EACH(NAME, HIDDEN)};
 
-static void dots_avx512(const uint8_t *input, int32_t inputs, int32_t rows, const int8_t *weight, int32_t *found)
+static void dots_avx512(const uint8_t *input, int32_t stride, int32_t inputs, int32_t rows, const int8_t *weight,
+                        int32_t *found)
 {
-    DotsRows *const *dots = inputs == WIDTH ? dots_of_width : dots_of_hidden;
+    DotsRows *const *dots = stride == WIDTH ? dots_of_width : dots_of_hidden;
     for (int groups = (rows + MOST_ROWS - 1) / MOST_ROWS; groups > 0; groups--) {
         int some = (rows + groups - 1) / groups; /* groups of about equal size */
-        dots[some - 1](input, weight, found);
-        input += (size_t)some * inputs;
+        dots[some - 1](input, weight, inputs, found);
+        input += (size_t)some * stride;
         found += some * COLUMNS;
         rows -= some;
     }
@@ -146,9 +147,9 @@ typedef struct {
 
 /* Tiles 0 to 3 are sums, 4 and 5 rows of bytes, 6 and 7 weights. `both`: there are more than sixteen rows. It is a
    constant, so that the loop has no branch. */
-__attribute__((target(AMX), always_inline)) static inline void dots_tiles(const uint8_t *input, int32_t inputs,
-                                                                          const int8_t *weight, int32_t *found,
-                                                                          const int both)
+__attribute__((target(AMX), always_inline)) static inline void dots_tiles(const uint8_t *input, int32_t stride,
+                                                                          int32_t inputs, const int8_t *weight,
+                                                                          int32_t *found, const int both)
 {
     const int line = COLUMNS * sizeof(int32_t);
     /* GCC does not know that loading a tile reads memory: the rows must be stored before. */
@@ -161,12 +162,12 @@ __attribute__((target(AMX), always_inline)) static inline void dots_tiles(const 
     }
     for (int at = 0; at < inputs; at += STEP, weight += 2 * TILE) {
         _tile_loadd(6, weight, 64);
-        _tile_loadd(4, input + at, inputs);
+        _tile_loadd(4, input + at, stride);
         _tile_dpbusd(0, 4, 6);
         _tile_loadd(7, weight + TILE, 64);
         _tile_dpbusd(1, 4, 7);
         if (both) {
-            _tile_loadd(5, input + (size_t)16 * inputs + at, inputs);
+            _tile_loadd(5, input + (size_t)16 * stride + at, stride);
             _tile_dpbusd(2, 5, 6);
             _tile_dpbusd(3, 5, 7);
         }
@@ -179,13 +180,13 @@ __attribute__((target(AMX), always_inline)) static inline void dots_tiles(const 
     }
 }
 
-__attribute__((target(AMX))) static void dots_amx(const uint8_t *input, int32_t inputs, int32_t rows,
+__attribute__((target(AMX))) static void dots_amx(const uint8_t *input, int32_t stride, int32_t inputs, int32_t rows,
                                                   const int8_t *weight, int32_t *found)
 {
     if (rows > 16)
-        dots_tiles(input, inputs, weight, found, 1);
+        dots_tiles(input, stride, inputs, weight, found, 1);
     else
-        dots_tiles(input, inputs, weight, found, 0);
+        dots_tiles(input, stride, inputs, weight, found, 0);
 }
 
 __attribute__((target(AMX))) static void configure_tiles(void)
@@ -228,7 +229,7 @@ enum { AVX2_SET = 1, AVX_VNNI_SET, AVX512_SET, AMX_SET };
 /* To be raised, here and in __init__.py, with every change of the structures in bert.h or of what Python calls. */
 EXPORT int32_t library_version(void)
 {
-    return 3;
+    return 4;
 }
 
 /* Whether this processor and its kernel have an instruction set. */

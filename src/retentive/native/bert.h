@@ -10,7 +10,7 @@
 
 enum {
     WIDTH = 384,      /* of a state */
-    HIDDEN = 1536,    /* of the feed-forward network */
+    HIDDEN = 1536,    /* units of a feed-forward network at most; a multiple of STEP, as the units of each */
     HEADS = 12,
     HEAD = WIDTH / HEADS,
     LANES = 16,       /* floats that are computed at once */
@@ -65,9 +65,10 @@ typedef struct {
     float hidden_zero[BLOCK];
 } __attribute__((aligned(64))) Scratch;
 
-/* Dot products of `rows` rows of bytes with 32 columns of a packed weight. Up to 15 rows behind them may be read, and
-   `found` has room for all of ROWS. */
-typedef void Dots(const uint8_t *input, int32_t inputs, int32_t rows, const int8_t *weight, int32_t *found);
+/* Dot products of `rows` rows of bytes with 32 columns of a packed weight. The rows are `stride` bytes apart: WIDTH or
+   HIDDEN. Up to 15 rows behind them may be read, and `found` has room for all of ROWS. */
+typedef void Dots(const uint8_t *input, int32_t stride, int32_t inputs, int32_t rows, const int8_t *weight,
+                  int32_t *found);
 
 typedef void Encode(const Model *model, const int32_t *ids, const int32_t *starts, const int32_t *second, int32_t texts,
                     Scratch *scratch, Dots *dots, float *found);

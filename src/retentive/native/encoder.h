@@ -134,9 +134,9 @@ INLINE void finish(const Product *product, const int32_t *dots, int rows, int co
     }
 }
 
-/* Multiply rows of bytes, with their scales and zero points, by a weight. */
+/* Multiply rows of bytes, which are `stride` apart, with their scales and zero points, by a weight. */
 INLINE void multiply(const Product *product, Scratch *scratch, Dots *dots, int rows, const uint8_t *bytes,
-                     const float *scale, const float *zero, const float *smoothing, int kind, float *to)
+                     const int stride, const float *scale, const float *zero, const float *smoothing, int kind, float *to)
 {
     const size_t block = (size_t)product->inputs * COLUMNS;
     /* The bytes of a block of rows stay in the first-level cache while all weights pass. */
@@ -144,7 +144,7 @@ INLINE void multiply(const Product *product, Scratch *scratch, Dots *dots, int r
         for (int column = 0; column < product->outputs; column += COLUMNS)
             for (int first = start; first < rows && first < start + BLOCK; first += ROWS) {
                 int some = rows - first < ROWS ? rows - first : ROWS;
-                dots(bytes + (size_t)first * product->inputs, product->inputs, some,
+                dots(bytes + (size_t)first * stride, stride, product->inputs, some,
                      product->weight + column / COLUMNS * block, scratch->dots);
                 finish(product, scratch->dots, some, column, scale + first, zero + first, smoothing, kind,
                        to + (size_t)first * product->outputs);
@@ -251,16 +251,17 @@ INLINE void attend(Scratch *scratch, int start, int size, int queries, int head,
 /* The feed-forward network and its normalisation, for some rows at a time. */
 INLINE void feed_forward(const Layer *layer, Scratch *scratch, Dots *dots, int count)
 {
+    const int hidden = layer->up.outputs;
     for (int first = 0; first < count; first += BLOCK) {
         int some = count - first < BLOCK ? count - first : BLOCK;
         float *states = scratch->states + (size_t)first * WIDTH;
-        multiply(&layer->up, scratch, dots, some, scratch->bytes + (size_t)first * WIDTH, scratch->scale + first,
-                 scratch->zero + first, layer->down.smoothing, GELU, scratch->hidden);
+        multiply(&layer->up, scratch, dots, some, scratch->bytes + (size_t)first * WIDTH, WIDTH,
+                 scratch->scale + first, scratch->zero + first, layer->down.smoothing, GELU, scratch->hidden);
         for (int row = 0; row < some; row++)
-            quantise(scratch->hidden + (size_t)row * HIDDEN, 0, HIDDEN, scratch->hidden_bytes + (size_t)row * HIDDEN,
+            quantise(scratch->hidden + (size_t)row * hidden, 0, hidden, scratch->hidden_bytes + (size_t)row * HIDDEN,
                      scratch->hidden_scale + row, scratch->hidden_zero + row);
-        multiply(&layer->down, scratch, dots, some, scratch->hidden_bytes, scratch->hidden_scale, scratch->hidden_zero,
-                 0, ADD, states);
+        multiply(&layer->down, scratch, dots, some, scratch->hidden_bytes, HIDDEN, scratch->hidden_scale,
+                 scratch->hidden_zero, 0, ADD, states);
         for (int row = 0; row < some; row++)
             normalise(states + (size_t)row * WIDTH, layer->after);
     }
@@ -289,7 +290,8 @@ INLINE void encode_layer(const Layer *layer, const int32_t *starts, int texts, i
     int count = starts[texts], rows = last ? texts : count;
     for (int row = 0; row < count; row++)
         quantise_row(scratch, scratch->states, layer->qkv.smoothing, row);
-    multiply(&layer->qkv, scratch, dots, count, scratch->bytes, scratch->scale, scratch->zero, 0, PLAIN, scratch->qkv);
+    multiply(&layer->qkv, scratch, dots, count, scratch->bytes, WIDTH, scratch->scale, scratch->zero, 0, PLAIN,
+             scratch->qkv);
     for (int text = 0; text < texts; text++) {
         int start = starts[text], size = starts[text + 1] - start;
         float *attended = scratch->attended + (size_t)(last ? text : start) * WIDTH;
@@ -301,7 +303,8 @@ INLINE void encode_layer(const Layer *layer, const int32_t *starts, int texts, i
     }
     for (int row = 0; row < rows; row++)
         quantise_row(scratch, scratch->attended, layer->out.smoothing, row);
-    multiply(&layer->out, scratch, dots, rows, scratch->bytes, scratch->scale, scratch->zero, 0, ADD, scratch->states);
+    multiply(&layer->out, scratch, dots, rows, scratch->bytes, WIDTH, scratch->scale, scratch->zero, 0, ADD,
+             scratch->states);
     for (int row = 0; row < rows; row++) {
         normalise(scratch->states + (size_t)row * WIDTH, layer->between);
         quantise_row(scratch, scratch->states, layer->up.smoothing, row);

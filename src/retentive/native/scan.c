@@ -69,6 +69,29 @@ EXPORT void scan_distances(const uint64_t *codes, int64_t stride, int32_t words,
         distances_popcnt(codes, stride, words, code, inside, 0, count, distances);
 }
 
+/* The dot products of a vector with the signs of some codes, less a constant. The vector is given as bit planes of its
+   rounded numbers, with the weight of each plane; plane p has the words planes[p * words] and following. The sums are
+   made in the order of the planes, as numpy makes them. */
+POPCNT EXPORT void scan_signs(const uint64_t *codes, int64_t stride, int32_t words, const uint64_t *planes,
+                              const float *weights, int32_t plane_count, const int64_t *places, int64_t count,
+                              float *products)
+{
+    for (int64_t at = 0; at < count; at++) {
+        const uint64_t *code = codes + places[at];
+        if (at + ROWS_AHEAD < count)
+            for (int32_t word = 0; word < words; word++)
+                _mm_prefetch((const char *)(codes + word * stride + places[at + ROWS_AHEAD]), _MM_HINT_T0);
+        float product = 0;
+        for (int32_t plane = 0; plane < plane_count; plane++) {
+            int64_t common = 0;
+            for (int32_t word = 0; word < words; word++)
+                common += __builtin_popcountll(code[word * stride] & planes[plane * words + word]);
+            product += weights[plane] * (float)common;
+        }
+        products[at] = product;
+    }
+}
+
 AVX2 static inline __m256 eight_bytes(const int8_t *from)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from)));
