@@ -1,4 +1,4 @@
-"""BM25 of many documents at once is that of each alone, to the last bit."""
+"""BM25 of many documents at once, by the compiled library, is that of each alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from retentive import native
 from retentive.text.bm25 import BM25
 
 LONG = ["international-space-station", "international-space-shuttle"]
@@ -20,6 +21,13 @@ def scorer(terms: list[str]) -> BM25:
 def documents(words: int, *, seed: int) -> list[str]:
     chosen = random.Random(seed)
     return [" ".join(chosen.choices([*WORDS, "other", "words", "elsewhere"], k=words + at)) for at in range(12)]
+
+
+@pytest.fixture(autouse=True, params=["python", "library"] if native.library() else ["python"])
+def computed_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
+    """Every test here runs without the library, and with it where it can be used."""
+    if request.param == "python":
+        monkeypatch.setattr(native, "library", lambda: None)
 
 
 @pytest.mark.parametrize("terms", [WORDS[:1], WORDS[:7], WORDS, ["interaction", "aa"], []])
@@ -37,6 +45,13 @@ def test_an_empty_text_among_long_ones_scores_nothing():
 
     assert scores == [bm25.score_text(text) for text in texts]
     assert scores[0] == scores[-1] == 0.0 < min(scores[1:-1])
+
+
+def test_texts_that_the_library_cannot_read_have_the_same_scores():
+    many = [f"term-{at}" for at in range(1500)]
+    texts = [" ".join(many[::3]), "two\nlines of tea", "a NUL\0 character", ""]
+    for bm25 in (scorer(WORDS), scorer(many)):
+        assert bm25.score_texts(texts) == [bm25.score_text(text) for text in texts]
 
 
 def test_no_texts_have_no_scores():

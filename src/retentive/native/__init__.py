@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ LIBRARY = Path(__file__).parent / "library.so"
 VERSION = 4
 """What `library_version` of a library that was compiled from these sources returns."""
 
-_ADDRESS, _INT, _LONG = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+_ADDRESS, _INT, _LONG, _DOUBLE = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_double
+_TEXT = ctypes.c_char_p
 _ARGUMENTS = {
     "bert_pack": [_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS],
     "bert_run": [_ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS],
+    "bm25_scores": [_TEXT, _ADDRESS, _INT, _TEXT, _LONG, _DOUBLE, _DOUBLE, _DOUBLE, _LONG, _ADDRESS],
     "scan_distances": [_ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _LONG, _ADDRESS],
     "scan_signs": [_ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _LONG, _ADDRESS],
     "scan_bytes": [_ADDRESS, _LONG, _ADDRESS, _LONG, _ADDRESS, _ADDRESS],
@@ -66,6 +69,40 @@ def can_scan() -> bool:
     """Whether the functions below can be used."""
     found = library()
     return bool(found and found.scan_supported())
+
+
+_BEHIND = "\n" + 8 * " "
+"""What `bm25_scores` may read behind the last word."""
+
+
+def bm25_scores(
+    terms: Sequence[str],
+    weights: npt.NDArray[np.float64],
+    texts: Sequence[str],
+    *,
+    k1: float,
+    b: float,
+    mean_length: float,
+    extra_length: int,
+) -> list[float] | None:
+    """The BM25 scores of texts, each of terms joined by single spaces; None if the library cannot compute them."""
+    words, lines, found = "\n".join(terms), "\n".join(texts), library()
+    if found is None or not texts or words.count("\n") >= len(terms) or lines.count("\n") >= len(texts):
+        return None
+    scores = np.empty(len(texts))
+    too_many = found.bm25_scores(
+        (words + _BEHIND).encode(),
+        weights.ctypes.data,
+        len(terms),
+        (lines + _BEHIND).encode(),
+        len(texts),
+        k1,
+        b,
+        mean_length,
+        extra_length,
+        scores.ctypes.data,
+    )
+    return None if too_many else scores.tolist()
 
 
 def code_distances(

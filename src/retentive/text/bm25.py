@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from retentive import native
 from retentive.text.analysis import MAX_QUERY_TERMS
 
 K1, B = 0.6, 0.75
@@ -50,18 +49,6 @@ _MANY = 4
 
 _SHORT_QUERY = 8
 """Up to this many terms of a query are looked for in the text of a document; it is split for more."""
-
-_LONG_TEXT = 256
-"""If texts have more characters than this on average, their terms are counted in one array of all of them."""
-
-_PREFIX = 8
-"""Words are compared by a hash of this many first bytes, before they are compared whole."""
-
-_PREFIX_MASKS = np.array([(1 << 8 * size) - 1 for size in range(_PREFIX)] + [(1 << 64) - 1], np.uint64)
-_MULTIPLIER, _TO_12_BITS = np.uint64(0x9E3779B97F4A7C15), np.uint64(52)
-"""Fibonacci hashing: the upper 12 bits of the product with 2⁶⁴ divided by the golden ratio."""
-
-L = TypeVar("L", float, npt.NDArray[np.float64])
 
 
 class BM25:
@@ -126,49 +113,23 @@ class BM25:
         return self._idf[term] * (self._k1 + 1) / (1 + self._damping(1))
 
     def score_texts(self, texts: Sequence[str], *, extra_length: int = 0) -> list[float]:
-        """The scores of documents, each as by `score_text`. That of many long ones takes a third of the time."""
-        if not texts or not self._weights or sum(map(len, texts)) <= _LONG_TEXT * len(texts):
-            return [self.score_text(text, extra_length=extra_length) for text in texts]
-        counts, lengths = _count_terms([term for term, _ in self._weights], texts)
-        weights = np.array([weight for _, weight in self._weights])[:, None]
-        damping = self._damping((lengths + extra_length).astype(np.float64))
-        shares = weights * counts * (self._k1 + 1) / (counts + damping)
-        scores: list[float] = np.add.accumulate(shares)[-1].tolist()  # in order, so that sums are equal to the last bit
-        return scores
+        """The scores of documents, each as by `score_text`; the compiled library takes a fifth of the time."""
+        scores = native.bm25_scores(
+            [term for term, _ in self._weights],
+            np.array([weight for _, weight in self._weights]),
+            texts,
+            k1=self._k1,
+            b=self._b,
+            mean_length=self._mean_length,
+            extra_length=extra_length,
+        )
+        return [self.score_text(text, extra_length=extra_length) for text in texts] if scores is None else scores
 
-    def _damping(self, length: L) -> L:
-        """What is added to a term's count in the divisor, given the length of a document, or an array of lengths."""
+    def _damping(self, length: float) -> float:
+        """What is added to a term's count in the divisor, given the length of a document."""
         return self._k1 * (1 - self._b + self._b * length / self._mean_length)
 
 
 def spaced(terms: str) -> str:
     """Terms that were joined by single spaces, each with a space of its own on both sides."""
     return f" {terms.replace(' ', '  ')} "
-
-
-def _count_terms(terms: Sequence[str], texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """How often each term occurs in each text, and how many terms each text has.
-
-    Only words that may be one of the terms become Python objects: those whose first bytes have the hash of a term's.
-    """
-    number = {term.encode(): at for at, term in enumerate(terms)}
-    first = np.array([int.from_bytes(term[:_PREFIX], "little") for term in number], np.uint64)
-    encoded = [text.encode() for text in texts]
-    data = b" ".join(encoded) + b" " * (1 + _PREFIX)
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8)[:-_PREFIX] == ord(" "))
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    prefixes = np.ndarray(len(data) - _PREFIX + 1, np.dtype("<u8"), data, strides=(1,)).take(starts)
-    prefixes &= _PREFIX_MASKS.take(np.minimum(ends - starts, _PREFIX))
-    wanted = np.zeros(1 << 12, np.bool_)
-    wanted[_hashes(first)] = True
-    at = np.flatnonzero(wanted.take(_hashes(prefixes)))
-    pairs = zip(starts[at].tolist(), ends[at].tolist(), strict=True)
-    found = np.array([number.get(data[start:end], -1) for start, end in pairs], np.int64)
-    last = np.cumsum([len(text) + 1 for text in encoded])
-    text_of = np.searchsorted(last, starts[at[found >= 0]], "right")
-    counts = np.bincount(found[found >= 0] * len(texts) + text_of, minlength=len(terms) * len(texts))
-    return counts.reshape(len(terms), len(texts)), np.diff(np.searchsorted(starts, last), prepend=0)
-
-
-def _hashes(prefixes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    return (prefixes * _MULTIPLIER) >> _TO_12_BITS

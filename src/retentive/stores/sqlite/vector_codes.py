@@ -79,7 +79,7 @@ def by_signs(codes: Codes, vector: Vector, places: Places, wanted: int) -> Place
     levels = np.zeros(64 * len(codes), np.uint8)
     levels[: len(vector)] = np.rint((vector - least) / step)
     bits = [*(levels >> bit & 1 for bit in range(_QUERY_BITS)), np.arange(len(levels)) < len(vector)]
-    planes = np.packbits(bits, axis=1).view("<u8")
+    planes = np.packbits(np.stack(bits), axis=1).view("<u8")
     weights = np.array([*(1 << bit for bit in range(_QUERY_BITS)), least / step], np.float32)
     # The dot product with signs is twice that with bits, less a constant: the sum of the vector.
     products = _sign_products(codes, places, planes, weights)
