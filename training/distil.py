@@ -7,7 +7,6 @@ the states after its layers, and the order of its scores; labels are not used.
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -22,8 +21,9 @@ from training import measure
 from training.bert import Bert, Pieces, batch_sizes, run
 from training.device_data import Data, Texts, unpack
 from training.prepare import load
+from training.recipe import read_options
 from training.sampling import SOURCE_WEIGHT, QuerySampler, weights_of
-from training.weight_files import load_weights, save_weights
+from training.weight_files import SAVED_LIMIT, load_weights, save_weights
 from training.weights import keep_layers, read_exported
 
 BUDGET = 64_000
@@ -31,9 +31,6 @@ BUDGET = 64_000
 
 WINDOW = 24
 """Consecutive turns of a chat that are in a step together."""
-
-SAVED_LIMIT = 32_767
-"""Weights are saved with 16 bits, so that the export chooses the rounding."""
 
 SAVED_EVERY = 240.0
 """Seconds after which the weights are saved again, because a machine may be lost."""
@@ -324,14 +321,7 @@ def _states_error(now: Tensor, then: Tensor) -> Tensor:
 
 def main() -> None:
     """Train, measure and save."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("out", type=Path)
-    for name, value in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    options = vars(parser.parse_args())
-    folder, out = options.pop("folder"), options.pop("out")
-    recipe = Recipe(**options)
+    folder, out, recipe = read_options(__doc__, Recipe)
     torch.manual_seed(recipe.seed)
     distiller = Distiller(folder, recipe, "cuda" if torch.cuda.is_available() else "cpu")
     print(f"n: {len(distiller.data.turns):,} turns, {len(distiller.pool):,} tokens; {recipe}", flush=True)

@@ -10,7 +10,6 @@ The last layer stays as it is: only the first token of a text is computed there,
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -25,14 +24,12 @@ from torch import Tensor
 from training.bert import Bert, Layer, Pieces, batch_sizes
 from training.device_data import Data, Texts, unpack
 from training.prepare import load
-from training.weight_files import save_weights
+from training.recipe import read_options
+from training.weight_files import SAVED_LIMIT, save_weights
 from training.weights import Weights, read_exported
 
 BUDGET = 16_000
 """Tokens in one batch."""
-
-SAVED_LIMIT = 32_767
-"""Weights are saved with 16 bits, so that the export chooses the rounding."""
 
 AT_ONCE = 8
 """How many inputs are left out in one step of the elimination."""
@@ -137,7 +134,7 @@ class Narrower:
         ids, sizes = pieces.batch(self.pool, chosen)[:2]
         inside = torch.arange(ids.shape[1])[None] < sizes[:, None]
         states = self.whole.embed(ids).detach()
-        weights, scales = self._sensitivity(states, inside)
+        weights, scales = self._sensitivity(states.clone(), inside)
         return Batch(inside[:, None, None, :], inside, weights, scales, [states], [states])
 
     @torch.enable_grad()
@@ -227,20 +224,14 @@ def _sample(data: Data, texts: Texts, recipe: Recipe) -> list[tuple[Pieces, Tens
 @torch.no_grad()
 def main() -> None:
     """Narrow the model, measure and save."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("out", type=Path)
-    for name, value in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    options = vars(parser.parse_args())
-    folder, out = options.pop("folder"), options.pop("out")
-    recipe = Recipe(**options)
+    folder, out, recipe = read_options(__doc__, Recipe)
     data = Data(folder / "data.npz.xz", "cpu")
     with unpack(folder / "teacher.onnx.xz") as path:
         narrower = Narrower(read_exported(path), data, recipe, folder / "unlabelled.npz.xz")
     narrower.run()
     mean, low = narrower.closeness()
-    print(f"n: {len(narrower.batches)} batches; cosine with the whole model {mean:.4f}, 5th percentile {low:.4f}")
+    count = sum(len(batch.mask) for batch in narrower.batches)
+    print(f"n: {count:,} texts; cosine with the whole model {mean:.4f}, 5th percentile {low:.4f}")
     out.mkdir(parents=True, exist_ok=True)
     save_weights(out, "embedder", narrower.narrow.weights(), limit=SAVED_LIMIT)
     (out / "embedder.json").write_text(json.dumps({"recipe": asdict(recipe)}, indent=1), encoding="utf-8")

@@ -10,7 +10,6 @@ instead: it also follows the vectors of the trained one (`--follow`).
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from training.bert import Bert, run
 from training.candidates import load_candidates
 from training.device_data import Data, open_weights
 from training.losses import TEACHER_TEMPERATURE, agreement, evidence, some_candidates
+from training.recipe import read_options
 from training.sampling import EVIDENCE_WEIGHT, SOURCE_WEIGHT, QuerySampler, weights_of
 from training.speed import steps_in
 from training.weight_files import load_weights, save_weights
@@ -237,14 +237,7 @@ def _distance(now: Tensor, then: Tensor) -> Tensor:
 
 def main() -> None:
     """Train, measure and save."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("out", type=Path)
-    for name, value in asdict(Recipe()).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
-    options = vars(parser.parse_args())
-    folder, out = options.pop("folder"), options.pop("out")
-    recipe = Recipe(**options)
+    folder, out, recipe = read_options(__doc__, Recipe)
     torch.manual_seed(recipe.seed)
     trainer = Trainer(folder, recipe, "cuda" if torch.cuda.is_available() else "cpu")
     print(f"n: {len(trainer.data.queries):,} queries, {len(trainer.data.passage_queries):,} passages; {recipe}")

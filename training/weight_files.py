@@ -8,6 +8,9 @@ import numpy as np
 
 from training.weights import EMBEDDING_LIMIT, WEIGHT_LIMIT, Weights, quantise
 
+SAVED_LIMIT = 32_767
+"""Weights saved with 16 bits leave the choice of the rounding to the export."""
+
 PART = 14_000_000
 """The most bytes of weights in one file."""
 
