@@ -36,6 +36,17 @@ def test_a_memory_is_found_by_an_identifier_as_typed(engine):
         assert "ERR_CONN_42" in texts(engine.recall(typed))[0]
 
 
+def test_input_of_the_wrong_kind_is_invalid(engine):
+    stored = engine.remember("tea")
+
+    with pytest.raises(Invalid, match="not valid JSON"):
+        engine.update(stored.id, metadata={1: 2, "b": 1}, idempotency_key="k")
+    with pytest.raises(Invalid, match="vector: a list of numbers"):
+        engine.query("tea", vector=[1, "a"])
+    assert engine.sweep(older_than=timedelta(days=3_000_000)) == 0
+    assert texts(engine.recall("tea", exclude=stored.id)) == []
+
+
 def test_what_was_remembered_comes_back_as_it_was_given(engine):
     given = {
         "project": "p", "session": "s", "kind": "semantic", "speaker": "Ana", "importance": 0.9,

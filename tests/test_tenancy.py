@@ -103,6 +103,18 @@ def test_judgements_are_those_of_the_profile(engine):
     assert bo.unjudge(*said) == 1
 
 
+def test_a_view_of_a_project_removes_nothing_of_another_one(engine):
+    work, home = ProfileView(engine, "ana", project="work"), ProfileView(engine, "ana", project="home")
+    [judged] = work.judge("tea?", good=[work.remember([{"text": "tea at work"}])[0].id])
+
+    for judgement in (judged, replace(judged, project=None)):
+        with pytest.raises(NotFound):
+            home.unjudge(judgement)
+    assert work.unjudge(judged) == 1
+    with pytest.raises(Invalid, match="limited to one project"):
+        home.sweep()
+
+
 def test_a_query_or_a_scope_outside_the_view_is_refused(engine):
     home = ProfileView(engine, "ana", project="home")
     query = home.query("tea")

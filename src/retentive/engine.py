@@ -272,7 +272,7 @@ class Engine(FactVerbs, Transfer):
         if not ids and idempotency_key is None:
             return []  # an empty write would wait for other writers and for the disk
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids) if if_version is None else [*ids, if_version])
-        return forget_memories(
+        removed = forget_memories(
             self.store,
             self.embeddings.available,
             ids,
@@ -280,6 +280,8 @@ class Engine(FactVerbs, Transfer):
             within=within,
             idempotency_key=key,
         )
+        self._drop_suggestions()
+        return removed
 
     def forget_scope(
         self, scope: Scope, *, confirm: bool = False, progress: Callable[[int], None] = lambda done: None
@@ -293,6 +295,7 @@ class Engine(FactVerbs, Transfer):
         count = self.store.remove_scope(scope, progress=progress)
         if count and scope.kinds is not None:  # other turns of the same sessions are still there
             self.embeddings.embed_missing()
+        self._drop_suggestions()
         return count
 
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
@@ -341,7 +344,7 @@ class Engine(FactVerbs, Transfer):
             tuning=self.tuning.current(options.get("tuning")),
             now=(to_time(now, "now") if now is not None else None) or self.now(),
             limit=options.get("limit", 10),
-            exclude=tuple(options.get("exclude", ())),
+            exclude=(excluded,) if isinstance(excluded := options.get("exclude", ()), str) else tuple(excluded),
             vector=None if vector is None else unit_vector(vector, self.store.model()),
             filter=to_filter(since, until, metadata) if since or until or metadata else Filter(),
             as_of=to_as_of(as_of) if as_of is not None else None,

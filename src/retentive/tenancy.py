@@ -165,6 +165,8 @@ class ProfileView:
 
     def sweep(self) -> int:
         """Delete the memories of the profile that have expired, for good, and return how many there were."""
+        if self.project is not None:
+            raise Invalid("what has expired is deleted in a whole profile; this view is limited to one project")
         return self.engine.sweep(profile=self.profile)
 
     def list(
@@ -247,6 +249,8 @@ class ProfileView:
         """Remove relevance judgements and return how many existed."""
         for judgement in judgements:
             self._check_profile(judgement.profile)
+            if self._project(judgement.project) != judgement.project:
+                raise NotFound("this judgement is not of the project of this caller")
         return self.engine.judgements.remove(*judgements)
 
     def _key(self, idempotency_key: str | None) -> str | None:

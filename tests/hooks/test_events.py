@@ -90,6 +90,7 @@ def test_the_options_of_a_hook_survive_the_command_line() -> None:
         event="prompt",
         client="codex",
         store="/a b/m.db",
+        config="/a b/retentive.toml",
         url="http://127.0.0.1:4000",
         profile="ana",
         embedder="none",

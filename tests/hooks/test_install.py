@@ -127,6 +127,9 @@ def test_the_command_line_shows_installs_reports_and_removes(home: Path) -> None
     done = subprocess.run(command, shell=True, input=b"{}", capture_output=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, b""), done.stderr
     assert "the client sent no session" in (home / "m.db.hooks/hooks.log").read_text()
+    config = home / "other.toml"
+    config.write_text('[embedder]\nname = "http://127.0.0.1:9/v1"\nmodel = "nomic-embed-text"\n')
+    assert f"--config={config}" in _run(*words, "--config", str(config), "hook", "install", "claude-code", "--dry-run")
     assert "changed" in _run(*words, "hook", "uninstall", "claude-code")
     assert json.loads(config_file("claude-code").read_text()) == {}
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 
 from retentive.engine import Engine
 from retentive.hooks.state import HookState
@@ -177,10 +178,53 @@ def test_a_service_that_does_not_answer_in_time_gives_nothing_and_the_turn_is_st
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with announced(str(store), address):
             assert hook(store, "claude-code", "prompt", sent, "--deadline=100").stdout == ""
-        assert "prompt: the" in (tmp_path / "m.db.hooks/hooks.log").read_text()
-        ended = {**sent, "last_assistant_message": "I do not know."}
-        hook(store, "claude-code", "turn-end", ended, f"--url={address}", "--embedder=none")
+            assert "prompt: the" in (tmp_path / "m.db.hooks/hooks.log").read_text()
+            ended = {**sent, "last_assistant_message": "I do not know."}
+            hook(store, "claude-code", "turn-end", ended, "--embedder=none")
     until(lambda: store.exists() and len(stored(store, "claude-code:s")) == 2)
+
+
+def test_turns_for_a_service_of_another_address_wait_for_it_and_are_stored_nowhere_else(tmp_path: Path) -> None:
+    elsewhere, here = tmp_path / "service.db", tmp_path / "m.db"
+    sent = {"session_id": "s", "cwd": "/x", "prompt": "Where is the key?"}
+    ended = {**sent, "last_assistant_message": "I do not know."}
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    hook(here, "claude-code", "prompt", sent, f"--url={address}", LONG)
+    hook(here, "claude-code", "turn-end", ended, f"--url={address}", LONG)
+    log = tmp_path / "m.db.hooks/hooks.log"
+    until(lambda: "storing: " in log.read_text())  # by the process that the hook has started
+    assert len(list(HookState(str(here)).queued())) == 2
+    with served(elsewhere, embedder="none", server_log="off") as service:
+        service.wait_until_ready()
+        hook(here, "claude-code", "session-end", sent, f"--url=http://127.0.0.1:{service.port}", LONG)
+    assert len(stored(elsewhere, "claude-code:s")) == 2
+    assert next(HookState(str(here)).queued(), None) is None
+    assert not here.exists()
+
+
+def test_turns_stay_in_the_queue_while_the_embedder_is_not_configured_rightly(tmp_path: Path) -> None:
+    store, config = tmp_path / "m.db", tmp_path / "retentive.toml"
+    sent = {"session_id": "s", "cwd": "/x", "prompt": "Where is the key?", "last_assistant_message": "In the pot."}
+    config.write_text('[embedder]\nname = "http://127.0.0.1:9/v1"\n')  # without the name of a model
+    hook(store, "claude-code", "prompt", sent, LONG, f"--config={config}")
+    hook(store, "claude-code", "turn-end", sent, LONG, f"--config={config}")
+    log = tmp_path / "m.db.hooks/hooks.log"
+    until(lambda: "needs a model name" in log.read_text())
+    assert len(list(HookState(str(store)).queued())) == 2
+    config.write_text('[embedder]\nname = "none"\n')
+    until(lambda: _free(tmp_path / "m.db.hooks/storing.lock"))
+    hook(store, "claude-code", "session-end", sent, LONG, f"--config={config}")
+    until(lambda: len(stored(store, "claude-code:s")) == 2)
+
+
+def _free(path: Path) -> bool:
+    """Whether no process holds the lock."""
+    try:
+        with FileLock(path, timeout=0):
+            return True
+    except Timeout:
+        return False
 
 
 @pytest.mark.parametrize("sent", ["", "{", "[]", '{"prompt": "x"}', '{"session_id": "\\ud800"}', "\x00\xff"])

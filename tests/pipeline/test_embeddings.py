@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from retentive.engine import Engine
-from retentive.errors import Unavailable
+from retentive.errors import Damaged, Unavailable
 from retentive.inference.embedders.remote import RemoteEmbedder
 from tests.inference.embedders.embedding_service import Service, embedding_service, failing, refusing
 
@@ -24,6 +26,21 @@ def service() -> Iterator[Service]:
 
 def remote(service: Service, *, model: str = "m", **options: float) -> RemoteEmbedder:
     return RemoteEmbedder(service.url, model=model, wait_initial=0.001, **{"retries": 1, **options})  # type: ignore[arg-type]
+
+
+def test_a_damaged_memory_without_a_vector_ends_reembed_with_an_error(tmp_path: Path):
+    path = tmp_path / "store.db"
+    with Engine.open(path, embedder="none") as engine:
+        engine.remember("a red cat")
+        engine.remember("a green cat")
+    with closing(apsw.Connection(str(path))) as connection:  # another program
+        connection.execute("UPDATE memories SET text = 'a blue cat' WHERE text = 'a red cat'")
+    with Engine.open(path) as engine:
+        with pytest.raises(Damaged, match=r"doctor --repair"):
+            engine.embeddings.reembed()
+        engine.repair()
+        assert engine.embeddings.reembed() == 0
+        assert {hit.memory.text for hit in engine.recall("cat")} == {"a blue cat", "a green cat"}
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])

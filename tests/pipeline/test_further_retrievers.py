@@ -72,6 +72,18 @@ def test_what_it_returns_outside_the_scope_or_excluded_is_left_out(fusion):
         assert {hit.memory.text for hit in found} == {"in the project"}
 
 
+def test_what_it_returns_outside_the_filter_or_against_the_operators_is_left_out():
+    listed = Listed()
+    with open_engine(listed) as engine:
+        old = engine.remember("the old pot", occurred="2020-01-01", metadata={"a": 1})
+        listed.found = [(old.id, 1.0)]
+
+        assert [hit.id for hit in engine.recall("x")] == [old.id]
+        for options in ({"since": "2024-01-01"}, {"metadata": {"a": 2}}, {"as_of": "2019-01-01"}):
+            assert list(engine.recall("x", **options)) == []
+        assert list(engine.recall("old -pot", tuning={"semantic_weight": 0})) == []
+
+
 def test_a_retriever_that_fails_is_reported_and_the_others_answer():
     with open_engine(Failing()) as engine:
         engine.remember("green tea")

@@ -59,6 +59,44 @@ def test_without_vectors_similar_memories_share_at_least_half_of_the_words(local
         assert [(one.id, one.cosine) for one in engine.similar(stored.id)] == [(near.id, None)]
 
 
+@pytest.mark.parametrize("how", ["forget", "scope", "sweep", "undo"])
+def test_nothing_of_a_forgotten_memory_stays_in_the_queue(engine: Engine, tmp_path: Path, how: str) -> None:
+    if how == "undo":
+        file = tmp_path / "m.jsonl"
+        file.write_text('{"text": "my flat is in Paris at10", "id": "1", "occurred": "2024-01-01"}\n')
+        run = engine.import_from(file).run
+        engine.remember("my flat is no longer in Paris at30", occurred="2025-01-01")
+    else:
+        old, _ = moved(engine)
+    kept = engine.remember("the cat is in the garden at50", occurred="2024-01-01")
+    newer = engine.remember("the cat is no longer in the garden at60", occurred="2025-01-01")
+    assert len(engine.store.list_values("review/")) == 2
+    if how == "forget":
+        engine.forget(old)
+    elif how == "scope":
+        engine.remember("the flat", project="p")
+        engine.forget(old)
+        engine.forget_scope(Scope(project="p"), confirm=True)
+    elif how == "sweep":
+        engine.update(old, expires="2026-05-01")
+        assert engine.sweep() == 1
+    else:
+        assert run is not None
+        assert engine.imports.undo(run).memories == 1
+    [left] = engine.store.list_values("review/").values()
+    assert kept.id in left
+    assert newer.id in left
+    assert "Paris" not in left
+
+
+def test_copies_in_other_projects_do_not_hide_a_repeat(local: Engine) -> None:
+    for at in range(60):
+        local.remember("the same words", project=f"p{at}")
+    local.remember("the same words")
+    with pytest.raises(Conflict, match="has the same text already"):
+        local.remember("the same words", on_duplicate="refuse")
+
+
 def test_a_repeat_is_kept_counted_or_refused_as_the_caller_asks(engine: Engine) -> None:
     first = engine.remember("Ana likes green tea.")
     assert engine.remember("Ana likes green tea.").id != first.id

@@ -137,6 +137,27 @@ def test_an_invalid_line_is_reported_and_nothing_of_the_file_is_stored(tmp_path,
     assert json_of("status")["memories"] == 2
 
 
+def test_a_file_whose_last_line_has_an_id_of_the_first_is_not_stored_in_part():
+    id = "01900000-0000-7000-8000-000000000001"
+    lines = f'{{"text": "first", "id": "{id}"}}\n' + '{"text": "x"}\n' * 300 + f'{{"text": "last", "id": "{id}"}}\n'
+
+    result = run("remember", "--jsonl", "-", "--embedder", "none", stdin=lines, code=4)
+
+    assert "nothing was stored" in result.stderr
+    remember("pears")
+    assert json_of("status")["memories"] == 1
+
+
+def test_texts_of_a_file_that_are_stored_already_are_refused_or_counted_as_asked():
+    words = ("remember", "--jsonl", "-", "--embedder", "none")
+    run(*words, stdin='{"text": "green tea"}')
+
+    assert "same text" in run(*words, "--on-duplicate", "refuse", stdin='{"text": "Green tea"}', code=4).stderr
+    run(*words, "--on-duplicate", "count", stdin='{"text": "Green tea"}')
+    assert [one["metadata"] for one in json_of("list")["memories"]] == [{"repeats": 1}]
+    assert "--similar is for one memory" in run(*words, "--similar", stdin='{"text": "tea"}', code=2).stderr
+
+
 def test_a_memory_that_has_expired_already_is_stored_with_a_warning():
     words = ("--embedder", "none", "remember")
     lines = '{"text": "a", "expires": "2020-01-01"}\n{"text": "b"}\n{"text": "c", "expires": "2020-01-01"}'

@@ -55,6 +55,16 @@ def ids(tmp_path) -> list[str]:
         return [memory.id for memory in engine.remember_many([*drafts, other])]
 
 
+def test_control_characters_in_stored_names_do_not_reach_the_terminal(tmp_path):
+    with Engine.open(tmp_path / "store.db", embedder="none") as engine:
+        engine.remember("The attic", project="kitchen\x1b[2J")
+
+    for words, code in (("forget", "--project", "kitchn", "--yes"), 3), (("recall", "x", "--project", "kitchn"), 0):
+        shown = run(*words, "--embedder", "none", code=code).stderr
+        assert "kitchen·[2J" in shown
+        assert "\x1b[2J" not in shown
+
+
 def recall(*words: str) -> str:
     return run("recall", "plumber", "--embedder", "none", *words).stdout
 

@@ -14,6 +14,7 @@ import typer
 from retentive.cli.help import command, group
 from retentive.cli.mcp import IN_CACHE, in_cache
 from retentive.cli.options import common, emit
+from retentive.configuration import find_config
 from retentive.errors import Invalid
 from retentive.hooks.events import CLIENTS
 from retentive.hooks.install import (
@@ -106,10 +107,12 @@ def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False,
     names = {"store": given.store, "embedder": given.embedder, "profile": given.profile}
     settings = load_settings(names, config=given.config)
     store = settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())
+    file = find_config(os.environ, given.config)
     chosen = HookOptions(
         event="",
         client=client.value,
         store=store,
+        config=str(file.absolute()) if file else None,
         profile=settings.profile if settings.profile != "default" else None,
         embedder=settings.embedder.name if settings.embedder.name != "memory-small" else None,
         **options,
@@ -208,6 +211,7 @@ def _run(ctx: typer.Context, event: str, client: Client, options: Mapping[str, A
         event=event,
         client=client.value,
         store=settings.store,
+        config=given.config,
         profile=given.profile,
         embedder=given.embedder,
         **options,

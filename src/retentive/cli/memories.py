@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -33,7 +33,9 @@ from retentive.errors import Invalid, NotFound
 from retentive.models import Memory, Scope, counted
 from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
 
-BATCH = 256
+if TYPE_CHECKING:
+    from retentive.pipeline.similar import OnDuplicate
+
 LONG_TEXT = 50_000
 """Embedding a text of more characters takes seconds."""
 
@@ -103,7 +105,9 @@ def remember(
         if jsonl is not None:
             if text is not None:
                 raise Invalid("give a text or --jsonl, not both")
-            return _remember_file(ctx, engine, jsonl, fields)
+            if similar:
+                raise Invalid("--similar is for one memory, not for --jsonl")
+            return _remember_file(ctx, engine, jsonl, fields, on_duplicate)
         memory = _remember_text(engine, _text(text), {**fields, "on_duplicate": on_duplicate})
         alike = engine.similar(memory.id) if similar else []
         _warn_without_vector(engine)
@@ -135,22 +139,17 @@ def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
         return engine.remember_many([draft], on_duplicate=how, progress=advance)[0]
 
 
-def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict[str, Any]) -> None:
-    """Store the memories of a file. All lines are checked before the first is stored."""
+def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict[str, Any], on_duplicate: str) -> None:
+    """Store the memories of a file: all of them, or none."""
     drafts = _read_drafts(path, engine, defaults)
     from retentive.cli.show import progress
 
-    stored: list[str] = []
-    expired = 0
     with progress("remembering", total=len(drafts)) as advance:
-        for at in range(0, len(drafts), BATCH):
-            batch = engine.remember_many(drafts[at : at + BATCH])
-            stored.extend(memory.id for memory in batch)
-            expired += _count_expired(engine, batch)
-            advance(len(batch))
+        stored = engine.remember_many(drafts, on_duplicate=cast("OnDuplicate", on_duplicate), progress=advance)
     _warn_without_vector(engine)
-    _warn_expired(expired)
-    emit(ctx, {"stored": len(stored), "ids": stored}, f"{counted(len(stored), 'memory')} stored")
+    _warn_expired(_count_expired(engine, stored))
+    ids = [memory.id for memory in stored]
+    emit(ctx, {"stored": len(ids), "ids": ids}, f"{counted(len(ids), 'memory')} stored")
 
 
 def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Draft]:

@@ -315,13 +315,20 @@ def _common_first(args: list[str]) -> list[str]:
     return common + others
 
 
+def shown(message: str) -> str:
+    """A message for a terminal: names in it come from the store, which may hold control characters."""
+    from retentive.models import without_controls
+
+    return without_controls(message, keep="\n\t")
+
+
 def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     """Print an error and end with its exit code."""
     message = with_store(str(error))
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
-        typer.echo(styled(f"error: {message}", fg="red"), err=True)
+        typer.echo(styled(f"error: {shown(message)}", fg="red"), err=True)
     raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
@@ -350,7 +357,7 @@ def refuse(error: Any, *, as_json: bool) -> NoReturn:
     if as_json:
         typer.echo(json.dumps({"error": {"code": "usage", "message": message}}), err=True)
     else:
-        typer.echo(styled(f"error: {message}", fg="red"), err=True)
+        typer.echo(styled(f"error: {shown(message)}", fg="red"), err=True)
     raise SystemExit(error.exit_code)
 
 
@@ -359,7 +366,7 @@ def stop(message: str = "", *, as_json: bool) -> NoReturn:
     if as_json:
         typer.echo(json.dumps({"error": {"code": "interrupted", "message": message or "stopped"}}), err=True)
     else:
-        typer.echo(f"stopped: {message}" if message else "stopped", err=True)
+        typer.echo(shown(f"stopped: {message}") if message else "stopped", err=True)
     raise SystemExit(INTERRUPTED)
 
 
@@ -387,7 +394,7 @@ def write(given: Common, value: Any, text: str | Callable[[ModuleType], object])
 
 def warn(message: str) -> None:
     """Print a warning to standard error."""
-    typer.echo(styled(with_store(message), fg="yellow"), err=True)
+    typer.echo(styled(shown(with_store(message)), fg="yellow"), err=True)
 
 
 def shown_ids(engine: Engine, ids: Iterable[str]) -> Mapping[str, str]:

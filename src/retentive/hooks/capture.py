@@ -112,9 +112,7 @@ def _start_storing(options: HookOptions, folder: str) -> None:
     """Start a process that stores what is queued and that outlives this one."""
     import subprocess
 
-    words = [sys.executable, "-m", "retentive.hooks.embedded", options.store, options.profile or ""]
-    if options.embedder:
-        words.append(options.embedder)
+    words = [sys.executable, "-m", "retentive.hooks.embedded", options.event, *options.words()]
     detached: dict[str, Any] = {"start_new_session": True}
     if os.name == "nt":
         detached = {"creationflags": 0x00000008 | 0x00000200}  # DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP

@@ -1,23 +1,26 @@
 """The engine of a hook, in a process of its own: `python -m retentive.hooks.embedded`.
 
-Without arguments it answers one request on standard input. With a store and a profile it stores the queued messages.
+Without arguments it answers one request on standard input. With the words of a hook it stores the queued messages.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from retentive.chat.context import PromptContext, assemble, brief
 from retentive.chat.token_counting import ByteCounter
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, RetentiveError
+from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
 from retentive.hooks.capture import send_queued
-from retentive.hooks.service_client import ServiceClient, ServiceError
+from retentive.hooks.lookup import Lookup
+from retentive.hooks.options import HookOptions, parse_options
+from retentive.hooks.service_client import ServiceError
 from retentive.hooks.state import HookState
-from retentive.server.runtime_file import running_service
 from retentive.tenancy import ProfileView
 
 SERVICE_SECONDS = 60.0
@@ -47,45 +50,43 @@ def answer(task: dict[str, Any]) -> PromptContext:
         )
 
 
-def store_messages(store: str, profile: str | None, embedder: str | None) -> None:
-    """Store what is queued, in the service if one has started since, or else here; one process at a time."""
+def store_messages(options: HookOptions) -> None:
+    """Store what is queued, in the service if there is one now, or else here; one process at a time.
+
+    Messages for a service that the options name wait for it: they belong in no other store.
+    """
     from filelock import FileLock, Timeout
 
-    state = HookState(store)
+    state = HookState(options.store)
     try:
         with FileLock(f"{state.folder}/storing.lock", timeout=0):
-            url = running_service(store)
+            service = Lookup(options, state, deadline=time.monotonic() + SERVICE_SECONDS).service()
             try:
-                if url is not None:
-                    send_queued(state, ServiceClient(url, deadline=_soon(), profile=profile), profile=profile)
+                if service is not None:
+                    send_queued(state, service, profile=options.profile)
             except ServiceError as error:
                 state.log(f"storing: {error}")
-            if next(state.queued(), None) is not None:
-                _store_here(state, store, profile, embedder)
+            if options.url is None and next(state.queued(), None) is not None:
+                _store_here(state, options)
+    except RetentiveError as error:
+        state.log(f"storing: {error}")
     except Timeout:
         return  # the process that has the lock stores these messages too
 
 
-def _soon() -> float:
-    import time
-
-    return time.monotonic() + SERVICE_SECONDS
-
-
-def _store_here(state: HookState, store: str, profile: str | None, embedder: str | None) -> None:
-    with Engine.open(store, embedder=embedder) as engine:
-        view = ProfileView(engine, profile or engine.settings.profile)
+def _store_here(state: HookState, options: HookOptions) -> None:
+    with Engine.open(options.store, embedder=options.embedder, config=options.config) as engine:
+        with suppress(Unavailable):  # then it is stored without a vector
+            engine.embeddings.embedder()  # if it is not configured rightly, the messages stay in the queue
+        view = ProfileView(engine, options.profile or engine.settings.profile)
         for path, message in state.queued():
-            if message["profile"] != profile:
+            if message["profile"] != options.profile:
                 continue
             memory = message["memory"]
             try:
                 _remember(view, memory, message["key"])
             except (Invalid, Conflict) as error:
                 state.log(f"a message was not stored: {type(error).__name__}")
-            except RetentiveError as error:
-                state.log(f"storing: {error}")
-                return
             state.drop(path)
 
 
@@ -99,8 +100,7 @@ def _remember(view: ProfileView, memory: dict[str, Any], key: str) -> None:
 def main(words: Sequence[str]) -> None:
     """Answer a request, or store messages."""
     if words:
-        store, profile, *rest = words
-        store_messages(store, profile or None, rest[0] if rest else None)
+        store_messages(parse_options(words))
         return
     found = answer(json.load(sys.stdin))
     json.dump({"text": found.text, "ids": [item.memory.id for item in found.items]}, sys.stdout)

@@ -16,7 +16,7 @@ BUDGETS = {"session-start": 1500, "prompt": 800}
 SCOPES = ("profile", "project")
 
 
-NAMES = ("client", "store", "url", "profile", "embedder", "project", "scope", "budget", "deadline")
+NAMES = ("client", "store", "config", "url", "profile", "embedder", "project", "scope", "budget", "deadline")
 
 
 class HookOptions:
@@ -28,6 +28,7 @@ class HookOptions:
         event: str,
         client: str,
         store: str,
+        config: str | None = None,
         url: str | None = None,
         profile: str | None = None,
         embedder: str | None = None,
@@ -37,7 +38,7 @@ class HookOptions:
         deadline: int = DEADLINE_MS,
         capture: bool = True,
     ) -> None:
-        self.event, self.client, self.store, self.url = event, client, store, url
+        self.event, self.client, self.store, self.config, self.url = event, client, store, config, url
         self.profile, self.embedder, self.project, self.scope = profile, embedder, project, scope
         self.budget, self.deadline, self.capture = budget, deadline, capture
 
@@ -49,7 +50,7 @@ class HookOptions:
     def words(self) -> list[str]:
         """Return the options as words of a command; defaults are left out."""
         words = [f"--client={self.client}", f"--store={self.store}"]
-        named = {name: getattr(self, name) for name in ("url", "profile", "embedder", "project")}
+        named = {name: getattr(self, name) for name in ("config", "url", "profile", "embedder", "project")}
         words += [f"--{name}={value}" for name, value in named.items() if value]
         if self.scope != "profile":
             words.append(f"--scope={self.scope}")
@@ -81,6 +82,7 @@ def parse_options(words: Sequence[str]) -> HookOptions:
         event=words[0],
         client=client,
         store=values.get("store") or os.environ.get("RETENTIVE_STORE") or _default_store(),
+        config=values.get("config"),
         url=values.get("url"),
         profile=values.get("profile"),
         embedder=values.get("embedder"),

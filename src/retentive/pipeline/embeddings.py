@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from retentive.errors import Invalid, RetentiveError, Unavailable
+from retentive.errors import Damaged, Invalid, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder, outage_of, runtime_of
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.remember import embed_memories, turns_before
@@ -136,17 +136,22 @@ class Embeddings:
             raise Invalid("no embedder is configured; set one, for example with RETENTIVE_EMBEDDER=memory-small")
         done = 0
         skipped: set[str] = set()
+        looked_again = False
         while True:
             found = self._store.unembedded(embedder.model, limit=BATCH + len(skipped))
             waiting = [memory for memory in found if memory.id not in skipped]
             if not waiting:
                 # If nothing at all could be embedded, the old vectors stay. Another process may have stored a memory
-                # before the switch: then look again.
+                # before the switch: then look again. What is still not found then cannot be read.
                 if (found and len(found) == self._store.stats().memories) or self._store.switch_model(
                     embedder.model, without=skipped
                 ):
                     return done
+                if looked_again:
+                    raise Damaged("some memories without a vector are damaged; run: retentive doctor --repair")
+                looked_again = True
                 continue
+            looked_again = False
             records = self._embed(embedder, waiting)
             done += self._store.attach([one for one in records if one.vectors is not None], model=embedder.model)
             for record in records:

@@ -148,9 +148,14 @@ class FactVerbs(StoreVerbs):
 
         Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
         """
-        count = remove_expired(self.store, self.now() - older_than, profile=profile)
+        try:
+            before = self.now() - older_than
+        except OverflowError:
+            return 0  # before the year 1
+        count = remove_expired(self.store, before, profile=profile)
         if count:
             self.embeddings.embed_missing()
+            self._drop_suggestions()
         return count
 
     def _fact_writer(self, within: Scope | None, idempotency_key: str | None, request: Sequence[str]) -> FactWriter:

@@ -78,7 +78,10 @@ def _is_date(value: date | str | None) -> bool:
 
 def unit_vector(vector: Sequence[float] | npt.NDArray[np.floating[Any]], model: Model | None) -> Vector:
     """A caller's vector, normalised. `Invalid` if it cannot be compared with the vectors of this model."""
-    row = np.asarray(vector, np.float64)  # the squares of large numbers would overflow in float32
+    try:
+        row = np.asarray(vector, np.float64)  # the squares of large numbers would overflow in float32
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"vector: a list of numbers ({error})") from None
     norm = float(np.linalg.norm(row))
     if row.ndim != 1 or not 0 < norm < np.inf or (model is not None and len(row) != model.dimension):
         length = model.dimension if model else "some"

@@ -163,7 +163,10 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
 
 def request_fingerprint(request: Any) -> str:
     """A hash of a request, by which a repeated request is told from another one with the same idempotency key."""
-    written = json.dumps(request, sort_keys=True, default=str)
+    try:
+        written = json.dumps(request, sort_keys=True, default=str)
+    except (TypeError, ValueError) as error:  # keys of several types, or a value that contains itself
+        raise Invalid(f"this is not valid JSON: {error}") from None
     return hashlib.sha256(written.encode(errors="replace")).hexdigest()
 
 

@@ -61,6 +61,7 @@ class FurtherRetrievers:
             for memory in self._store.get([id for id in scores if id not in excluded])
             if scope_difference(memory, query.scope, self._store) is None
             and (query.current_at is None or memory.is_current(query.current_at))
+            and query.filter.unmet_by(memory) is None
         ]
         candidates.sort(key=lambda candidate: (-candidate.score, candidate.memory.id))
         found = Retrieved(candidates[: query.pool])

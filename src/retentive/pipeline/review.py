@@ -5,17 +5,21 @@ A suggestion changes nothing until somebody confirms it, and that can be undone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 from uuid import uuid4
 
-from retentive.errors import Conflict, NotFound
+from retentive.errors import Conflict, NotFound, RetentiveError
 from retentive.models import Memory, Scope, Serializable, check_unicode, hash_text
 from retentive.pipeline.facts import FactVerbs
 from retentive.pipeline.similar import find_replaced
+from retentive.stores.base import Store
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
+
+log = logging.getLogger(__name__)
 
 Status = Literal["open", "confirmed", "dismissed"]
 STATUSES: tuple[Status, ...] = ("open", "confirmed", "dismissed")
@@ -134,6 +138,22 @@ class Reviews:
         return transact(self._engine.store, change)
 
 
+def drop_suggestions(store: Store) -> None:
+    """Delete the suggestions about memories that do not exist any more: they quote their words. A failure is logged."""
+    try:
+        known = JsonEntries[Suggestion](_PREFIX, Suggestion).list(store)
+        ids = {id for one in known.values() for id in (one.old, one.new)}
+        existing = {memory.id for memory in store.get(sorted(ids))} if ids else ids
+        gone = [key for key, one in known.items() if not existing.issuperset((one.old, one.new))]
+        if gone:
+            store.compare_and_set({_PREFIX + key: None for key in gone})
+    except RetentiveError as error:
+        log.warning("suggestions about forgotten memories were not deleted: %s", error)
+
+
+_PREFIX = "review/"
+
+
 def _entries(profile: str) -> JsonEntries[Suggestion]:
     """The suggestions of a profile. Its name may have any characters, so that the entries have its hash."""
-    return JsonEntries(f"review/{hash_text(profile)}/", Suggestion)
+    return JsonEntries(f"{_PREFIX}{hash_text(profile)}/", Suggestion)

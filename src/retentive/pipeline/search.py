@@ -71,6 +71,14 @@ class SearchedQuery:
         """Whether a memory has what the operators demand."""
         return self.keywords is None or self.keywords.matches(memory.indexed_text)
 
+    def limit(self, result: RetrieverResult) -> RetrieverResult:
+        """The result of a retriever without the candidates that do not have what the operators demand."""
+        if self.keywords is None:
+            return result
+        found = result.retrieved
+        kept = [one for one in found.candidates if self.matches(one.memory)]
+        return replace(result, retrieved=Retrieved(kept, found.depth_scores))
+
     @property
     def is_limited(self) -> bool:
         """Whether some memories of the session of a candidate may not be its neighbours."""
@@ -127,7 +135,7 @@ def search(
     query = searched.query
     with store.open_search(query) as reads:
         semantic, keyword, embedding = _retrieve(searched, reads, embedder, threads, timer, embed_seconds)
-        others = further.finish(started, seconds=embed_seconds) if further else ()
+        others = tuple(map(searched.limit, further.finish(started, seconds=embed_seconds))) if further else ()
         results = (semantic, keyword, *others)
         timer.skip()
         context = _neighbours(searched, reads, results)

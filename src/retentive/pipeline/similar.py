@@ -165,12 +165,18 @@ def check_on_duplicate(value: str) -> None:
 def find_repeat(store: Store, memory: Memory, *, now: datetime) -> Memory | None:
     """A current memory of the same project with the same text, ignoring case, white space and punctuation."""
     query = Query(memory.text, Scope(memory.profile, memory.project), Tuning(common_words=1.0), now, MAX_READ)
+    limit = MAX_READ
     with store.open_search(query) as reads:
-        for candidate in reads.keyword(MAX_READ).candidates:
-            other = candidate.memory
-            if (other.content_hash, other.project) == (memory.content_hash, memory.project):
-                return other
-    return None
+        while True:
+            found = [candidate.memory for candidate in reads.keyword(limit).candidates]
+            copies = [other for other in found if other.content_hash == memory.content_hash]
+            for other in copies:
+                if other.project == memory.project:
+                    return other
+            # Copies have equal scores. Without a project, those of other projects may fill the first places.
+            if not copies or len(found) < limit or found[-1] is not copies[-1]:
+                return None
+            limit *= 4
 
 
 def without_repeats(

@@ -152,6 +152,12 @@ class StoreVerbs:
         self.embeddings.reembed(progress=progress)
         return replace(done, stale_vectors=stale)
 
+    def _drop_suggestions(self) -> None:
+        """Delete what the review queue has about memories that do not exist any more."""
+        from retentive.pipeline.review import drop_suggestions  # a recall does not need it
+
+        drop_suggestions(self.store)
+
     def _profile(self, profile: str | None, project: str | None = None) -> str:
         """The profile of the engine unless one is named. An empty name is the name of no profile."""
         for name, value in (("profile", profile), ("project", project)):

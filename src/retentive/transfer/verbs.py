@@ -36,7 +36,13 @@ class Transfer:
         """The imports that can be undone."""
         from retentive.transfer.importing.log import Imports
 
-        return Imports(self.store, after_undo=self.embeddings.embed_missing)
+        return Imports(self.store, after_undo=self._after_undo)
+
+    def _after_undo(self) -> None:
+        from retentive.pipeline.review import drop_suggestions
+
+        self.embeddings.embed_missing()
+        drop_suggestions(self.store)
 
     def import_from(
         self,

@@ -288,6 +288,17 @@ def test_names_lead_nowhere_and_a_folder_is_there_whole_or_not_at_all(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
+def test_sessions_of_one_name_and_of_a_name_like_a_path_have_a_file_each(tmp_path):
+    with open_on("memory://") as engine:
+        engine.remember("in work", session="phone", project="work")
+        engine.remember("at home", session="phone", project="home")
+        engine.remember("the path", session="work/phone")
+        assert engine.export_to(tmp_path / "out", format="markdown").memories == 3
+
+    written = "".join(file.read_text() for file in (tmp_path / "out" / "sessions").iterdir())
+    assert all(text in written for text in ("in work", "at home", "the path"))
+
+
 def test_an_export_goes_to_an_output_too(tmp_path):
     output = io.BytesIO()
     with open_on("memory://") as engine:

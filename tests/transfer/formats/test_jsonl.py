@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.stores.values import Judgement
 from retentive.transfer.formats.base import JudgementEntry, SettingEntry, StoredMemory
@@ -151,6 +152,21 @@ def test_lines_without_a_header_are_read_as_they_are_remembered(tmp_path):
     assert [item.draft for item in items(found)] == [{"text": "a", "speaker": "Ana"}, {"text": "b"}]
     assert items(found)[1].key == "7"
     assert reasons(found) == ["unknown field 'halo'"]
+
+
+def test_a_text_in_several_places_is_as_many_memories_and_replacements_are_named_by_the_ids_of_the_file(tmp_path):
+    lines = [
+        {"text": "ok", "project": "a", "session": "s"}, {"text": "ok", "project": "b", "session": "s"}, {"text": "ok"},
+        {"text": "Paris", "id": "1", "valid_to": "2026-01-01", "superseded_by": "2"}, {"text": "Berlin", "id": "2"},
+    ]  # fmt: skip
+    path = tmp_path / "plain.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    with Engine.open("memory://", embedder="none") as engine:
+        assert engine.import_from(path).added == 5
+        assert engine.import_from(path).added == 0
+        memories = {memory.text: memory for memory in engine.list(include_retired=True).memories}
+        assert memories["Paris"].superseded_by == memories["Berlin"].id
 
 
 def test_other_encodings_are_read_and_invalid_bytes_are_reported(tmp_path):

@@ -7,6 +7,7 @@ again.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from collections import Counter
@@ -127,13 +128,15 @@ def _one_line(text: str) -> str:
 
 def _session_file(session: Session, *, several: bool) -> str:
     """Return the name of the file of a session; with its project if several have one of this name."""
-    return _file_name(f"{session.project}/{session.name}" if several and session.project else session.name)
+    names = (session.project, session.name) if several and session.project else (session.name,)
+    return _file_name(*names)
 
 
-def _file_name(name: str) -> str:
+def _file_name(*names: str) -> str:
     """Return a name that is valid on every file system, and different for different names."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60]
-    return f"{plain or 'session'}-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}"
+    plain = re.sub(r"[^a-z0-9]+", "-", "/".join(names).lower()).strip("-")[:60]
+    whole = names[0] if len(names) == 1 else json.dumps(names)
+    return f"{plain or 'session'}-{hashlib.blake2b(whole.encode(), digest_size=4).hexdigest()}"
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -135,8 +136,14 @@ def _item(where: str, value: Mapping[str, Any]) -> ImportItem | Skipped:
     if unknown:
         return Skipped(where, f"unknown field '{unknown[0]:.80}'")
     draft = {name: given for name, given in value.items() if name != "profile" and given is not None}
-    key = str(draft.pop("id", None) or draft.get("source") or "")
-    return ImportItem(draft, key, where)
+    replaced = draft.pop("superseded_by", None)
+    id = draft.pop("id", None)
+    if id is not None:
+        return ImportItem(draft, str(id), where, superseded_by=str(replaced or ""))
+    # The same text may stand in several places ("ok").
+    places = {name: draft[name] for name in ("project", "session", "position", "speaker") if name in draft}
+    key = str(draft.get("source") or "")
+    return ImportItem(draft, json.dumps([key, places], sort_keys=True) if places else key, where)
 
 
 def _entry(where: str, value: Mapping[str, Any], header: Mapping[str, Any], counts: dict[str, int]) -> ImportEntry:
