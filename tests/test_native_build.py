@@ -91,14 +91,15 @@ from retentive import native
 native.LIBRARY = Path(sys.argv[1])
 from retentive.inference.bert import Bert
 from retentive.inference.loading import MODELS
+from retentive.text.bm25 import BM25
 
 for using in native.instruction_sets():
     bert = Bert(MODELS / "memory-small" / "model.onnx", using=using)
     for sizes in ([1], [512], [1] * 40, [17, 33, 64, 13]):
         bert.run([SimpleNamespace(ids=[30521] * size, type_ids=[0] * (size - 1) + [1]) for size in sizes])
-for words in ([], ["a"], ["longer than eight", "a", "東京"], ["x"] * 40):
-    options = {"k1": 0.6, "b": 0.75, "mean_length": 9.0, "extra_length": 4}
-    native.bm25_scores(words, np.ones(len(words)), ["", " ".join(words), "a b", "x"], **options)
+for words in ([], ["a"], ["longer than eight", "a", "東京"], ["x", "y"] * 20):
+    scorer = BM25(words, dict.fromkeys(words, 1), memories=9, mean_length=9.0)
+    scorer.score_texts(["", " ".join(words), "a b", "x"])
 if native.can_scan():
     for words, count in ((1, 1), (6, 15), (6, 16), (6, 33)):
         codes = np.ones((words, count), np.uint64)

@@ -165,8 +165,9 @@ class Scope:
 
     A scope is always in one profile: memories of different profiles are never mixed. A session that belongs to a
     project includes the whole project, unless `only_sessions` is set. Several projects may have a session of the same
-    name: without a project, a scope has all of them. A name that does not exist matches nothing. A
-    search of a project also finds the identity memories of the profile that belong to no project.
+    name: without a project, a scope has all of them; with `outside_projects`, only what is in no project. A name that
+    does not exist matches nothing. A search of a project also finds the identity memories of the profile that belong to
+    no project.
     """
 
     profile: str = DEFAULT_PROFILE
@@ -174,6 +175,7 @@ class Scope:
     sessions: tuple[str, ...] | None = None
     kinds: tuple[Kind, ...] | None = None
     only_sessions: bool = False
+    outside_projects: bool = False
 
 
 Scalar = str | int | float | bool | None

@@ -78,6 +78,23 @@ def test_both_retrievers_and_the_list_return_exactly_the_memories_of_every_scope
         assert set(listed(store, scope)) == {one.id for one in memories if in_scope(one, scope, memories)}, scope
 
 
+def test_sessions_outside_projects_leave_out_those_of_the_same_name_in_a_project(store: Store):
+    store.add([embedded(1, session="phone")], model=MODEL)
+    store.add([embedded(2, session="phone", project="work"), embedded(3, session="phone", project="work")], model=MODEL)
+    store.add([embedded(4), embedded(5, session="phone")], model=MODEL)
+    inside, every = {id_of(1), id_of(5)}, [id_of(number) for number in range(1, 6)]
+
+    for only in (True, False):
+        scope = Scope(sessions=("phone",), only_sessions=only, outside_projects=True)
+        assert set(keyword_ids(store, "note", scope)) == inside
+        assert set(nearest_ids(store, vector(2), scope)) == inside
+        assert set(listed(store, scope)) == inside
+    assert {one.id for one in store.get(every, within=scope)} == inside
+    assert store.remove([id_of(2)], within=scope) == []
+    assert store.remove_scope(scope) == 2
+    assert set(listed(store)) == {id_of(2), id_of(3), id_of(4)}
+
+
 def test_forgetting_a_project_keeps_the_identity_memories_that_its_searches_find(store: Store):
     store.add([embedded(1, kind="identity"), embedded(2, project="p"), embedded(3, project="q")], model=MODEL)
 

@@ -187,6 +187,17 @@ def test_recall_can_be_narrowed_by_ids_dates_metadata_and_project(server: MCPSer
     assert "limited to the session 'alone'" in error(alone, "memory_remember", text="tea", session="walk")
 
 
+def test_a_session_without_a_project_does_not_reach_one_of_its_name_in_a_project(engine: Engine):
+    note = engine.remember("the key of the call", session="phone").id
+    alone = build_server(lambda _: open_scope(engine, session="phone"))
+    secret = engine.remember("the key of the safe", session="phone", project="work").id
+
+    assert [hit["id"] for hit in call(alone, "memory_recall", query="key")["hits"]] == [note]
+    assert "there is no memory" in error(alone, "memory_forget", ids=[secret])
+    assert open_scope(engine, session="phone").latest(9)[0].id == note
+    assert open_scope(engine, session="phone").counts().memories == 1
+
+
 def test_recall_in_a_project_that_does_not_exist_says_so_and_names_only_what_the_caller_may_read(engine: Engine):
     engine.remember("the key is under the pot", project="home")
     engine.remember("the key of the office", profile="bo", project="office")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from retentive import native
+from retentive.native import library
 from retentive.text.bm25 import BM25
 
 LONG = ["international-space-station", "international-space-shuttle"]
@@ -23,11 +23,11 @@ def documents(words: int, *, seed: int) -> list[str]:
     return [" ".join(chosen.choices([*WORDS, "other", "words", "elsewhere"], k=words + at)) for at in range(12)]
 
 
-@pytest.fixture(autouse=True, params=["python", "library"] if native.library() else ["python"])
+@pytest.fixture(autouse=True, params=["python", "library"] if library() else ["python"])
 def computed_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch):
     """Every test here runs without the library, and with it where it can be used."""
     if request.param == "python":
-        monkeypatch.setattr(native, "library", lambda: None)
+        monkeypatch.setattr("retentive.text.bm25.library", lambda: None)
 
 
 @pytest.mark.parametrize("terms", [WORDS[:1], WORDS[:7], WORDS, ["interaction", "aa"], []])

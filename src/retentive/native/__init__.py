@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,40 +68,6 @@ def can_scan() -> bool:
     """Whether the functions below can be used."""
     found = library()
     return bool(found and found.scan_supported())
-
-
-_BEHIND = "\n" + 8 * " "
-"""What `bm25_scores` may read behind the last word."""
-
-
-def bm25_scores(
-    terms: Sequence[str],
-    weights: npt.NDArray[np.float64],
-    texts: Sequence[str],
-    *,
-    k1: float,
-    b: float,
-    mean_length: float,
-    extra_length: int,
-) -> list[float] | None:
-    """The BM25 scores of texts, each of terms joined by single spaces; None if the library cannot compute them."""
-    words, lines, found = "\n".join(terms), "\n".join(texts), library()
-    if found is None or not texts or words.count("\n") >= len(terms) or lines.count("\n") >= len(texts):
-        return None
-    scores = np.empty(len(texts))
-    too_many = found.bm25_scores(
-        (words + _BEHIND).encode(),
-        weights.ctypes.data,
-        len(terms),
-        (lines + _BEHIND).encode(),
-        len(texts),
-        k1,
-        b,
-        mean_length,
-        extra_length,
-        scores.ctypes.data,
-    )
-    return None if too_many else scores.tolist()
 
 
 def code_distances(

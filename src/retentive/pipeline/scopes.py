@@ -15,13 +15,16 @@ def scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, s
         return "profile", f"'{memory.profile}'", f"'{scope.profile}'"
     if scope.kinds is not None and memory.kind not in scope.kinds:
         return "kind", memory.kind, " or ".join(scope.kinds) or "none"
+    if scope.outside_projects and memory.project is not None:
+        return "project", quoted(memory.project), "none"
     shared = memory.kind == "identity" and memory.project is None
     if scope.sessions is None:
         if scope.project in (None, memory.project) or (shared and _has_project(store, scope)):
             return None
         return "project", quoted(memory.project), f"'{scope.project}'"
     named = [one for one in store.sessions(scope.profile, project=scope.project) if one.name in scope.sessions]
-    projects = {one.project for one in named if one.project is not None and not scope.only_sessions}
+    whole = not (scope.only_sessions or scope.outside_projects)
+    projects = {one.project for one in named if one.project is not None and whole}
     if shared and projects:
         return None
     if scope.project not in (None, memory.project):

@@ -83,6 +83,7 @@ def is_within(memory: Memory, scope: Scope | None) -> bool:
     return scope is None or (
         memory.profile == scope.profile
         and scope.project in (None, memory.project)
+        and not (scope.outside_projects and memory.project is not None)
         and (scope.sessions is None or memory.session in scope.sessions)
         and (scope.kinds is None or memory.kind in scope.kinds)
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from retentive import native
+from retentive.native import library
 from retentive.text.analysis import MAX_QUERY_TERMS
 
 K1, B = 0.6, 0.75
@@ -49,6 +49,10 @@ _MANY = 4
 
 _SHORT_QUERY = 8
 """Up to this many terms of a query are looked for in the text of a document; it is split for more."""
+
+
+_BEHIND = "\n" + 8 * " "
+"""What the compiled library may read behind the last word."""
 
 
 class BM25:
@@ -114,16 +118,29 @@ class BM25:
 
     def score_texts(self, texts: Sequence[str], *, extra_length: int = 0) -> list[float]:
         """The scores of documents, each as by `score_text`; the compiled library takes a fifth of the time."""
-        scores = native.bm25_scores(
-            [term for term, _ in self._weights],
-            np.array([weight for _, weight in self._weights]),
-            texts,
-            k1=self._k1,
-            b=self._b,
-            mean_length=self._mean_length,
-            extra_length=extra_length,
-        )
+        scores = self._by_library(texts, extra_length)
         return [self.score_text(text, extra_length=extra_length) for text in texts] if scores is None else scores
+
+    def _by_library(self, texts: Sequence[str], extra_length: int) -> list[float] | None:
+        """The same by the compiled library, which reads the terms and the texts as lines; None if it cannot."""
+        found, count = library(), len(self._weights)
+        terms, lines = "\n".join(term for term, _ in self._weights), "\n".join(texts)
+        if found is None or not texts or terms.count("\n") >= count or lines.count("\n") >= len(texts):
+            return None
+        weights, scores = np.array([weight for _, weight in self._weights]), np.empty(len(texts))
+        too_many = found.bm25_scores(
+            (terms + _BEHIND).encode(),
+            weights.ctypes.data,
+            count,
+            (lines + _BEHIND).encode(),
+            len(texts),
+            self._k1,
+            self._b,
+            self._mean_length,
+            extra_length,
+            scores.ctypes.data,
+        )
+        return None if too_many else scores.tolist()
 
     def _damping(self, length: float) -> float:
         """What is added to a term's count in the divisor, given the length of a document."""

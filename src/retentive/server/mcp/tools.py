@@ -57,12 +57,14 @@ class ToolScope:
         """The scope of all reads and writes."""
         if self.session is None or self.view.project is not None:
             return self.view.within
-        return replace(self.view.within, sessions=(self.session,), only_sessions=True)
+        return replace(self.view.within, sessions=(self.session,), only_sessions=True, outside_projects=True)
 
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query in this scope."""
-        options["session"], options["only_session"] = self.within.sessions, self.within.only_sessions
-        return self.view.query(text, **options)
+        within = self.within
+        options["session"], options["only_session"] = within.sessions, within.only_sessions
+        query = self.view.query(text, **options)
+        return replace(query, scope=replace(query.scope, outside_projects=within.outside_projects))
 
     def unknown_project(self, name: str, found: Sequence[Hit]) -> str | None:
         """Return a sentence about the project of a recall if it does not exist; a similar one of this scope is named.
@@ -126,14 +128,14 @@ class ToolScope:
 
     def latest(self, limit: int) -> Sequence[Memory]:
         """Return the latest memories, newest first."""
-        within = self.within
-        return self.view.list(session=within.sessions, only_session=within.only_sessions, limit=limit).memories
+        return self.view.engine.list(self.within, limit=limit).memories
 
     def counts(self) -> Profile:
         """Return the number of projects, sessions and memories."""
         profile = self.view.profile
         if self.within.sessions is not None:
-            memories = sum(one.memories for one in self.view.sessions() if one.name == self.session)
+            named = [one for one in self.view.sessions() if one.name == self.session and one.project is None]
+            memories = sum(one.memories for one in named)
             return Profile(profile, 0, int(memories > 0), memories)
         if self.view.project is None:
             return self.view.counts()

@@ -157,7 +157,9 @@ class Containers:
     def _projects_of(self, scope: Scope) -> set[str | None]:
         """Return the projects that the sessions of a scope stand for."""
         found = {project for name in scope.sessions or () for project in self.projects_of(scope.profile, name)}
-        return set() if scope.only_sessions else found & {scope.project} if scope.project is not None else found
+        if scope.only_sessions or scope.outside_projects:
+            return set()
+        return found & {scope.project} if scope.project is not None else found
 
 
 class Contents:

@@ -155,6 +155,7 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
         "project": scope.project,
         "sessions": None if scope.sessions is None else list(scope.sessions),
         "only_sessions": scope.only_sessions,
+        "outside_projects": scope.outside_projects,
         "kinds": kinds,
         "any_kinds": list(KIND_NUMBERS.values()) if kinds is None else kinds,
         "shared_kind": IDENTITY if text is not None and IDENTITY in (kinds or [IDENTITY]) else None,

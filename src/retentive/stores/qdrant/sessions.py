@@ -26,7 +26,8 @@ MAX_KNOWN = 50_000
 ATTEMPTS = 20
 """How often a note is written, while other processes write it too."""
 
-SHARED = q.Filter(must=[any_of("kind", ["identity"]), q.IsEmptyCondition(is_empty=q.PayloadField(key="project"))])
+NO_PROJECT = q.IsEmptyCondition(is_empty=q.PayloadField(key="project"))
+SHARED = q.Filter(must=[any_of("kind", ["identity"]), NO_PROJECT])
 """Identity memories that belong to no project."""
 
 Payload = Mapping[str, Any]
@@ -285,7 +286,7 @@ class NameRegistry:
     def count_sessions(self) -> int:
         """Count all sessions. Notes of an earlier version have no project if their session has none."""
         named = self._connection.facet(self._connection.notes, "project", matching(type="session"))
-        without = q.IsEmptyCondition(is_empty=q.PayloadField(key="project"))
+        without = NO_PROJECT
         earlier = self._connection.count(self._connection.notes, q.Filter(must=[matching(type="session"), without]))
         return sum(named.values()) + earlier
 
@@ -326,7 +327,7 @@ class NameRegistry:
         sessions: dict[str, None] = {}
         for id, record in self._connection.retrieve(self._connection.notes, notes).items():
             for project in SessionNote.parse(payload_of(record)).projects:
-                if scope.project not in (None, project):
+                if scope.project not in (None, project) or (scope.outside_projects and project is not None):
                     continue
                 if project is None or scope.only_sessions:
                     sessions[notes[id]] = None
@@ -339,7 +340,11 @@ class NameRegistry:
             return None
         if projects and searching:
             conditions.append(SHARED)
-        within = [] if scope.project is None or projects else [any_of("project", [scope.project])]
+        within: list[q.Condition] = []
+        if scope.outside_projects:
+            within.append(NO_PROJECT)
+        elif scope.project is not None and not projects:
+            within.append(any_of("project", [scope.project]))
         return q.Filter(should=conditions, must=within or None)
 
 

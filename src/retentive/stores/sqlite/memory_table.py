@@ -196,6 +196,8 @@ def _containers(connection: apsw.Connection, scope: Scope, profile: int, within:
     statement = "SELECT id, project FROM sessions WHERE profile = ? AND name = ?"
     if within is not None:
         statement += " AND coalesce(project, 0) = ?"
+    if scope.outside_projects:
+        statement += " AND project IS NULL"
     for name in filter(is_storable, scope.sessions or ()):
         parameters = (profile, name) if within is None else (profile, name, within)
         for session, project in connection.execute(statement, parameters):

@@ -75,13 +75,12 @@ def _write_sessions(
 
 def _places(store: Store, session: Session, damaged: list[Damage]) -> Iterator[tuple[int, str]]:
     """Yield the position and the id of each memory of a session; all texts at once may be larger than the memory."""
-    scope = Scope(session.profile, session.project, (session.name,), only_sessions=True)
+    project = session.project
+    scope = Scope(session.profile, project, (session.name,), only_sessions=True, outside_projects=project is None)
     cursor: str | None = None
     while True:
         page = store.list(scope, cursor=cursor, limit=PAGE)
-        # The scope of a session without a project has all sessions of its name.
-        own = (memory for memory in page.memories if memory.project == session.project)
-        yield from ((memory.position or 0, memory.id) for memory in own)
+        yield from ((memory.position or 0, memory.id) for memory in page.memories)
         damaged += page.damaged
         cursor = page.next_cursor
         if cursor is None:

@@ -8,6 +8,7 @@ named_sessions AS (
   SELECT s.id, s.project FROM sessions AS s, owner
   WHERE s.profile = owner.id AND s.name = ANY (%(sessions)s::text[])
     AND (%(project)s::text IS NULL OR s.project = (SELECT id FROM named_project))
+    AND NOT (%(outside_projects)s::boolean AND s.project IS NOT NULL)
 ),
 -- A session that belongs to a project stands for the whole project, unless only_sessions is set.
 resolved AS MATERIALIZED (
