@@ -194,24 +194,27 @@ class Engine(FactVerbs, Transfer):
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        counted = self._count_repeats(memories, on_duplicate, now) if on_duplicate != "keep" else {}
-        new = [memory for memory in memories if memory.id not in counted] if counted else memories
+        repeats: Mapping[str, Memory] = {}
+        if on_duplicate != "keep":
+            from retentive.pipeline.similar import find_repeats, stored_before
+
+            earlier = stored_before(self.store, memories, key, now=now)
+            if earlier is not None:
+                return earlier
+            repeats = find_repeats(self.store, memories, on_duplicate, now=now)
+        new = [memory for memory in memories if memory.id not in repeats] if repeats else memories
         embedder = self.embeddings.available()
         stored = store_memories(self.store, embedder, new, idempotency_key=key, progress=progress) if new else []
         if len(stored) <= SUGGESTED:
             for memory in stored:
                 if CHANGE.search(memory.text):
                     self._suggest(memory)
-        if not counted:
+        if not repeats:
             return stored
-        found = {**counted, **{memory.id: memory for memory in stored}}
-        return [found[memory.id] for memory in memories]
+        from retentive.pipeline.similar import count_repeats
 
-    def _count_repeats(self, memories: Sequence[Memory], how: OnDuplicate, now: datetime) -> dict[str, Memory]:
-        from retentive.pipeline.similar import check_on_duplicate, without_repeats
-
-        check_on_duplicate(how)
-        return without_repeats(self.store, memories, how, now=now)
+        counted, written = count_repeats(self.store, repeats, key), iter(stored)
+        return [counted[memory.id] if memory.id in counted else next(written) for memory in memories]
 
     def _suggest(self, memory: Memory) -> None:
         """Queue what a memory may have replaced. A failure is logged: the memory is stored."""

@@ -11,6 +11,7 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Scope
+from retentive.pipeline.similar import OnDuplicate
 from retentive.tenancy import ProfileView
 from tests.compass import Compass
 from tests.stores.openers import OPENERS
@@ -87,6 +88,30 @@ def test_nothing_of_a_forgotten_memory_stays_in_the_queue(engine: Engine, tmp_pa
     assert kept.id in left
     assert newer.id in left
     assert "Paris" not in left
+
+
+@pytest.mark.parametrize("how", ["count", "refuse"])
+def test_a_request_that_is_sent_again_is_neither_counted_nor_refused(engine: Engine, how: OnDuplicate) -> None:
+    old = engine.remember("Ana likes green tea")
+    drafts = [{"text": "Bo likes coffee"}] if how == "refuse" else [{"text": "ana likes GREEN tea"}, {"text": "new"}]
+
+    first = engine.remember_many(drafts, on_duplicate=how, idempotency_key="k")
+    again = engine.remember_many(drafts, on_duplicate=how, idempotency_key="k")
+
+    assert [one.id for one in again] == [one.id for one in first]
+    assert len(engine.list().memories) == 2
+    for _ in range(2):
+        draft = {"text": "Ana likes green tea"}
+        [counted] = engine.remember_many([draft], on_duplicate="count", idempotency_key="only repeats")
+    assert counted.id == old.id
+    assert engine.get(old.id).metadata == {"repeats": 2 if how == "count" else 1}
+
+
+def test_a_repeat_is_not_counted_if_the_request_fails(engine: Engine) -> None:
+    old = engine.remember("Ana likes green tea")
+    with pytest.raises(Conflict):
+        engine.remember_many([{"text": old.text}, {"text": "new", "id": old.id}], on_duplicate="count")
+    assert engine.get(old.id).metadata == {}
 
 
 def test_copies_in_other_projects_do_not_hide_a_repeat(local: Engine) -> None:

@@ -6,8 +6,8 @@ on average less alike than facts that are both true.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, get_args
 
@@ -16,7 +16,7 @@ from retentive.models import Memory, Query, Scope, Serializable
 from retentive.pipeline.remember import CHANGE
 from retentive.ranking import Tuning
 from retentive.stores.base import Store
-from retentive.stores.values import Record
+from retentive.stores.values import IdempotencyKey, Record
 from retentive.text.analysis import index_terms, written_words
 
 OnDuplicate = Literal["keep", "count", "refuse"]
@@ -179,25 +179,52 @@ def find_repeat(store: Store, memory: Memory, *, now: datetime) -> Memory | None
             limit *= 4
 
 
-def without_repeats(
+def find_repeats(
     store: Store, memories: Sequence[Memory], on_duplicate: OnDuplicate, *, now: datetime
 ) -> dict[str, Memory]:
-    """Count or refuse the memories that are stored already; return those, by the id that they would have had."""
+    """The memories that are stored already, by the id that each would have; `Conflict` if they are to be refused."""
+    check_on_duplicate(on_duplicate)
     repeats = {memory.id: other for memory in memories if (other := find_repeat(store, memory, now=now)) is not None}
     if repeats and on_duplicate == "refuse":
         other = next(iter(repeats.values()))
         raise Conflict(f"memory {other.id} has the same text already; nothing was stored")
-    return {id: _count_repeat(store, other) for id, other in repeats.items()}
+    return repeats
 
 
-def _count_repeat(store: Store, memory: Memory) -> Memory:
+def stored_before(
+    store: Store, memories: Sequence[Memory], key: IdempotencyKey | None, *, now: datetime
+) -> list[Memory] | None:
+    """What is left of the same request if it was sent before; None if it was not, or has stored nothing."""
+    if key is None or not store.remove((), idempotency_key=key):  # it returns the ids that were written with the key
+        return None
+    found = (find_repeat(store, memory, now=now) for memory in memories)
+    return [memory for memory in found if memory is not None]
+
+
+def count_repeats(store: Store, repeats: Mapping[str, Memory], key: IdempotencyKey | None) -> dict[str, Memory]:
+    """Count each repeat, with an idempotency key of its own: a request that is sent again is not counted again."""
+    counted: dict[str, Memory] = {}
+    latest: dict[str, Memory] = {}
+    for number, (id, memory) in enumerate(repeats.items()):
+        own = None if key is None else replace(key, name=f"{key.name} repeat {number}")
+        counted[id] = latest[memory.id] = _count_repeat(store, latest.get(memory.id, memory), own)
+    return counted
+
+
+def _count_repeat(store: Store, memory: Memory, idempotency_key: IdempotencyKey | None) -> Memory:
     """Count a repeat of a memory in its metadata, under `repeats`."""
     for _ in range(20):
         count = memory.metadata.get("repeats", 0)
         repeats = count + 1 if isinstance(count, int) else 1
         changed = memory._replace(metadata={**memory.metadata, "repeats": repeats})
         try:
-            return store.update(Record(changed), model=None, fields=("metadata",), if_version=memory.version)
+            return store.update(
+                Record(changed),
+                model=None,
+                fields=("metadata",),
+                if_version=memory.version,
+                idempotency_key=idempotency_key,
+            )
         except VersionConflict:
             memory = next(iter(store.get([memory.id])), memory)
     raise Conflict(f"others keep changing memory {memory.id}; try again")
