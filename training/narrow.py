@@ -1,9 +1,12 @@
-"""Make the feed-forward networks of the embedder narrower: `python -m training.narrow WORK OUT --width 1152`.
+"""Make the feed-forward networks of the embedder narrower: `python -m training.narrow WORK OUT --width 1024`.
 
 WORK has `data.npz.xz` and `unlabelled.npz.xz` (both of `training.prepare`), and the trained embedder
 (`teacher.onnx.xz`, as exported). Nothing is trained. Layer by layer, the hidden units that add least are left out, and
 the weights after the others are fitted by least squares, so that the layer gives what that of the whole model gives for
 a sample of texts. The same fit after attention makes up for a part of what earlier layers have lost.
+
+Layers may have different widths: a first pass over the whole model tells what each layer would lose at each width, and
+units are given to the layers that lose most without them.
 
 The last layer stays as it is: only the first token of a text is computed there, which takes little time.
 """
@@ -34,6 +37,9 @@ BUDGET = 16_000
 AT_ONCE = 8
 """How many inputs are left out in one step of the elimination."""
 
+STEP = 64
+"""The width of a layer is a multiple of this."""
+
 NORM = {"out": "between", "down": "after"}
 """The normalisation after a product."""
 
@@ -42,8 +48,10 @@ NORM = {"out": "between", "down": "after"}
 class Recipe:
     """What can be changed on the command line."""
 
-    width: int = 1152
-    """How many hidden units a layer keeps; a multiple of 64."""
+    width: int = 1024
+    """How many hidden units a layer keeps on average; a multiple of 64."""
+    least: int = 512
+    """How many hidden units each layer keeps at least; a multiple of 64. With the same as `width`, all keep as many."""
     seed: int = 25
     texts: float = 1.0
     """A factor for the number of texts in the sample."""
@@ -74,7 +82,8 @@ class Fit:
         self._place = place
         self._before = torch.cat([weight, bias[None]]).double()
         self._scale = torch.stack([one.scales[place] for one in batches]).sum(0).double()
-        self._squares = torch.zeros(len(weight) + 1, len(weight) + 1, dtype=torch.float64)
+        size = len(weight) + 1
+        self._squares = torch.zeros(size, size, dtype=torch.float64, device=weight.device)
         self._products = torch.zeros_like(self._before)
         self.energy = 0.0
 
@@ -91,12 +100,13 @@ class Fit:
         return (states**2 * self._scale).sum(-1)
 
     def solve(self, *, width: int, ridge: float) -> Solution:
-        """The weights of the `width` inputs that add most."""
+        """The weights of the `width` inputs that add most, and what is lost at each multiple of 64 until there."""
         count = len(self._before) - 1
         held = ridge * self._squares.diagonal()[:count].mean()
-        inverse = torch.linalg.inv(self._squares + held * torch.eye(count + 1, dtype=torch.float64))
+        inverse = torch.linalg.inv(self._squares + held * torch.eye(count + 1, dtype=torch.float64, device=held.device))
         found = inverse @ (self._products + held * self._before)
-        kept = torch.ones(count, dtype=torch.bool)
+        kept = torch.ones(count, dtype=torch.bool, device=held.device)
+        lost, losses = 0.0, {count: 0.0}
         for left_out in range(0, count - width, AT_ONCE):
             errors = self.errors(found[:count]) / inverse.diagonal()[:count]
             least = (
@@ -104,36 +114,54 @@ class Fit:
             )
             columns = inverse[:, least]
             change = torch.linalg.solve(columns[least], columns.T).T
+            added = (found[least] * torch.linalg.solve(columns[least], found[least])).sum(0)
+            lost += float((added * self._scale).sum() / self._scale.sum())
             found -= change @ found[least]
             inverse -= change @ columns.T
             kept[least] = False
+            losses[int(kept.sum())] = lost
         units = kept.nonzero()[:, 0]
-        return Solution(found[units].float(), found[count].float(), units)
+        return Solution(found[units].float(), found[count].float(), units, losses)
 
 
 class Solution(NamedTuple):
-    """The weights of the inputs that are kept, the bias, and which they are."""
+    """The weights of the inputs that are kept, the bias, which they are, and the squared error by their number."""
 
     weight: Tensor
     bias: Tensor
     kept: Tensor
+    losses: dict[int, float]
+
+
+def widths(losses: Sequence[dict[int, float]], *, mean: int, least: int, most: int) -> list[int]:
+    """The width of each layer: as many units as `mean` for each, given where 64 more save most."""
+    found = [least] * len(losses)
+    for _ in range((mean - least) * len(losses) // STEP):
+        saved = [
+            lost[width] - lost[width + STEP] if width < most else -1.0
+            for width, lost in zip(found, losses, strict=True)
+        ]
+        found[saved.index(max(saved))] += STEP
+    return found
 
 
 class Narrower:
     """The whole model, the narrower one as far as it is made, and the states of a sample of texts by both."""
 
     def __init__(self, weights: Weights, data: Data, recipe: Recipe, unlabelled: Path) -> None:
-        self.recipe = recipe
-        self.whole, self.narrow = (Bert(weights).eval().requires_grad_(requires_grad=False) for _ in range(2))
+        self.recipe, device = recipe, data.device
+        self.whole, self.narrow = (
+            Bert(weights).eval().requires_grad_(requires_grad=False).to(device) for _ in range(2)
+        )
         more = load(unlabelled)
-        self.pool = torch.cat([data.pool, torch.from_numpy(more["tokens"].astype(np.int32))])
-        texts = Texts(more["texts"] + np.array([len(data.pool), 0], more["texts"].dtype), "cpu")
+        self.pool = torch.cat([data.pool, torch.from_numpy(more["tokens"].astype(np.int32)).to(device)])
+        texts = Texts(more["texts"] + np.array([len(data.pool), 0], more["texts"].dtype), device)
         self.batches = [self._batch(pieces, chosen) for pieces, chosen in _sample(data, texts, recipe)]
 
     def _batch(self, pieces: Pieces, chosen: Tensor) -> Batch:
         ids, sizes = pieces.batch(self.pool, chosen)[:2]
-        inside = torch.arange(ids.shape[1])[None] < sizes[:, None]
-        states = self.whole.embed(ids).detach()
+        inside = torch.arange(ids.shape[1], device=ids.device)[None] < sizes[:, None]
+        states = self.whole.embed(ids).detach().float()
         weights, scales = self._sensitivity(states.clone(), inside)
         return Batch(inside[:, None, None, :], inside, weights, scales, [states], [states])
 
@@ -158,11 +186,28 @@ class Narrower:
 
     def run(self) -> None:
         """Make one layer after the other."""
-        last = len(self.whole.layers) - 1
+        chosen = [*self._widths(), len(self.whole.layers[-1].down_weight)]
         for number, (whole, narrow) in enumerate(zip(self.whole.layers, self.narrow.layers, strict=True)):
             self._fit(number, "out", whole, narrow, width=len(narrow.out_weight))
-            width = self.recipe.width if number < last else len(narrow.down_weight)
-            self._fit(number, "down", whole, narrow, width=width)
+            self._fit(number, "down", whole, narrow, width=chosen[number])
+
+    def _widths(self) -> list[int]:
+        """The widths of all layers but the last, by what each would lose if the others stayed whole."""
+        losses, states = [], [batch.wanted[0] for batch in self.batches]
+        for number, layer in enumerate(self.whole.layers[:-1]):
+            fit = Fit(layer, "down", self.batches, (number, "down"))
+            for at, batch in enumerate(self.batches):
+                added = layer.linear("out", _inputs(layer, "out", states[at], batch.mask))
+                between = layer.normalise("between", states[at] + added)
+                inputs = _inputs(layer, "down", between, batch.mask)
+                added = layer.linear("down", inputs)
+                fit.add(batch, inputs, added, between + added)
+                states[at] = layer.normalise("after", between + added)
+            losses.append(fit.solve(width=self.recipe.least, ridge=self.recipe.ridge).losses)
+        most = len(self.whole.layers[0].down_weight)
+        found = widths(losses, mean=self.recipe.width, least=self.recipe.least, most=most)
+        print(f"widths: {found}", flush=True)
+        return found
 
     def _fit(self, number: int, name: str, whole: Layer, narrow: Layer, *, width: int) -> None:
         """Fit the product that ends attention (`out`) or the feed-forward network (`down`), and pass it."""
@@ -211,11 +256,11 @@ def _sample(data: Data, texts: Texts, recipe: Recipe) -> list[tuple[Pieces, Tens
     ]  # fmt: skip
     found = []
     for read, context, count in forms:
-        chosen = torch.randperm(len(read), generator=chance)[: int(recipe.texts * count)]
+        chosen = torch.randperm(len(read), generator=chance)[: int(recipe.texts * count)].to(data.device)
         pieces = read.with_context(chosen) if context else read.alone(chosen)
         order = torch.argsort(pieces.total)
         first = 0
-        for size in batch_sizes(pieces.total[order].numpy(), BUDGET, 1 << 30):
+        for size in batch_sizes(pieces.total[order].cpu().numpy(), BUDGET, 1 << 30):
             found.append((pieces, order[first : first + size]))
             first += size
     return found
@@ -225,7 +270,7 @@ def _sample(data: Data, texts: Texts, recipe: Recipe) -> list[tuple[Pieces, Tens
 def main() -> None:
     """Narrow the model, measure and save."""
     folder, out, recipe = read_options(__doc__, Recipe)
-    data = Data(folder / "data.npz.xz", "cpu")
+    data = Data(folder / "data.npz.xz", "cuda" if torch.cuda.is_available() else "cpu")
     with unpack(folder / "teacher.onnx.xz") as path:
         narrower = Narrower(read_exported(path), data, recipe, folder / "unlabelled.npz.xz")
     narrower.run()

@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from training.packed import Conversation
-from training.sources import crd3, dialogues, knowledge, memory_benchmarks, passages, realmem, tasks, texts, vehicles
+from training.sources import (
+    articles,
+    crd3,
+    dialogues,
+    knowledge,
+    memory_benchmarks,
+    passages,
+    realmem,
+    tasks,
+    texts,
+    vehicles,
+)
 from training.sources.reading import Line
 
 CONVERSATIONS: dict[str, Callable[[Path], Iterator[Conversation]]] = {
@@ -50,5 +61,16 @@ TEXTS: dict[str, Callable[[Path], Iterator[Line]]] = {
     "clinc-oos": texts.clinc,
     "wow++": passages.wow_texts,
 }
+UNLABELLED_CONVERSATIONS: dict[str, Callable[[Path], Iterator[Conversation]]] = {
+    "sgd": tasks.sgd_dialogues,
+    "crd3": crd3.crd3_episodes,
+    "topical-chat": texts.topical_dialogues,
+}
+UNLABELLED_TEXTS: dict[str, Callable[[Path], Iterator[Line]]] = {
+    "elife": articles.elife,
+    "acl-anthology": articles.acl_anthology,
+    "kubernetes": articles.kubernetes,
+    "mdn": articles.mdn,
+}
 
-__all__ = ["CONVERSATIONS", "PASSAGES", "TEXTS"]
+__all__ = ["CONVERSATIONS", "PASSAGES", "TEXTS", "UNLABELLED_CONVERSATIONS", "UNLABELLED_TEXTS"]

@@ -112,10 +112,23 @@ def _service(name: str) -> str:
 
 def sgd_texts(clone: Path) -> Iterator[Line]:
     """Utterances of the dialogues."""
-    numbers = [(part, number) for part, listed in SGD_TEXT_FILES.items() for number in listed]
-    files = [clone / part / f"dialogues_{number:03}.json" for part, number in numbers]
-    said = (turn["utterance"] for path in files for dialogue in read_json(path) for turn in dialogue["turns"])
+    said = (
+        turn["utterance"] for path in _text_files(clone) for dialogue in read_json(path) for turn in dialogue["turns"]
+    )
     yield from some(distinct_texts(said), SGD_TEXTS)
+
+
+def _text_files(clone: Path) -> list[Path]:
+    numbers = [(part, number) for part, listed in SGD_TEXT_FILES.items() for number in listed]
+    return [clone / part / f"dialogues_{number:03}.json" for part, number in numbers]
+
+
+def sgd_dialogues(clone: Path) -> Iterator[Conversation]:
+    """The dialogues of the files that utterances are taken from, without questions."""
+    for path in _text_files(clone):
+        for dialogue in read_json(path):
+            turns = [Turn(one["speaker"].capitalize(), one_line(one["utterance"])) for one in dialogue["turns"]]
+            yield conversation("sgd", f"{path.stem}/{dialogue['dialogue_id']}", turns, ())
 
 
 def taskmaster(clone: Path) -> Iterator[Line]:
