@@ -6,6 +6,7 @@ import argparse
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 
@@ -44,6 +45,8 @@ def _arguments() -> argparse.Namespace:
     taken = [
         str(options.keep / str(size)) for size in options.sizes if options.keep and (options.keep / str(size)).exists()
     ]
+    if options.only != "retentive" and find_spec("lancedb") is None:
+        parser.error("LanceDB is not installed; run `make bench`, or measure without it: --only retentive")
     if taken:
         parser.error(f"--keep: {taken[0]} exists; use another directory")
     return options
