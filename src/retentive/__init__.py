@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.query_options import QueryOptions
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
+    from retentive.pipeline.repeats import OnDuplicate
     from retentive.pipeline.retrievers import Retriever
     from retentive.pipeline.review import Review, Reviews, Status, Suggestion
-    from retentive.pipeline.similar import OnDuplicate, Similar
+    from retentive.pipeline.similar import Similar
     from retentive.pipeline.timeline import Bucket, Timeline, TimelineBy
     from retentive.pipeline.tuning_history import SavedTuning, TuningChange
     from retentive.ranking import PRESETS, Tuning
@@ -138,7 +139,8 @@ _MODULES = {
     "pipeline.remember": "Draft DraftFields MemoryChanges",
     "pipeline.retrievers": "Retriever",
     "pipeline.review": "Review Reviews Status Suggestion",
-    "pipeline.similar": "OnDuplicate Similar",
+    "pipeline.repeats": "OnDuplicate",
+    "pipeline.similar": "Similar",
     "pipeline.timeline": "Bucket Timeline TimelineBy",
     "pipeline.tuning_history": "SavedTuning TuningChange",
     "ranking": "PRESETS Tuning",

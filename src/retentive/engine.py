@@ -50,8 +50,9 @@ from retentive.transfer.verbs import Transfer
 
 if TYPE_CHECKING:  # imported when they are used
     from retentive.pipeline.explain import Explanation
+    from retentive.pipeline.repeats import OnDuplicate, Original
     from retentive.pipeline.review import Reviews
-    from retentive.pipeline.similar import OnDuplicate, Similar
+    from retentive.pipeline.similar import Similar
 
 log = logging.getLogger(__name__)
 
@@ -194,27 +195,25 @@ class Engine(FactVerbs, Transfer):
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
-        repeats: Mapping[str, Memory] = {}
+        originals: Sequence[Original] = ()
         if on_duplicate != "keep":
-            from retentive.pipeline.similar import find_repeats, stored_before
+            from retentive.pipeline.repeats import find_originals
 
-            earlier = stored_before(self.store, memories, key, now=now)
-            if earlier is not None:
-                return earlier
-            repeats = find_repeats(self.store, memories, on_duplicate, now=now)
-        new = [memory for memory in memories if memory.id not in repeats] if repeats else memories
+            originals = find_originals(self.store, memories, on_duplicate, key, now=now)
+            memories = [one for one, original in zip(memories, originals, strict=True) if original is None]
         embedder = self.embeddings.available()
-        stored = store_memories(self.store, embedder, new, idempotency_key=key, progress=progress) if new else []
+        stored = (
+            store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress) if memories else []
+        )
         if len(stored) <= SUGGESTED:
             for memory in stored:
                 if CHANGE.search(memory.text):
                     self._suggest(memory)
-        if not repeats:
+        if all(original is None for original in originals):
             return stored
-        from retentive.pipeline.similar import count_repeats
+        from retentive.pipeline.repeats import in_order
 
-        counted, written = count_repeats(self.store, repeats, key), iter(stored)
-        return [counted[memory.id] if memory.id in counted else next(written) for memory in memories]
+        return in_order(self.store, originals, stored, key)
 
     def _suggest(self, memory: Memory) -> None:
         """Queue what a memory may have replaced. A failure is logged: the memory is stored."""
@@ -230,7 +229,7 @@ class Engine(FactVerbs, Transfer):
         from retentive.pipeline.similar import find_similar
 
         memory = self.get(id, within=within)
-        return find_similar(self.store, memory, now=self.now(), threshold=threshold, limit=limit)
+        return find_similar(self.store, memory, now=self.now(), threshold=threshold, limit=limit, within=within)
 
     def update(
         self,

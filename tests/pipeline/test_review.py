@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, NotFound
-from retentive.models import Scope
-from retentive.pipeline.similar import OnDuplicate
+from retentive.errors import Conflict, Invalid, NotFound, Unavailable
+from retentive.models import Memory, Scope
+from retentive.pipeline.repeats import OnDuplicate
 from retentive.tenancy import ProfileView
 from tests.compass import Compass
 from tests.stores.openers import OPENERS
+
+if TYPE_CHECKING:
+    from retentive.stores.qdrant import QdrantStore
 
 NOW = datetime(2026, 5, 8, 12, tzinfo=UTC)
 
@@ -105,6 +109,85 @@ def test_a_request_that_is_sent_again_is_neither_counted_nor_refused(engine: Eng
         [counted] = engine.remember_many([draft], on_duplicate="count", idempotency_key="only repeats")
     assert counted.id == old.id
     assert engine.get(old.id).metadata == {"repeats": 2 if how == "count" else 1}
+
+
+@pytest.mark.parametrize("how", ["count", "refuse"])
+def test_a_request_whose_answer_was_lost_is_completed_when_it_is_sent_again(
+    engine: Engine, how: OnDuplicate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = engine.remember("Ana likes green tea")
+    drafts = [{"text": "Bo likes coffee"}, *([{"text": "ana likes GREEN tea"}] if how == "count" else [])]
+    add = engine.store.add
+
+    def lost(*given: Any, **options: Any) -> list[Memory]:
+        add(*given, **options)
+        raise Unavailable("the answer was lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.store, "add", lost)
+        with pytest.raises(Unavailable):
+            engine.remember_many(drafts, on_duplicate=how, idempotency_key="k")
+    again = engine.remember_many(drafts, on_duplicate=how, idempotency_key="k")
+    stored = next(one for one in engine.list().memories if one.text == "Bo likes coffee")
+    assert [one.id for one in again] == [stored.id, old.id][: len(drafts)]
+    assert len(engine.list().memories) == 2
+    assert engine.get(old.id).metadata == ({"repeats": 1} if how == "count" else {})
+
+    engine.update(stored.id, text="Bo likes espresso")
+    once_more = engine.remember_many(drafts, on_duplicate=how, idempotency_key="k")
+    assert once_more[0].text == "Bo likes espresso"
+    with pytest.raises(Conflict, match="used for another request"):
+        engine.remember_many([{"text": "something else"}], on_duplicate=how, idempotency_key="k")
+
+
+def test_a_write_that_qdrant_did_not_mark_as_done_is_kept_when_it_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = cast("QdrantStore", OPENERS["qdrant"](Path()))
+    drafts = [{"text": "the tide turns at noon"}]
+    with Engine(store) as engine:
+        update = store._connection.update
+
+        def failing(name: str, operations: Sequence[Any], *given: Any, **options: Any) -> Any:
+            points = [point for one in operations for point in getattr(getattr(one, "upsert", None), "points", ())]
+            if any((point.payload or {}).get("done") for point in points):
+                raise Unavailable("the server was lost")
+            return update(name, operations, *given, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store._connection, "update", failing)
+            with pytest.raises(Unavailable):
+                engine.remember_many(drafts, on_duplicate="count", idempotency_key="k")
+        for _ in range(2):
+            again = engine.remember_many(drafts, on_duplicate="count", idempotency_key="k")
+            assert [one.text for one in again] == ["the tide turns at noon"]
+        assert [one.metadata for one in engine.list().memories] == [{}]
+
+
+def test_a_text_twice_in_a_request_is_counted_or_refused(engine: Engine) -> None:
+    twice = [{"text": "Ana likes green tea"}, {"text": "Bo likes milk"}, {"text": "ana likes green TEA."}]
+    with pytest.raises(Conflict, match="memory 1 of the request"):
+        engine.remember_many(twice, on_duplicate="refuse")
+    assert engine.list().memories == ()
+    found = engine.remember_many(twice, on_duplicate="count")
+    assert found[2].id == found[0].id
+    assert found[2].metadata == {"repeats": 1}
+    assert len(engine.list().memories) == 2
+
+
+def test_a_repeat_is_sought_in_the_project_of_the_session(engine: Engine) -> None:
+    engine.remember("the gate is green", project="home", session="s")
+    with pytest.raises(Conflict, match="has the same text"):
+        engine.remember("the gate is green", session="s", on_duplicate="refuse")
+    outside = engine.remember("the gate is green", on_duplicate="refuse")
+    assert outside.project is None
+
+
+def test_texts_that_repeat_a_word_do_not_hide_a_repeat(local: Engine) -> None:
+    local.remember_many([{"text": "bell bell bell"} for _ in range(60)])
+    local.remember("bell")
+    with pytest.raises(Conflict, match="has the same text"):
+        local.remember("bell", on_duplicate="refuse")
 
 
 def test_a_repeat_is_not_counted_if_the_request_fails(engine: Engine) -> None:

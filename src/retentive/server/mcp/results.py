@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from retentive.chat.prompt_block import escape
 from retentive.errors import Invalid
-from retentive.models import Hit, Kind, Memory
+from retentive.models import Hit, Kind, Memory, snippet
 from retentive.pipeline.explain import Explanation, Outcome
 from retentive.pipeline.review import Review
 from retentive.ranking.rank import score_parts
@@ -139,6 +139,10 @@ class StatusResult(BaseModel):
     problem: str | None = Field(None, description="What is wrong, if anything: tell the user.")
 
 
+MOST_SHOWN = 1500
+"""Characters of a memory in a result; the rest is read with memory_get."""
+
+
 def memory_out(memory: Memory, *, offset: int = 0, most: int | None = None) -> MemoryOut:
     """Convert a memory; of its text, at most this many characters from an offset on."""
     return MemoryOut(**_fields(memory, offset, most))
@@ -148,8 +152,8 @@ def suggestion_out(review: Review) -> dict[str, str]:
     """Convert a suggestion."""
     return {
         "id": review.suggestion.id,
-        "older": f"{review.old.id} {review.old.text}",
-        "newer": f"{review.new.id} {review.new.text}",
+        "older": f"{review.old.id} {snippet(review.old.text, MOST_SHOWN)}",
+        "newer": f"{review.new.id} {snippet(review.new.text, MOST_SHOWN)}",
         "why": review.suggestion.proposal or review.suggestion.reason,
     }
 
@@ -233,4 +237,6 @@ def _fields(memory: Memory, offset: int, most: int | None) -> dict[str, Any]:
 
 
 def _adjacent(hit: Hit | None) -> AdjacentHit | None:
-    return hit and AdjacentHit(id=hit.id, rank=hit.rank, score=round(hit.score, 4), text=hit.memory.text)
+    return hit and AdjacentHit(
+        id=hit.id, rank=hit.rank, score=round(hit.score, 4), text=snippet(hit.memory.text, MOST_SHOWN)
+    )

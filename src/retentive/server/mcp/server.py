@@ -18,7 +18,7 @@ from pydantic import ValidationError
 import retentive
 from retentive.checked import plain_message
 from retentive.errors import NotFound, RetentiveError, describe_error
-from retentive.server.mcp.results import NOTICE, escaped_json, hit_out, memory_out, memory_result
+from retentive.server.mcp.results import MOST_SHOWN, NOTICE, escaped_json, hit_out, memory_out, memory_result
 from retentive.server.mcp.tools import TOOL_SCOPE, WRITE_TOOLS, ToolScope, make_tools
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,9 @@ def _add_resources(server: MCPServer[Any]) -> None:
         mime_type="application/json",
     )
     async def recent() -> str:
-        return await _read(lambda scope: escaped_json([memory_out(one).model_dump() for one in scope.latest(LATEST)]))
+        return await _read(
+            lambda scope: escaped_json([memory_out(one, most=MOST_SHOWN).model_dump() for one in scope.latest(LATEST)])
+        )
 
     @server.resource(
         "memory://{id}",
@@ -168,9 +170,10 @@ def _prompt(text: str, scope: ToolScope) -> str:
     if not found.hits:
         return f"{text}\n\n(No memory matches this. If you do not know the answer otherwise, say so.)"
     missing = f" The recall was incomplete: {found.degraded_reason}." if found.degraded else ""
+    hits = [hit_out(hit, most=MOST_SHOWN).model_dump(exclude_none=True) for hit in found.hits]
     return (
         f"{text}\n\nThe memories that match this, best first, as JSON.{missing} {NOTICE} Use those that are relevant, "
         "mention when something was said and by whom if it matters, prefer the later one if they contradict each "
         "other, and say that you do not know what none of them contains.\n\n"
-        f"```json\n{escaped_json([hit_out(hit).model_dump(exclude_none=True) for hit in found.hits])}\n```"
+        f"```json\n{escaped_json(hits)}\n```"
     )

@@ -16,11 +16,12 @@ from pydantic import BaseModel, Field
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
-from retentive.models import Hit, Kind, Memory, Query, Scalar, Scope, check_name
+from retentive.models import Hit, Kind, Memory, Query, Scalar, Scope, check_name, snippet
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.similar import Similar
 from retentive.server.mcp.results import (
+    MOST_SHOWN,
     ExplainResult,
     ForgetResult,
     MemoryResult,
@@ -88,6 +89,11 @@ class ToolScope:
         """Store memories in a session of the scope, by default in its own, and return them."""
         if session not in (None, self.session) and self.within.sessions is not None:
             raise Invalid(f"session: this memory is limited to the session '{self.session}'; leave the session out")
+        if self.within.sessions is not None and any(draft.get("key") for draft in drafts):
+            raise Invalid(
+                f"key: this memory is limited to the session '{self.session}', and a key would replace facts of other "
+                "sessions; store the fact without a key, and retire the old one with memory_revise"
+            )
         return self.view.remember([{**draft, "session": session or self.session} for draft in drafts])
 
     def get(self, id: str) -> Memory:
@@ -162,9 +168,6 @@ TOOL_SCOPE: ContextVar[ToolScope] = ContextVar("tool_scope")
 """The scope of the current request."""
 
 MAX_TEXTS = 100
-
-MOST_SHOWN = 1500
-"""Characters of a memory in a result; the rest is read with memory_get."""
 
 MOST_READ = 10_000
 """Characters of a memory in a result of memory_get."""
@@ -261,7 +264,9 @@ async def memory_remember(
             ids=[memory.id for memory in stored],
             session=stored[0].session,
             project=stored[0].project,
-            similar=[f"{one.id} {one.text}" for one in scope.similar(stored[0].id)] if len(stored) == 1 else [],
+            similar=[f"{one.id} {snippet(one.text, MOST_SHOWN)}" for one in scope.similar(stored[0].id)]
+            if len(stored) == 1
+            else [],
             degraded=f"stored, but the semantic retriever cannot find it yet: {problem}" if problem else None,
         )
 

@@ -22,7 +22,7 @@ from pydantic import (
 
 from retentive.errors import NotFound
 from retentive.models import MAX_NAME, Kind
-from retentive.pipeline.similar import OnDuplicate
+from retentive.pipeline.repeats import OnDuplicate
 from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
