@@ -16,7 +16,7 @@ from tests.stores.build import HERE, MODEL, NOW, embedded, id_of, make_query, me
 DAY = timedelta(days=1)
 
 
-def day(number: int) -> datetime:
+def day(number: float) -> datetime:
     return NOW + number * DAY
 
 
@@ -159,6 +159,69 @@ def test_a_key_that_is_given_later_takes_its_place_among_the_others(store: Store
     [second] = store.get([id_of(2)])
     store.update(Record(second._replace(key="home")), model=None, fields=("key",))
     assert [one.valid_to for one in store.get([id_of(1), id_of(2)])] == [day(2), None]
+
+
+def test_an_end_that_was_given_is_not_after_the_start_of_the_next_memory_of_the_key(store: Store) -> None:
+    store.add([fact(1, occurred=day(1), valid_to=day(9)), fact(2, key="job", occurred=day(3))], model=MODEL)
+    store.add([fact(3, occurred=day(3)), fact(4, key="job", occurred=day(1), valid_to=day(9))], model=MODEL)
+    store.add([fact(5, occurred=day(2), valid_to=day(2.5))], model=MODEL)
+    assert intervals(store) == {
+        "lives in city1": (day(1), day(3), id_of(3)),
+        "lives in city5": (day(2), day(2.5), None),
+        "lives in city3": (day(3), None, None),
+        "lives in city4": (day(1), day(3), id_of(2)),
+        "lives in city2": (day(3), None, None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"occurred": day(4)}, {1: (day(4), 2), 2: (day(5), 3), 3: (None, None)}),
+        ({"occurred": day(7)}, {1: (day(5), 3), 3: (day(7), 2), 2: (None, None)}),
+        ({"occurred": day(0)}, {2: (day(1), 1), 1: (day(5), 3), 3: (None, None)}),
+        ({"key": "job"}, {1: (day(5), 3), 2: (None, None), 3: (None, None)}),
+        ({"key": None}, {1: (day(5), 3), 2: (None, None), 3: (None, None)}),
+    ],
+)
+def test_a_memory_of_a_key_that_is_moved_ends_others_where_it_is_now_and_no_longer_where_it_was(
+    store: Store, changes: dict[str, object], expected: dict[int, tuple[datetime | None, int | None]]
+) -> None:
+    store.add([fact(number, occurred=day(at)) for number, at in ((1, 1), (2, 3), (3, 5))], model=MODEL)
+    [second] = store.get([id_of(2)])
+    store.update(Record(second._replace(**changes)), model=None, fields=tuple(changes))
+    found = {one.id: (one.valid_to, one.superseded_by) for one in store.get([id_of(at) for at in (1, 2, 3)])}
+    assert found == {id_of(at): (end, by and id_of(by)) for at, (end, by) in expected.items()}
+    assert store.check() == []
+
+
+def test_an_end_of_its_own_is_back_when_the_memory_that_ended_it_earlier_has_another_key(store: Store) -> None:
+    store.add([fact(1, occurred=day(1), valid_to=day(9), reason="the lease ends", actor="ana")], model=MODEL)
+    store.add([fact(2, occurred=day(3))], model=MODEL)
+    [first, second] = store.get([id_of(1), id_of(2)])
+    assert (first.valid_to, first.reason) == (day(3), f"{NEWER_OF_KEY}; its own end was {day(9).isoformat()}")
+    store.update(Record(second._replace(key="job")), model=None, fields=("key",))
+    assert [one.valid_to for one in store.get([id_of(1), id_of(2)])] == [day(9), None]
+
+
+def test_what_a_call_has_superseded_is_left_as_it_is_by_the_memories_of_its_key(store: Store) -> None:
+    given = fact(1, occurred=day(1), valid_to=day(9), superseded_by=id_of(7), reason="moved")
+    store.add([given], model=MODEL)
+    store.add([fact(2, occurred=day(3))], model=MODEL)
+    assert store.get([id_of(1)]) == [given.memory]
+
+
+def test_a_session_that_is_moved_brings_facts_that_its_keys_had_ended_too(store: Store) -> None:
+    store.add([fact(at, session="s", occurred=day(at)) for at in (2, 4)], model=MODEL)
+    store.add([fact(at, project="p", occurred=day(at)) for at in (1, 3)], model=MODEL)
+    store.move_session("default", "s", project="p")
+    found = {one.id: (one.valid_to, one.superseded_by) for one in store.list(Scope(project="p")).memories}
+    assert found == {
+        id_of(1): (day(2), id_of(2)),
+        id_of(2): (day(3), id_of(3)),
+        id_of(3): (day(4), id_of(4)),
+        id_of(4): (None, None),
+    }
 
 
 def test_a_session_that_is_moved_brings_its_keys_into_the_project(store: Store) -> None:

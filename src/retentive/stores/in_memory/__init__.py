@@ -39,7 +39,7 @@ from retentive.stores.rules import (
     stale_vectors,
     stays_in_session,
 )
-from retentive.stores.validity import settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_update
 from retentive.stores.values import (
     Backup,
     Compaction,
@@ -227,9 +227,13 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
                 merged = merged._replace(project=entry.memory.project)
             memory = normalized(containers.register(merged))
             changed: list[Memory] = []
-            if memory.key is not None and memory.valid_to is None:
-                others = [one for one in self._of_slot(slot_of(memory)) if one.id != id]
-                memory, changed = settle_update(entry.memory, memory, fields, others)
+            if concerns_keys(entry.memory, memory):
+                slot, before = slot_of(memory), slot_of(entry.memory)
+                others, former = (
+                    [one for one in self._of_slot(of) if one.id != id] if of[-1] is not None else []
+                    for of in (slot, before)
+                )
+                memory, changed = settle_update(entry.memory, memory, fields, others, former if before != slot else ())
             new = make_entry(memory, entry.vectors, entry.previous)
             if memory.indexed_text != entry.memory.indexed_text:
                 self._drop_turns([id])

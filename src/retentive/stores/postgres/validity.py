@@ -10,7 +10,7 @@ from retentive.models import Memory
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import FACT_COLUMNS, ScopeIds, to_memories, to_micros
-from retentive.stores.validity import settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_update
 
 # Names are looked up by id for each row: a join could be planned as a scan of all sessions.
 COLUMNS = f"""
@@ -44,14 +44,16 @@ _OF_KEY, _SUPERSEDED, _KEYED = (_SQL(name, columns=COLUMNS) for name in ("of_key
 _Slot = tuple[str, int, int]
 
 
-def settle(connection: Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
+def settle(
+    connection: Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds], *, moved: bool = False
+) -> Sequence[Memory]:
     """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
     own = {memory.id for memory in memories}
     slots = [(memory.key or "", ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
     keyed = {slot for slot, memory in zip(slots, memories, strict=True) if memory.key is not None}
     _lock(connection, keyed)
     stored = {slot: [one for one in _of_key(connection, slot) if one.id not in own] for slot in keyed}
-    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
+    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored, moved=moved)
     retire(connection, changed)
     return final
 
@@ -59,23 +61,32 @@ def settle(connection: Connection, memories: Sequence[Memory], scopes: Sequence[
 def settle_updated(
     connection: Connection, current: Memory, memory: Memory, scope: ScopeIds, fields: Collection[str] | None
 ) -> Memory:
-    """An updated memory as it is to be stored. Others that it replaces by its key are retired."""
-    if memory.key is None or memory.valid_to is not None:
+    """An updated memory as it is to be stored. Others of its key, and of the one that it had, change with it."""
+    if not concerns_keys(current, memory):
         return memory
-    slot = (memory.key, scope.profile, scope.project)
-    _lock(connection, [slot])
-    others = [one for one in _of_key(connection, slot) if one.id != memory.id]
-    settled, changed = settle_update(current, memory, fields, others)
+    rows = connection.execute(
+        "SELECT coalesce(fact_key, ''), profile, coalesce(project, 0) FROM memories WHERE id = %s", (memory.id,)
+    )
+    [before] = rows.fetchall()
+    slot = (memory.key or "", scope.profile, scope.project)
+    _lock(connection, [one for one in {slot, before} if one[0]])
+    others, former = (
+        [one for one in _of_key(connection, of) if one.id != memory.id] if of[0] else [] for of in (slot, before)
+    )
+    settled, changed = settle_update(current, memory, fields, others, former if before != slot else ())
+    if changed:  # until its own row is written, its key is free
+        values = (to_micros(memory.start), memory.id)
+        connection.execute("UPDATE memories SET valid_to = %s WHERE id = %s", values)
     retire(connection, changed)
     return settled
 
 
 def settle_moved(connection: Connection, keys: Sequence[int], *, profile: int, project: int) -> None:
-    """Retire what has the same key as another memory in the project to which memories are about to move."""
+    """End the memories of a key where the next one starts, in the project to which memories are about to move."""
     rows = connection.execute(_KEYED, (list(keys),), binary=True)
     found = list(to_memories(rows, []).values())
-    settled = settle(connection, found, [ScopeIds(profile, project, 0, 0)] * len(found))
-    retire(connection, [memory for memory in settled if memory.valid_to is not None])
+    settled = settle(connection, found, [ScopeIds(profile, project, 0, 0)] * len(found), moved=True)
+    retire(connection, [one for one, was in zip(settled, found, strict=True) if one != was])
 
 
 def _lock(connection: Connection, slots: Iterable[_Slot]) -> None:
@@ -90,8 +101,8 @@ def _of_key(connection: Connection, slot: _Slot) -> list[Memory]:
 
 
 def retire(connection: Connection, memories: Sequence[Memory]) -> None:
-    """Store when memories end and what replaces them."""
-    for one in memories:
+    """Store when memories end and what replaces them. Those that are open come last: another one may have to end."""
+    for one in sorted(memories, key=lambda one: one.valid_to is None):
         values = (to_micros(one.valid_to), one.superseded_by, one.reason, one.actor, one.id)
         connection.execute(_SQL("retire"), values)
     if memories:

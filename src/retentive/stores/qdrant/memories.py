@@ -52,7 +52,7 @@ from retentive.stores.rules import (
     parse_cursor,
     stays_in_session,
 )
-from retentive.stores.validity import settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_update
 from retentive.stores.values import IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
 MAX_POINTS = 500
@@ -279,11 +279,15 @@ class QdrantMemories(StoreParts):
             check_version(current, given.if_version)  # in the other case, the earlier request has written the memory
         placement = self._names.place([memory], staying=staying)
         replaced: builtins.list[Memory] = []
-        slot = slot_of(placement.memories[0])
-        if slot is not None and memory.valid_to is None:
-            [(_, of_slot)] = of_slots(self._connection, [slot])
-            others = [one for _, one in of_slot if one.id != id]
-            placement.memories[0], replaced = settle_update(current, placement.memories[0], given.fields, others)
+        slot, before = slot_of(placement.memories[0]), slot_of(current)
+        if concerns_keys(current, placement.memories[0]):
+            slots = [one for one in (slot, before) if one is not None]
+            stored = {of: [one for _, one in some if one.id != id] for of, some in of_slots(self._connection, slots)}
+            others = stored.pop(slot, []) if slot else []
+            former = stored.pop(before, []) if before else []
+            placement.memories[0], replaced = settle_update(
+                current, placement.memories[0], given.fields, others, former
+            )
         rows = given.rows if memory.indexed_text == given.record.memory.indexed_text else None
         same_text = memory.indexed_text == current.indexed_text
         with record_request(self._connection, key, [id], earlier, operations=placement.operations):
@@ -297,11 +301,11 @@ class QdrantMemories(StoreParts):
                 lambda collection: self._overwrite(collection, new, replaces=payload["written"], same_text=same_text),
                 then_read=placement.session_notes,
             )
-            stored = self._connection.retrieve(self._connection.memories, [new.id], fields=["written"])
-            if new.id not in stored or payload_of(stored[new.id])["written"] != written:
+            found = self._connection.retrieve(self._connection.memories, [new.id], fields=["written"])
+            if new.id not in found or payload_of(found[new.id])["written"] != written:
                 raise ConcurrentUpdate
             projects = self._names.check_sessions(placement, found_notes)
-        for one in replaced:
+        for one in sorted(replaced, key=lambda one: one.valid_to is None):  # only then may another one be open
             self._retire(one)
         if slot is not None and new.memory.valid_to is None:
             self.close_others([slot])

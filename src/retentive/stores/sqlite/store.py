@@ -185,8 +185,7 @@ class SqliteStore:
             if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
                 terms = index_terms(memory.indexed_text)
             scope = updated_scope(connection, key, memory, current)
-            if memory.key is not None:
-                memory = validity.settle_updated(connection, current, memory, scope, fields)
+            memory = validity.settle_updated(connection, current, memory, scope, fields)
             replace_row(connection, key, memory, scope, terms)
             same_text = memory.indexed_text == current.indexed_text
             if same_text:

@@ -13,7 +13,7 @@ from retentive.models import Memory
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import memory_table
 from retentive.stores.sqlite.memory_table import fetch_json
-from retentive.stores.validity import settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_update
 
 _NEVER = np.iinfo(np.int64)
 
@@ -25,17 +25,20 @@ _DATED = """
     WHERE valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires IS NOT NULL
 """
 _OF_KEY = "SELECT key FROM memories WHERE fact_key = ? AND profile = ? AND coalesce(project, 0) = ? ORDER BY key"
+_SLOT = "SELECT fact_key, profile, coalesce(project, 0) FROM memories WHERE id = ?"
 _RETIRE = "UPDATE memories SET valid_to = ?, superseded_by = ?, reason = ?, actor = ? WHERE id = ?"
 
 
-def settle(connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
+def settle(
+    connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds], *, moved: bool = False
+) -> Sequence[Memory]:
     """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
     own = {memory.id for memory in memories}
     slots = [(memory.key, ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
     stored = {
         slot: [one for one in _memories_of_key(connection, slot) if one.id not in own] for slot in slots if slot[0]
     }
-    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
+    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored, moved=moved)
     retire(connection, changed)
     return final
 
@@ -43,11 +46,18 @@ def settle(connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequ
 def settle_updated(
     connection: apsw.Connection, current: Memory, memory: Memory, scope: ScopeIds, fields: Collection[str] | None
 ) -> Memory:
-    """An updated memory as it is to be stored. Others that it replaces by its key are retired."""
-    if memory.key is None or memory.valid_to is not None:
+    """An updated memory as it is to be stored. Others of its key, and of the one that it had, change with it."""
+    if not concerns_keys(current, memory):
         return memory
-    found = _memories_of_key(connection, (memory.key, scope.profile, scope.project))
-    settled, changed = settle_update(current, memory, fields, [one for one in found if one.id != memory.id])
+    slot = (memory.key, scope.profile, scope.project)
+    before: tuple[str | None, int, int] = connection.execute(_SLOT, (memory.id,)).get
+    others, former = (
+        [one for one in _memories_of_key(connection, of) if one.id != memory.id] if of[0] is not None else []
+        for of in (slot, before)
+    )
+    settled, changed = settle_update(current, memory, fields, others, former if before != slot else ())
+    if changed:  # until its own row is written, its key is free
+        connection.execute("UPDATE memories SET valid_to = ? WHERE id = ?", (to_micros(memory.start), memory.id))
     retire(connection, changed)
     return settled
 
@@ -58,8 +68,9 @@ def _memories_of_key(connection: apsw.Connection, slot: tuple[str | None, int, i
 
 
 def retire(connection: apsw.Connection, memories: Sequence[Memory]) -> None:
-    """Store when memories end and what replaces them."""
-    rows = [(to_micros(one.valid_to), one.superseded_by, one.reason, one.actor, one.id) for one in memories]
+    """Store when memories end and what replaces them. Those that are open come last: another one may have to end."""
+    ordered = sorted(memories, key=lambda one: one.valid_to is None)
+    rows = [(to_micros(one.valid_to), one.superseded_by, one.reason, one.actor, one.id) for one in ordered]
     connection.executemany(_RETIRE, rows)
 
 
