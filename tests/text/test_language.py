@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 import pytest
 
 from retentive.text.analysis import STOP_WORDS, detect, index_terms, query_terms
@@ -50,3 +52,28 @@ def test_a_word_is_found_as_written_even_if_only_one_side_tells_its_language() -
 
 def test_english_texts_have_no_terms_of_another_language() -> None:
     assert index_terms("The old houses were sold in May") == ["the", "old", "hous", "were", "sold", "in", "may"]
+
+
+EXPANDING = [
+    char
+    for char in map(chr, range(0x10000))
+    if not char.isspace() and any(" " in unicodedata.normalize(form, char) for form in ("NFKC", "NFKD"))
+]
+"""Characters that Unicode decomposes to several words, such as U+FDFA, and marks that stand alone."""
+
+
+@pytest.mark.parametrize("text", ["قال النبي{}مح إنما الأعمال", "هذا {} كتاب", "die Häu{}ser und das Haus", "tea{}pot"])
+def test_no_term_has_a_space_whatever_a_character_decomposes_to(text: str) -> None:
+    texts = [text.format(char) for char in EXPANDING]
+
+    terms = {term for one in texts for term in (*index_terms(one), *query_terms(one))}
+
+    assert "\ufdfa" in EXPANDING
+    assert {term for term in terms if term.split() != [term]} == set()
+
+
+def test_a_store_agrees_with_a_text_whose_characters_decompose_to_several_words(open_engine) -> None:
+    engine = open_engine(None)
+    engine.remember("قال النبي\ufdfa إنما الأعمال")
+
+    assert engine.store.check() == []

@@ -81,7 +81,7 @@ TOLERANCE = 1e-6
 def explain(memory: Memory, query: Query, outcome: SearchOutcome, recall: Recall, store: Store) -> Explanation:
     """Explain the rank of a memory in a recall, or its absence."""
     case = _Case(memory, query, outcome, recall, store)
-    for explain_case in (_hit, _out_of_scope, _out_of_filter, _retired, _excluded, _dropped):
+    for explain_case in (_hit, _out_of_scope, _out_of_filter, _retired, _excluded, _unmet_operator, _dropped):
         explanation = explain_case(case)
         if explanation:
             return explanation
@@ -111,11 +111,16 @@ class _Case:
 
     def standings(self) -> tuple[Standing, ...]:
         """The score and rank that each retriever gives the memory, also if the caller excludes it."""
-        with self.store.open_search(replace(self.query, exclude=())) as reads:
+        searched = self.outcome.searched
+        with self.store.open_search(replace(searched.query if searched else self.query, exclude=())) as reads:
             return (
                 _standing(self.outcome.semantic, self, reads),
                 _standing(self.outcome.keyword, self, reads),
             )
+
+    def admits(self, memory: Memory) -> bool:
+        """Whether a memory has what the operators of the query demand."""
+        return self.outcome.searched is None or self.outcome.searched.matches(memory)
 
     def placed(self) -> tuple[Hit, ...]:
         """All hits with a rank: those returned, and those after the limit."""
@@ -170,6 +175,15 @@ def _excluded(case: _Case) -> Explanation | None:
     if case.memory.id not in case.query.exclude:
         return None
     sentence = "It was left out because the caller excluded it (exclude)."
+    return case.explanation(outcome="excluded", sentence=sentence, standings=case.standings())
+
+
+def _unmet_operator(case: _Case) -> Explanation | None:
+    keywords = case.outcome.keywords
+    unmet = keywords.unmet_by(case.memory.indexed_text) if keywords else None
+    if unmet is None:
+        return None
+    sentence = f"An operator of the query removed it: {unmet}."
     return case.explanation(outcome="excluded", sentence=sentence, standings=case.standings())
 
 
@@ -269,13 +283,14 @@ def _standing(result: RetrieverResult, case: _Case, reads: Search) -> Standing:
     scores = reads.scores([case.memory.id])
     score = (scores.semantic if result.name == "semantic" else scores.keyword).get(case.memory.id)
     matches = score is not None and (result.name == "semantic" or score > 0)
-    rank = _rank(result, case.memory.id, score, deep, reads) if matches and score is not None else None
+    rank = _rank(result, case, score, deep, reads) if matches and score is not None else None
     note = "" if rank is not None else _why_not_retrievable(result.name, score)
     return Standing(result.name, True, score, rank, len(found), last, note)
 
 
-def _rank(result: RetrieverResult, id: str, score: float, deep: Retrieved, reads: Search) -> int | None:
+def _rank(result: RetrieverResult, case: _Case, score: float, deep: Retrieved, reads: Search) -> int | None:
     """The memory's rank in one retriever, also below the pool; None if it is deeper than `DEPTH` or cannot be found."""
+    id = case.memory.id
     for at, candidate in enumerate(result.retrieved.candidates, 1):
         if candidate.memory.id == id:
             return at
@@ -283,7 +298,8 @@ def _rank(result: RetrieverResult, id: str, score: float, deep: Retrieved, reads
         better = bisect_left(deep.depth_scores, -(score + TOLERANCE), key=lambda one: -one)
         return better + 1 if better < len(deep.depth_scores) else None
     found = reads.keyword(DEPTH).candidates
-    return next((at for at, candidate in enumerate(found, 1) if candidate.memory.id == id), None)
+    place = next((at for at, candidate in enumerate(found) if candidate.memory.id == id), None)
+    return None if place is None else 1 + sum(case.admits(candidate.memory) for candidate in found[:place])
 
 
 def _why_not_retrievable(retriever: str, score: float | None) -> str:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from time import perf_counter
@@ -24,6 +25,7 @@ from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Searchable, Store
 from retentive.stores.damage import left_out
 from retentive.text.analysis import informative_terms
+from retentive.text.keyword_syntax import KeywordQuery
 from retentive.text.temporal import period
 
 log = logging.getLogger(__name__)
@@ -58,16 +60,18 @@ def rank_outcome(
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
     timer = StageTimer(outcome.stages)
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(query))
+    asked = _without_operators(query, outcome.keywords)
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(asked))
     timer.lap("rank")
     not_reranked = None
     if query.tuning.rerank:
         ranking, not_reranked = rerank_best(
-            ranking, query.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
+            ranking, asked.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
         )
         timer.lap("rerank")
     kinds = query.scope.kinds or ()
-    relevance = Relevance(informative_terms(query.text), ranking.hits, outcome.cosines, calibration)
+    terms = outcome.keywords.informative_terms if outcome.keywords else informative_terms(query.text)
+    relevance = Relevance(terms, ranking.hits, outcome.cosines, calibration)
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds, relevance=relevance)
     timer.lap("rank")
     missing = {
@@ -89,6 +93,11 @@ def rank_outcome(
         dropped=LazyTuple(chain, ranking.dropped, map(retired_hit, outcome.retired)),
         profile=query.scope.profile,
     )
+
+
+def _without_operators(query: Query, keywords: KeywordQuery | None) -> Query:
+    """The query with the words that it asks for, without those that it excludes."""
+    return replace(query, text=keywords.text) if keywords and keywords.text else query
 
 
 class Signals(TypedDict):

@@ -98,7 +98,10 @@ class SearchedQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutcome:
-    """Everything that ranking needs, and how the retrievers went. `size` is that of the profile (`Search.size`)."""
+    """Everything that ranking needs, and how the retrievers went. `size` is that of the profile (`Search.size`).
+
+    `searched` is the query as the retrievers saw it.
+    """
 
     semantic: RetrieverResult
     keyword: RetrieverResult
@@ -112,6 +115,12 @@ class SearchOutcome:
     retired: tuple[Memory, ...] = ()
     model: Model | None = None
     size: int = 0
+    searched: SearchedQuery | None = None
+
+    @property
+    def keywords(self) -> KeywordQuery | None:
+        """The operators in the text of the query, if there are any and they apply."""
+        return self.searched.keywords if self.searched else None
 
     @property
     def cosines(self) -> tuple[float, ...]:
@@ -151,7 +160,19 @@ def search(
         timer.lap("score")
         model, size = (reads.model, reads.size) if embedding is not None else (None, 0)
     return SearchOutcome(
-        semantic, keyword, lists, context, vectors, timer.laps, embedding, others, damaged, retired, model, size
+        semantic,
+        keyword,
+        lists,
+        context,
+        vectors,
+        timer.laps,
+        embedding,
+        others,
+        damaged,
+        retired,
+        model,
+        size,
+        searched,
     )
 
 

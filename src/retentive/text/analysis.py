@@ -88,6 +88,16 @@ def _any_chunk() -> re.Pattern[str]:
 
 
 @cache
+def _any_whole_chunk() -> re.Pattern[str]:
+    """As `_any_chunk`, with the combining marks of a word inside it: vowel signs do not split words."""
+    marks = "".join(mark for mark in map(chr, range(0x370, 0xFE00)) if unicodedata.category(mark) in ("Mn", "Mc"))
+    letters = rf"[^\W_{_CJK}]+(?:[{marks}]+[^\W_{_CJK}]*)*"
+    return re.compile(
+        rf"(?P<cjk>[{_CJK}]+)|(?P<symbol>[{_SYMBOLS}])|(?P<word>{letters}(?:['{_JOINERS}]{letters})*(?:\+\+|#)?)"
+    )
+
+
+@cache
 def _cjk_run() -> re.Pattern[str]:
     return re.compile(rf"[{_CJK}]{{2}}")
 
@@ -134,6 +144,23 @@ def index_terms(text: str) -> list[str]:
         else:
             _add_chunk(match[0], terms)
     return terms + _language_terms(text, folded.split())
+
+
+def sequence_terms(text: str) -> list[str]:
+    """Return the terms of a text as they follow one another: no pairs of CJK characters, no stems by language.
+
+    Part of a text gives the same terms as it does inside the text. No store keeps these.
+    """
+    folded = folded_text(text)
+    terms: list[str] = []
+    for match in (_ASCII_CHUNK if folded.isascii() else _any_whole_chunk()).finditer(folded):
+        if match.lastgroup == "cjk":
+            terms.extend(match[0])
+        elif match.lastgroup == "symbol":
+            terms.append(match[0])
+        else:
+            _add_chunk(match[0], terms)
+    return terms
 
 
 @lru_cache(maxsize=512)
@@ -186,13 +213,15 @@ class InformativeTerm(NamedTuple):
     """A term that tells what a query is about: the start of a word, or characters that may stand anywhere.
 
     A name is a word with a capital that does not begin a sentence. `words` is how many words of the query it stands
-    for: in a script without blanks, terms are overlapping pairs of characters, about two for each word.
+    for: in a script without blanks, terms are overlapping pairs of characters, about two for each word. A prefix is
+    followed by any ending.
     """
 
     text: str
     is_word: bool
     is_name: bool = False
     words: float = 1.0
+    is_prefix: bool = False
 
     def occurs(self, folded: str) -> bool:
         """Whether it is in a folded text: as a word with any ending of a few letters, or as characters."""
@@ -203,7 +232,8 @@ class InformativeTerm(NamedTuple):
         while at >= 0:
             end = at + len(text)
             ending = folded[end : end + MAX_ENDING + 1]
-            if not (at and folded[at - 1].isalnum()) and not (len(ending) > MAX_ENDING and ending.isalnum()):
+            is_long = len(ending) > MAX_ENDING and ending.isalnum()
+            if not (at and folded[at - 1].isalnum()) and (self.is_prefix or not is_long):
                 return True
             at = folded.find(text, at + 1)
         return False
@@ -267,7 +297,7 @@ def _language_terms(text: str, words: list[str]) -> list[str]:
     for word in _word_pattern().findall(unicodedata.normalize("NFC", text).lower()):
         stem = _folded(stems[word[:MAX_TERM]])
         if stem != _stems[_folded(word)[:MAX_TERM]]:
-            found.append(stem)
+            found += stem.split()  # one character may fold to several words
     return found
 
 
