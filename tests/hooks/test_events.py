@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retentive.hooks.events import CLIENTS, EVENTS, MAX_ANSWER, MAX_CAPTURED, format_answer, parse_event
+from retentive.chat.prompt_block import INTRODUCTION, note_line, prompt_block
+from retentive.hooks.events import CLIENTS, EVENTS, MAX_CAPTURED, format_answer, parse_event
 from retentive.hooks.options import HookOptions, parse_options
+from retentive.models import Memory
 
 RECORDED = Path(__file__).parent / "recorded"
 SESSIONS = {
@@ -66,9 +69,8 @@ def test_an_answer_has_the_form_of_its_client(client: str, event: str, answer: A
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex", "openclaw"])
-@pytest.mark.parametrize("context", ["", "x" * (MAX_ANSWER + 1)])
-def test_nothing_is_printed_for_nothing_or_for_more_than_a_client_passes_on(client: str, context: str) -> None:
-    assert format_answer(client, "prompt", context) is None
+def test_nothing_is_printed_for_nothing(client: str) -> None:
+    assert format_answer(client, "prompt", "") is None
 
 
 @pytest.mark.parametrize("sent", [{}, {"session_id": 7}, {"prompt": "x"}])
@@ -83,6 +85,63 @@ def test_a_command_of_the_client_is_no_prompt_and_a_long_one_is_cut() -> None:
     assert long is not None
     assert command.prompt == ""
     assert long.prompt == "x" * MAX_CAPTURED + " …"
+
+
+def block(*texts: str, nonce: str = "5eed") -> str:
+    """A block as hooks print it."""
+    noon = datetime(2026, 8, 1, 12, tzinfo=UTC)
+    memories = [Memory(id=str(number), text=text, created=noon) for number, text in enumerate(texts)]
+    return prompt_block([note_line(memory, "recalled") for memory in memories], nonce)
+
+
+def prompt_of(text: str) -> str:
+    event = parse_event("claude-code", {"session_id": "s", "prompt": text})
+    assert event is not None
+    return event.prompt
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_our_own_block_is_cut_from_a_prompt_and_from_an_answer(client: str) -> None:
+    quoting = f"{INTRODUCTION}\n<memory 5eed>\n</memory 5eed>"  # a note with our own sentence and markers
+    text = f"{block('The berth costs 300', quoting)}\n\n{block('A second one', nonce='a')}\n\nWhere is the boat?"
+    messages = [{"role": "user", "content": text}, {"role": "assistant", "content": "Here."}]
+    event = parse_event(client, {"session_id": "s", "prompt": text, "text": text, "messages": messages})
+    assert event is not None
+    assert event.prompt == "Where is the boat?"
+    assert event.answer == ("Here." if client == "openclaw" else "Where is the boat?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"What does this mean: {INTRODUCTION}",
+        f"{INTRODUCTION}\n<memory a>\nno end",
+        f"{INTRODUCTION}\n<memory a>\nx\n</memory b> of another block",
+        "<memory a>\nx\n</memory a>\nwithout an introduction",
+        "a </system-reminder> b <system-reminder> c",
+    ],
+)
+def test_what_only_resembles_an_addition_is_kept(text: str) -> None:
+    assert prompt_of(text) == text
+
+
+def test_reminders_of_the_client_are_cut() -> None:
+    assert prompt_of("<system-reminder>a\nb</system-reminder>one<system-reminder></system-reminder> two") == "one two"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<system-reminder>",
+        "\n</memory a",
+        f"{INTRODUCTION}\n<memory a>\n",
+        f"{INTRODUCTION}\n<memory a>\n\n</memory b>",
+        "\n<memory a>\n\n</memory a>",
+    ],
+)
+def test_the_time_for_a_long_message_grows_with_its_length_only(part: str) -> None:
+    text = part * (5_000_000 // len(part))
+    assert prompt_of(text) == f"{text.strip()[:MAX_CAPTURED]} …"  # this would take hours if it grew with the square
 
 
 def test_the_options_of_a_hook_survive_the_command_line() -> None:

@@ -14,6 +14,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from retentive.engine import Engine
+from retentive.hooks.events import MAX_ANSWER
 from retentive.hooks.state import HookState
 from retentive.models import Memory
 from retentive.server.runtime_file import announced, beside, running_service
@@ -131,6 +132,18 @@ def test_the_same_words_in_two_turns_are_two_memories_and_an_interrupted_turn_is
     assert said == ["yes", "Done.", "yes", "Done.", "Stop, wrong file", "Use the other one", "Done."]
 
 
+def test_the_prompt_of_an_interrupted_turn_is_stored_at_the_end_of_the_session_and_once(
+    service: Service, store: Path
+) -> None:
+    sent = {"session_id": "interrupted", "cwd": "/x/boat", "prompt": "Sell the boat"}
+    hook(store, "claude-code", "prompt", sent, LONG)
+    for _ in range(2):
+        hook(store, "claude-code", "session-end", sent, LONG)
+    assert [(one.speaker, one.text) for one in stored(store, "claude-code:interrupted")] == [("user", "Sell the boat")]
+    hook(store, "claude-code", "turn-end", {**sent, "last_assistant_message": "Done."}, LONG)  # it came late
+    assert [one.text for one in stored(store, "claude-code:interrupted")] == ["Sell the boat", "Done."]
+
+
 def test_a_hook_with_a_service_loads_neither_the_engine_nor_the_command_line(service: Service, store: Path) -> None:
     sent = {"session_id": "light", "cwd": "/x/boat", "prompt": "Where is the boat moored?"}
     done = hook(store, "claude-code", "prompt", sent, LONG, PYTHONPROFILEIMPORTTIME="1")
@@ -169,6 +182,43 @@ def test_without_a_service_memories_are_recalled_here_and_turns_stored_after_the
     until(lambda: len(stored(store, "claude-code:s")) == 2)
     until(lambda: next(HookState(str(store)).queued(), None) is None)  # they are dropped after they were stored
     assert not (tmp_path / "elsewhere.db").exists()
+
+
+def test_notes_over_the_characters_of_a_client_are_left_out_whole_and_come_with_a_later_prompt(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        for number in range(80):
+            text = f"Part {number} of the boat was replaced. " + f"It is kept in box {number} of the shed. " * 10
+            engine.remember(text, kind="semantic", project="boat")
+    sent = {"session_id": "s", "cwd": "/x/boat", "prompt": "Which part of the boat was replaced?"}
+    options = (LONG, "--embedder=none", "--budget=6000")
+    given: list[str] = []
+    for event in ("session-start", "prompt", "prompt"):
+        found = context(hook(store, "claude-code", event, sent, *options))
+        notes = [json.loads(line)["text"] for line in found.splitlines()[2:-1]]
+        assert MAX_ANSWER - 600 < len(found) <= MAX_ANSWER
+        assert found.splitlines()[-1].startswith("</memory ")
+        given += notes
+        assert len(HookState(str(store)).session("claude-code:s").injected) == len(given)
+    assert len(set(given)) == len(given)
+
+
+def test_a_service_of_another_store_is_not_asked_and_not_given_the_turns(tmp_path: Path) -> None:
+    store, other = tmp_path / "m.db", tmp_path / "other.db"
+    for path, place in ((store, "under the pot"), (other, "in the car")):
+        with Engine.open(path, embedder="none") as engine:
+            engine.remember(f"The key is {place}")
+    sent = {"session_id": "s", "cwd": "/x", "prompt": "Where is the key?"}
+    options = (LONG, "--embedder=none")
+    with served(other, embedder="none", server_log="off") as service:
+        service.wait_until_ready()
+        with announced(str(store), f"http://127.0.0.1:{service.port}"):  # the address was once that of our service
+            assert "under the pot" in context(hook(store, "claude-code", "prompt", sent, *options))
+            hook(store, "claude-code", "turn-end", {**sent, "last_assistant_message": "There."}, *options)
+            until(lambda: len(stored(store, "claude-code:s")) == 2)
+        url = f"--url=http://127.0.0.1:{service.port}"  # which is asked whatever its store is
+        assert "in the car" in context(hook(store, "claude-code", "prompt", {**sent, "session_id": "t"}, *options, url))
+    assert stored(other, "claude-code:s") == []
 
 
 def test_a_service_that_does_not_answer_in_time_gives_nothing_and_the_turn_is_stored_later(tmp_path: Path) -> None:

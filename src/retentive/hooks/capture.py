@@ -38,15 +38,22 @@ def end_turn(options: HookOptions, state: HookState, event: HookEvent) -> None:
     """Queue the messages of a turn that has ended."""
     session = state.session(event.session)
     session.project = options.project or session.project or event.project
-    if options.client == "openclaw" and event.prompt:  # the whole turn comes at its end
-        session.prompt, session.asked = event.prompt, session.asked or _now()
+    if options.client == "openclaw" and event.prompt and not _ends_with(event.prompt, session.prompt):
+        session.prompt, session.asked = event.prompt, session.asked or _now()  # the whole turn comes at its end
     session.turn = event.turn or session.turn
     if session.prompt:
         _queue_prompt(options, state, session, event)
     if event.answer:
         _queue(options, state, session, event, speaker="assistant", text=event.answer, when=_now())
-    session.prompt = session.asked = ""
     session.save()
+
+
+def end_session(options: HookOptions, state: HookState, event: HookEvent) -> None:
+    """Queue the message of a turn that was interrupted: no event ends it."""
+    session = state.session(event.session)
+    if session.prompt:
+        _queue_prompt(options, state, session, event)
+        session.save()
 
 
 def store_queued(options: HookOptions, state: HookState, lookup: Lookup) -> None:
@@ -82,8 +89,14 @@ def _send(state: HookState, service: ServiceClient, key: str, memory: dict[str, 
     return True
 
 
+def _ends_with(message: str, prompt: str) -> bool:
+    """Whether a message is the prompt that was noted, perhaps after what OpenClaw's plugins have put before it."""
+    return bool(prompt) and message.endswith(prompt)
+
+
 def _queue_prompt(options: HookOptions, state: HookState, session: SessionState, event: HookEvent) -> None:
     _queue(options, state, session, event, speaker="user", text=session.prompt, when=session.asked)
+    session.prompt = session.asked = ""
 
 
 def _queue(

@@ -103,7 +103,8 @@ def main(words: Sequence[str]) -> None:
         store_messages(parse_options(words))
         return
     found = answer(json.load(sys.stdin))
-    json.dump({"text": found.text, "ids": [item.memory.id for item in found.items]}, sys.stdout)
+    items = [{"id": item.memory.id, "part": item.part} for item in found.items]
+    json.dump({"text": found.text, "items": items}, sys.stdout)
 
 
 if __name__ == "__main__":

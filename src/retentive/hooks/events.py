@@ -20,6 +20,14 @@ MAX_CAPTURED = 20_000
 MAX_ANSWER = 9_800
 """Claude Code and Codex write longer context into a file and pass on only its beginning."""
 
+_REMINDER = ("<system-reminder>", "</system-reminder>")
+_BLOCK = "Notes from memory follow, between two marker lines"
+"""The beginning of the introduction of our own block: `chat.prompt_block` takes too long to import."""
+
+_BLOCK_END = "\n</memory "
+_HEAD = 2000
+"""The introduction is shorter than this."""
+
 _COMMANDS = ("<command-name", "<command-message", "<local-command-", "<bash-", "<user-memory-input")
 _NAMES = {"session-start": "SessionStart", "prompt": "UserPromptSubmit"}
 
@@ -63,8 +71,6 @@ def parse_event(client: str, sent: dict[str, Any]) -> HookEvent | None:
 
 def format_answer(client: str, event: str, context: str) -> dict[str, Any] | None:
     """Return the answer that adds a context to the conversation; None if the client reads none at this event."""
-    if len(context) > MAX_ANSWER:
-        context = ""
     if client == "cursor":
         # Its prompt hook can stop a prompt and adds nothing to it.
         if event == "prompt":
@@ -84,14 +90,40 @@ def _text(sent: dict[str, Any], name: str) -> str:
 
 def _clean(text: str) -> str:
     """Return what a person or the model wrote, without the program's own additions and commands."""
-    if "<system-reminder>" in text:
-        import re
-
-        text = re.sub(r"<system-reminder>.*?</system-reminder>", "", text, flags=re.DOTALL)
+    text = _without_blocks(_without_reminders(text))
     text = text.encode(errors="replace").decode().strip()
     if text.startswith(_COMMANDS):
         return ""
     return text if len(text) <= MAX_CAPTURED else f"{text[:MAX_CAPTURED]} …"
+
+
+def _without_reminders(text: str) -> str:
+    """Cut what a client adds to a message between two tags; a tag that nothing closes stays."""
+    opening, closing = _REMINDER
+    kept: list[str] = []
+    at = 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+        kept.append(text[at:start])
+        at = end + len(closing)
+    return "".join([*kept, text[at:]])
+
+
+def _without_blocks(text: str) -> str:
+    """Cut our own blocks, from the introduction to the closing marker line: some clients put them into the message."""
+    kept: list[str] = []
+    at = 0
+    while (close := text.find(_BLOCK_END, at)) >= 0:
+        end = close + len(_BLOCK_END)
+        nonce, closed, _ = text[end : end + 100].partition(">")
+        opening = text.rfind(f"\n<memory {nonce}>\n", at, close)  # a note contains no "<", but perhaps our sentence
+        start = text.rfind(_BLOCK, max(at, opening - _HEAD), max(opening, 0))
+        if closed and start >= 0:
+            kept.append(text[at:start])
+            at = end + len(nonce) + 1
+        else:
+            kept.append(text[at:end])
+            at = end
+    return "".join([*kept, text[at:]])
 
 
 def _last_turn(messages: list[Any]) -> tuple[str, str]:

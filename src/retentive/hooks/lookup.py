@@ -6,11 +6,12 @@ import os
 import sys
 import time
 
+from retentive.hooks.events import MAX_ANSWER
 from retentive.hooks.options import BUDGETS, HookOptions
 from retentive.hooks.service_client import ServiceClient, ServiceError
 from retentive.hooks.state import HookState
 from retentive.server.light_json import dumps, loads
-from retentive.server.runtime_file import running_service
+from retentive.server.runtime_file import running_service, store_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +20,36 @@ if TYPE_CHECKING:
 
 MAX_QUERY = 8000
 
+_ANOTHER_STORE = 421
+"""The status with which a service of another store refuses a request."""
+
+_ORDER = {"identity": 0, "recent": 1, "facts": 2, "recalled": 3}
+"""The parts of a block in the order in which their notes are chosen."""
+
 
 class Found:
     """The block of a prompt, and the ids of the memories in it."""
 
     def __init__(self, text: str = "", ids: Sequence[str] = ()) -> None:
         self.text, self.ids = text, ids
+
+    @classmethod
+    def of(cls, answer: dict[str, Any]) -> Found:
+        """Return the block of an answer, with as many of its notes as a client passes on.
+
+        Notes are left out whole, in the order in which they would be if the token budget were smaller.
+        """
+        text, items = str(answer["text"]), answer["items"]
+        if len(text) <= MAX_ANSWER:
+            return cls(text, tuple(str(item["id"]) for item in items))
+        lines = text.split("\n")
+        first = len(lines) - 1 - len(items)  # each note is one line, and one line follows the last
+        parts = [str(item["part"]) for item in items]
+        kept = _fitting([len(line) + 1 for line in lines], first, parts) if first > 0 else []
+        if not kept:
+            return cls()
+        block = [*lines[:first], *(lines[first + place] for place in kept), lines[-1]]
+        return cls("\n".join(block), tuple(str(items[place]["id"]) for place in kept))
 
 
 class Lookup:
@@ -61,7 +86,9 @@ class Lookup:
             return None
         deadline = self._deadline if seconds is None else time.monotonic() + seconds
         token = os.environ.get("RETENTIVE_HOOK_TOKEN")
-        return ServiceClient(url, deadline=deadline, profile=options.profile, token=token)
+        # The file that names a running service may be left over, and its address be that of another service by now.
+        store = None if options.url else store_digest(options.store)
+        return ServiceClient(url, deadline=deadline, profile=options.profile, token=token, store=store)
 
     def _budget(self) -> int:
         return self._options.budget or BUDGETS[self._options.event]
@@ -70,13 +97,19 @@ class Lookup:
         sent = {name: value for name, value in body.items() if value is not None}
         try:
             service = self.service()
-            if service is None:
-                return self._embedded(path, sent)
-            answer = service.post(path, sent)
-            return Found(str(answer["text"]), tuple(str(item["id"]) for item in answer["items"]))
+            if service is not None:
+                return self._fitted(service.post(path, sent))
         except (ServiceError, KeyError, TypeError) as error:
             self._state.log(f"{self._options.event}: {error}")
-            return Found()
+            if self._options.url or getattr(error, "status", 0) != _ANOTHER_STORE:
+                return Found()
+        return self._embedded(path, sent)
+
+    def _fitted(self, answer: dict[str, Any]) -> Found:
+        found = Found.of(answer)
+        if answer["text"] and not found.text:
+            self._state.log(f"{self._options.event}: no note fits into {MAX_ANSWER:,} characters; lower the --budget")
+        return found
 
     def _embedded(self, path: str, body: dict[str, Any]) -> Found:
         """Run an engine in a child process: it can be ended at the deadline, whatever it loads at that moment.
@@ -94,10 +127,27 @@ class Lookup:
                 input=dumps(task).encode(), capture_output=True,
                 timeout=max(left, 0.001), check=True, cwd=self._state.folder,
             )  # fmt: skip
-            answer = loads(done.stdout)
-            return Found(answer["text"], tuple(answer["ids"]))
+            return self._fitted(loads(done.stdout))
         except subprocess.TimeoutExpired:
             self._state.log(f"{options.event}: no service runs, and the engine takes more than {options.deadline} ms")
         except subprocess.CalledProcessError as error:
             self._state.log(f"{options.event}: {error.stderr.decode(errors='replace')[-500:]}")
         return Found()
+
+
+def _fitting(lengths: Sequence[int], first: int, parts: Sequence[str]) -> list[int]:
+    """Return the places of the notes that fit into an answer, by the lengths of the lines of their block.
+
+    The notes begin at line `first`. Recent notes are in the block from the oldest and are chosen from the newest.
+    """
+
+    def chosen(place: int) -> tuple[int, int]:
+        return _ORDER.get(parts[place], len(_ORDER)), -place if parts[place] == "recent" else place
+
+    left = MAX_ANSWER + 1 - sum(lengths[:first]) - lengths[-1]  # no line end follows the last line
+    kept = []
+    for place in sorted(range(len(parts)), key=chosen):
+        if lengths[first + place] <= left:
+            left -= lengths[first + place]
+            kept.append(place)
+    return sorted(kept)

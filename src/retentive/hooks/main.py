@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from retentive.hooks.capture import end_turn, note_prompt, store_queued
+from retentive.hooks.capture import end_session, end_turn, note_prompt, store_queued
 from retentive.hooks.events import CLIENTS, EVENTS, HookEvent, format_answer, parse_event
 from retentive.hooks.lookup import Found, Lookup
 from retentive.hooks.options import HookOptions, parse_options
@@ -56,6 +56,8 @@ def answer_event(options: HookOptions, state: HookState, sent: dict[str, Any], b
     elif options.capture:
         if options.event == "turn-end":
             end_turn(options, state, event)
+        else:
+            end_session(options, state, event)
         store_queued(options, state, lookup)
     return format_answer(options.client, options.event, context)
 

@@ -1,0 +1,55 @@
+"""What of an answer is given to a client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from retentive.hooks.events import MAX_ANSWER
+from retentive.hooks.lookup import Found
+
+
+def answer(*notes: tuple[str, int]) -> dict[str, Any]:
+    """An answer with one line of this length for each note. The id of a note is its place."""
+    lines = [str(place).ljust(length, ".") for place, (_, length) in enumerate(notes)]
+    items = [{"id": str(place), "part": part} for place, (part, _) in enumerate(notes)]
+    return {"text": "\n".join(["Notes", "<memory a>", *lines, "</memory a>"]), "items": items}
+
+
+FRAME = len("Notes\n<memory a>\n</memory a>")
+
+
+def test_an_answer_of_the_limit_is_given_whole_and_of_a_longer_one_the_notes_that_fit() -> None:
+    half = (MAX_ANSWER - FRAME - 2) // 2
+    rest = MAX_ANSWER - FRAME - 2 - half
+    whole = answer(("recalled", half), ("recalled", rest))
+    assert len(whole["text"]) == MAX_ANSWER
+    assert Found.of(whole).text == whole["text"]
+    found = Found.of(answer(("recalled", half), ("recalled", rest), ("recalled", 1)))
+    assert (found.text, found.ids) == (whole["text"], ("0", "1"))
+    found = Found.of(answer(("recalled", half), ("recalled", rest + 1), ("recalled", rest - 1)))
+    assert found.ids == ("0", "2")
+    assert found.text.splitlines() == [
+        "Notes",
+        "<memory a>",
+        "0".ljust(half, "."),
+        "2".ljust(rest - 1, "."),
+        "</memory a>",
+    ]
+
+
+def test_facts_are_left_out_before_recent_notes_and_of_those_the_oldest() -> None:
+    third = MAX_ANSWER // 3 - FRAME
+    found = Found.of(answer(("identity", third), ("facts", third), ("recent", third), ("recent", third)))
+    assert found.ids == ("0", "2", "3")
+    found = Found.of(answer(("identity", 2 * third), ("facts", third), ("recent", third), ("recent", third)))
+    assert found.ids == ("0", "3")
+
+
+@pytest.mark.parametrize("notes", [[("recalled", MAX_ANSWER)], []])
+def test_if_no_note_fits_nothing_is_given(notes: list[tuple[str, int]]) -> None:
+    sent = answer(*notes)
+    sent["text"] += "." * (MAX_ANSWER if not notes else 0)
+    found = Found.of(sent)
+    assert (found.text, found.ids) == ("", ())
