@@ -153,3 +153,14 @@ def test_a_block_of_older_configurations_that_is_wrong_is_named(tmp_path, block)
 
     with pytest.raises(Invalid, match="hybrid"):
         load_settings(environment={}, config=tmp_path / "old.toml")
+
+
+def test_parameters_in_any_spelling_replace_those_of_the_layer_below(here):
+    (here / "retentive.toml").write_text(
+        '[tuning]\nrrfK = 7\nmin-relevance = 0.2\nsource_weights = { "a/*" = 0.5, "b/*" = 2.0 }\n'
+    )
+    environment = {"RETENTIVE_TUNING_RRF_K": "8", "RETENTIVE_TUNING_SOURCE_WEIGHTS": '{"b/*": 3}'}
+
+    tuning = load_settings(environment=environment).tuned({})
+
+    assert (tuning.rrf_k, tuning.min_relevance, dict(tuning.source_weights)) == (8, 0.2, {"b/*": 3})

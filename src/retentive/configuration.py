@@ -122,13 +122,18 @@ def _of_agent(read: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expanded(layer: dict[str, Any]) -> dict[str, Any]:
-    """A layer of settings in which a preset or `hybrid` block is replaced by its parameters."""
+    """A layer of settings with parameters by their Python names; a preset or `hybrid` block is replaced by its own."""
     tuning = layer.get("tuning")
-    if not isinstance(tuning, Mapping) or not any(name in tuning for name in ("preset", "hybrid")):
+    if not isinstance(tuning, Mapping) or not any(name in _WHOLE or _OTHER_SPELLING(str(name)) for name in tuning):
         return layer
     from retentive.ranking.tuning import expand
 
     return {**layer, "tuning": expand(tuning)}
+
+
+_WHOLE = ("preset", "hybrid")
+_OTHER_SPELLING = re.compile("[A-Z-]").search
+"""Finds what the Python name of a parameter does not have; the names are looked up only where they are needed."""
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -184,8 +189,9 @@ def _nested(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merge(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of one layer over those below. Tables such as `[tuning]` are merged; what they hold is replaced."""
     merged = dict(below)
     for name, value in above.items():
         old = merged.get(name)
-        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        merged[name] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged

@@ -69,6 +69,14 @@ def test_a_threshold_that_is_set_anywhere_takes_the_place_of_the_default(samples
     samples.tuning.save({"min_relevance": 0.4})
     try:
         assert samples.tuning.for_prompt().min_relevance == 0.4
+        assert samples.tuning.for_prompt("classic-rrf").min_relevance == 0.4
+        assert samples.tuning.for_prompt({"preset": "classic-rrf"}).min_relevance == 0.4
+        samples.tuning.save({"min_relevance": 0})
+        assert samples.tuning.for_prompt("classic-rrf").min_relevance == 0
+        samples.tuning.save({"preset": "classic-rrf"})
+        assert samples.tuning.for_prompt().min_relevance == 0
+        samples.tuning.save({"preset": None})
+        assert samples.tuning.for_prompt().min_relevance == DEFAULT_MIN_RELEVANCE
     finally:
         samples.tuning.save({"min_relevance": None})
 

@@ -363,3 +363,21 @@ def test_the_memory_of_a_hit_is_the_one_the_retriever_returned():
     full = memory("a", "the whole text", project="p", session="s")
 
     assert fuse([retriever("semantic", full)], Tuning())[0].memory is full
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_the_order_of_lists_of_one_name_changes_nothing(fusion: str):
+    first = retriever("listed", ("a", 1.0), ("b", 0.5))
+    second = retriever("listed", ("c", 1.0), ("b", math.nan), weight=0.5)
+    tuning = plain(fusion=fusion)
+
+    assert ids(fuse([first, second], tuning)) == ids(fuse([second, first], tuning))
+
+
+def test_a_score_from_elsewhere_below_the_list_counts_as_nothing_when_scores_are_scaled_by_their_sum():
+    semantic = retriever("semantic", ("a", 0.9), ("b", 0.8))
+    keyword = retriever("keyword", ("b", 9.0), ("c", 8.0), ("d", 7.5), elsewhere={"a": -50.0})
+
+    found = fuse([semantic, keyword], plain(fusion="full", keyword_scaling="sum", semantic_scaling="sum"))
+
+    assert all(hit.score >= 0 for hit in found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import ANY
+
 import pytest
 
 from retentive.ranking import pick
@@ -41,3 +43,13 @@ def test_the_floor_holds_for_the_best_of_a_kind_too():
     picked = pick(Ranking((*EPISODES, WHO)), plain(score_floor=0.5), limit=4, kinds=("episodic", "identity"))
 
     assert ids(picked) == ["e0", "e1", "e2", "e3"]
+
+
+def test_the_best_of_a_kind_comes_last_although_mmr_has_lowered_the_scores_of_the_others():
+    fact = hit(memory("fact", "one fact", kind="semantic"), 0.86)
+    ranking = Ranking((*(hit(memory(f"e{number}", "one text"), 0.9) for number in range(4)), fact))
+
+    picked = pick(ranking, plain(diversity=0.05), limit=3, kinds=("episodic", "semantic"))
+
+    assert [(one.id, one.score) for one in picked.hits] == [("e0", 0.9), ("e1", pytest.approx(0.855)), ("fact", ANY)]
+    assert picked.hits[2].score == picked.hits[1].score

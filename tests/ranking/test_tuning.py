@@ -159,3 +159,18 @@ def test_the_classic_shares_and_half_lives_are_the_defaults():
 def test_only_where_scores_are_scaled_the_crowd_behind_the_pool_is_looked_at(fusion, depth):
     assert asked(Tuning(fusion=fusion), 10).depth == depth
     assert asked(Tuning(fusion=fusion), 60).depth == max(depth, asked(Tuning(), 60).pool)
+
+
+def test_equal_tunings_have_one_version_and_one_hash_however_their_numbers_are_written():
+    one, other = parse_tuning({"rrf_k": 60.0, "source_weights": {"a": 1}}), parse_tuning({"source_weights": {"a": 1.0}})
+
+    assert one == other
+    assert one.version == other.version
+    assert len({one, other}) == 1
+    assert one.version != Tuning().version
+
+
+@pytest.mark.parametrize("whole", [{"preset": "classic-rrf"}, {"hybrid": {"rrfK": 9}}])
+def test_a_preset_or_block_leaves_the_threshold_of_relevance_as_it_is(whole: dict[str, object]):
+    assert parse_tuning({"min_relevance": 0.4}).with_parameters(**whole).min_relevance == 0.4
+    assert Tuning().with_parameters(**whole, min_relevance=0.2).min_relevance == 0.2

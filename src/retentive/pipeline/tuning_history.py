@@ -11,7 +11,7 @@ from typing import Any
 from retentive.errors import Invalid, NotFound, RetentiveError, VersionConflict
 from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable, check_unicode
 from retentive.ranking import Tuning, preset
-from retentive.ranking.tuning import CHAT, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
+from retentive.ranking.tuning import OUTSIDE_PRESETS, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
@@ -50,29 +50,33 @@ class SavedTuning:
     def current(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
         """The tuning in effect: configured parameters, over those saved in the store, over the defaults.
 
-        `override` replaces it: a whole `Tuning`, some parameters, or the name of a preset.
+        `override` replaces it: a whole `Tuning`, some parameters, or the name of a preset, which leaves `min_relevance`
+        and the parameters of chat as they are.
         """
         if isinstance(override, Tuning):
             return override
+        tuning = self._in_effect()
         if isinstance(override, str):
-            return preset(override)
+            kept = {name: getattr(tuning, name) for name in OUTSIDE_PRESETS}
+            return preset(override).model_copy(update=kept)
+        return tuning.with_parameters(**override) if override else tuning
+
+    def _in_effect(self) -> Tuning:
         saved = self._store.get_value(PARAMETERS)
         if self._cached is None or self._cached[0] != saved:
             self._cached = (saved, self._settings.tuned(json.loads(saved or "{}")))
-        tuning = self._cached[1]
-        return tuning.with_parameters(**override) if override else tuning
+        return self._cached[1]
 
     def for_prompt(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
         """The tuning of a recall whose memories a model reads: in chat, MCP, `/v1/context` and hooks.
 
-        It is the tuning in effect, with `DEFAULT_MIN_RELEVANCE` unless `min_relevance` is set anywhere, also to 0.
+        It is the tuning in effect, with `DEFAULT_MIN_RELEVANCE` unless `min_relevance` is set anywhere, also to 0. A
+        preset or block does not set it.
         """
-        if isinstance(override, Tuning):
-            return override
-        in_effect = self.current()
-        given = {} if isinstance(override, str) or override is None else override
-        tuning = in_effect if override is None else self.current(override)
-        if "min_relevance" in {*map(parameter_name, given), *in_effect.model_fields_set}:
+        tuning = self.current(override)
+        given = override if isinstance(override, Mapping) else {}
+        set_anywhere = {*map(parameter_name, given), *self._in_effect().model_fields_set}
+        if isinstance(override, Tuning) or "min_relevance" in set_anywhere:
             return tuning
         return tuning.model_copy(update={"min_relevance": DEFAULT_MIN_RELEVANCE})
 
@@ -135,8 +139,8 @@ def save_parameters(
     """Save parameters over the saved ones; None resets one.
 
     An unknown name or an invalid value raises `Invalid` and changes nothing. A preset or `hybrid` block replaces all
-    saved parameters; None in its place resets all. A change that was already made under the same idempotency key is not
-    made again, whatever was changed since.
+    saved parameters but `min_relevance`; None in its place resets all. Neither changes the parameters of chat. A change
+    that was already made under the same idempotency key is not made again, whatever was changed since.
     """
 
     def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
@@ -238,9 +242,11 @@ def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
     given = expand({name: value for name, value in parameters.items() if value is not None})
     checked = parse_tuning(given)
     wanted = checked.model_dump(include=set(checked.model_fields_set))
-    everything: dict[str, Any] = dict.fromkeys(Tuning.model_fields.keys() - set(CHAT)) if whole else {}
-    if whole:  # what equals its default is not saved
-        defaults = Tuning().model_dump()
+    everything: dict[str, Any] = dict.fromkeys(Tuning.model_fields.keys() - set(OUTSIDE_PRESETS)) if whole else {}
+    if any(name in WHOLE for name in reset):
+        everything["min_relevance"] = None
+    if whole:  # what equals its default is not saved, but a threshold of 0 is another one than none
+        defaults = {**Tuning().model_dump(), "min_relevance": None}
         wanted = {name: value for name, value in wanted.items() if value != defaults[name]}
     return {**everything, **wanted, **dict.fromkeys(name for name in reset if name not in WHOLE)}
 

@@ -27,32 +27,57 @@ def diversify(hits: Sequence[Hit], diversity: float, vectors: Vectors, *, limit:
         return list(hits[:last]), list(hits[last:])
     best = max(hits[0].score, 1e-12)
     relevance = np.array([max(hit.score, 0.0) / best for hit in hits])
-    similarity = _similarity(hits, vectors)
+    similarity = _Similarity(hits, vectors)
     closest = np.zeros(len(hits))
-    left = list(range(len(hits)))
+    is_left = np.ones(len(hits), dtype=bool)
     chosen: list[Hit] = []
     ceiling = hits[0].score
-    while left and (limit <= 0 or len(chosen) < limit):
-        worth = (1.0 - diversity) * relevance[left] - diversity * closest[left]
-        at = left.pop(int(np.argmax(worth)))
+    for _ in range(len(hits) if limit <= 0 else min(limit, len(hits))):
+        worth = (1.0 - diversity) * relevance - diversity * closest
+        at = int(np.argmax(np.where(is_left, worth, -np.inf)))
+        is_left[at] = False
         # A later choice may be worth more than an earlier one; the displayed scores must not increase.
         ceiling = min(ceiling, float(hits[at].score - diversity * closest[at] * best))
         like = float(closest[at])
         chosen.append(hits[at].after("diversity", ceiling, like, "similarity {:.2f} to a higher hit", like))
-        closest = np.maximum(closest, similarity[at])
-    return chosen, [hits[at] for at in left]
+        closest = np.maximum(closest, similarity.to(at))
+    return chosen, [hits[at] for at in np.flatnonzero(is_left).tolist()]
 
 
-def _similarity(hits: Sequence[Hit], vectors: Vectors) -> npt.NDArray[np.float64]:
-    size = len(hits)
-    matrix = np.zeros((size, size))
-    words = [frozenset(normalised(hit.memory.text).split()) for hit in hits]
-    for row in range(size):
-        for column in range(row):
-            a, b = vectors.get(hits[row].id), vectors.get(hits[column].id)
-            if a is not None and b is not None:
-                like = float(np.dot(a, b))
-            else:
-                like = len(words[row] & words[column]) / max(len(words[row] | words[column]), 1)
-            matrix[row, column] = matrix[column, row] = max(like, 0.0)
-    return matrix
+class _Similarity:
+    """The similarities of hits: a row at a time, because those of all pairs of a long list take much memory."""
+
+    def __init__(self, hits: Sequence[Hit], vectors: Vectors) -> None:
+        self._has_vector = np.array([hit.id in vectors for hit in hits])
+        known = [vectors[hit.id] for hit in hits if hit.id in vectors]
+        self._vectors = np.stack(known) if known else np.zeros((0, 0), dtype=np.float32)
+        self._row = np.cumsum(self._has_vector) - 1
+        self._hits = hits
+        self._words: _CommonWords | None = None if len(known) == len(hits) else _CommonWords(hits)
+
+    def to(self, at: int) -> npt.NDArray[np.float64]:
+        """The similarity of each hit to one of them, from 0 to 1."""
+        like = np.zeros(len(self._hits)) if self._words is None else self._words.overlap(at)
+        if self._has_vector[at]:
+            like[self._has_vector] = self._vectors @ self._vectors[self._row[at]]
+        return np.maximum(like, 0.0)
+
+
+class _CommonWords:
+    """Which words hits have in common."""
+
+    def __init__(self, hits: Sequence[Hit]) -> None:
+        self._words = [frozenset(normalised(hit.memory.text).split()) for hit in hits]
+        self._sizes = np.array([len(words) for words in self._words])
+        with_word: dict[str, list[int]] = {}
+        for at, words in enumerate(self._words):
+            for word in words:
+                with_word.setdefault(word, []).append(at)
+        self._with_word = {word: np.array(places) for word, places in with_word.items()}
+
+    def overlap(self, at: int) -> npt.NDArray[np.float64]:
+        """The words that each hit has in common with one of them, as a share of the words of both."""
+        places = [self._with_word[word] for word in self._words[at]]
+        common = np.bincount(np.concatenate(places), minlength=len(self._words)) if places else np.zeros(1)
+        shares: npt.NDArray[np.float64] = common / np.maximum(self._sizes + self._sizes[at] - common, 1)
+        return shares

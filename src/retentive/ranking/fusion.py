@@ -103,16 +103,15 @@ Explain = Callable[[int], Sequence[Reason]]
 def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> list[Hit]:
     """Return every memory that a retriever with a weight found, once, best first, and their neighbours by true score.
 
-    Equal scores keep the order of the lists, sorted by name, and within a list its order.
+    Equal scores keep the order of the lists, sorted by name (lists of one name by what they hold), and within a
+    list its order.
     """
     return fuse_scores(retrievers, tuning, neighbours=neighbours).hits()
 
 
 def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> ScoreTable:
     """Fuse lists as `fuse` does, into a table."""
-    retrievers = sorted(
-        (retriever for retriever in retrievers if retriever.weight > 0), key=lambda retriever: retriever.name
-    )
+    retrievers = _in_order(retrievers)
     memories: dict[str, Memory] = {}
     for retriever in retrievers:
         for memory, _ in retriever.candidates:
@@ -142,6 +141,21 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
 
     ranked = list(memories.values())
     return ScoreTable([ranked[at] for at in order], [totals[at] for at in order], explain)
+
+
+def _in_order(retrievers: Sequence[RankedList]) -> list[RankedList]:
+    """Those with a weight, in an order that does not depend on the order in which they are given."""
+    weighted = [retriever for retriever in retrievers if retriever.weight > 0]
+    if len({retriever.name for retriever in weighted}) < len(weighted):
+        weighted.sort(key=_content)
+    return sorted(weighted, key=lambda retriever: retriever.name)
+
+
+def _content(retriever: RankedList) -> str:
+    """What a list holds, as text: unlike numbers, texts have an order even where a score is NaN."""
+    found = [(candidate.memory.id, candidate.score) for candidate in retriever.candidates]
+    others = sorted(retriever.elsewhere.items(), key=repr)
+    return repr((found, retriever.weight, retriever.depth_scores, others, retriever.telling, retriever.terms))
 
 
 class Method(NamedTuple):
@@ -382,7 +396,8 @@ def _z_score(known: list[float]) -> Formula:
 
 
 def _sum(known: list[float]) -> Formula:
-    return _divide(fsum(score - known[-1] for score in known), minus=known[-1])
+    share = _divide(fsum(score - known[-1] for score in known), minus=known[-1])
+    return lambda score: max(share(score), 0.0)  # a score from elsewhere may be far below the lowest of the list
 
 
 def _max(known: list[float]) -> Formula:

@@ -34,6 +34,7 @@ _new = tuple.__new__
 
 _DAY = 86400.0
 _FAR = 0.01
+_LEAST_DIVISOR = 1e-3
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b", re.IGNORECASE)
 _SECOND_PERSON = re.compile(r"\byou(?:r|rs|rself)?\b", re.IGNORECASE)
 _LINES = re.compile(r"#L\d+(?:-L?\d+)?$")
@@ -110,7 +111,7 @@ def pick(
 ) -> Ranking:
     """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason.
 
-    If several kinds are asked for, the best hit of each is among them, last if it does not rank higher. With
+    If several kinds are asked for, the best hit of each is among them, after the others if its rank is too low. With
     `relevance`, each hit gets its relevance, and those below `min_relevance` are dropped.
     """
     hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking may have lowered some
@@ -259,7 +260,8 @@ def by_source(hits: Sequence[Hit], weights: Mapping[str, float]) -> tuple[list[H
         if pattern is None:
             kept.append(hit)
         elif weight := weights[pattern]:
-            kept.append(hit.after("source", _times(hit.score, weight), weight, "× {:g} for {}", weight, pattern))
+            note, figure = _times_note(hit.score, weight, "{:g}")
+            kept.append(hit.after("source", _times(hit.score, weight), weight, f"{note} for {{}}", figure, pattern))
         else:
             removed.append(hit.after("source", hit.score, None, "the weight of {} is 0", pattern))
     return kept, removed
@@ -289,7 +291,8 @@ def by_time(table: ScoreTable, period: Period | None, tuning: Tuning) -> None:
     def explain(row: int) -> list[Reason]:
         if near[row] < _FAR:
             return []
-        return [reason("time", before[row], after[row], near[row], "× {:.3f} for “{}”", factors[row], period.text)]
+        note, figure = _times_note(before[row], factors[row])
+        return [reason("time", before[row], after[row], near[row], f"{note} for “{{}}”", figure, period.text)]
 
     table.apply(after, explain)
 
@@ -320,8 +323,9 @@ def by_speaker(table: ScoreTable, *, about_asker: bool, tuning: Tuning) -> None:
     def explain(row: int) -> list[Reason]:
         if memories[row].speaker != USER:
             return []
-        note = "× {:.2f}: the query is about the asker, and the user said it"
-        return [reason("speaker", before[row], after[row], None, note, factor)]
+        note, figure = _times_note(before[row], factor, "{:.2f}")
+        note += ": the query is about the asker, and the user said it"
+        return [reason("speaker", before[row], after[row], None, note, figure)]
 
     table.apply(after, explain)
 
@@ -347,7 +351,8 @@ def by_age(table: ScoreTable, tuning: Tuning, *, now: datetime) -> None:
         if (one := decays[row]) is None:
             return []
         age, factor = one
-        return [reason("decay", before[row], after[row], age, "× {:.3f} at {:.1f} days", factor, age)]
+        note, figure = _times_note(before[row], factor)
+        return [reason("decay", before[row], after[row], age, note + " at {:.1f} days", figure, age)]
 
     table.apply(after, explain)
 
@@ -394,15 +399,21 @@ def _multiply_quality(table: ScoreTable, extras: Sequence[float], tuning: Tuning
     after = [_times(score, factor) for score, factor in zip(before, factors, strict=True)]
 
     def explain(row: int) -> list[Reason]:
-        note, quality = "× {:.3f} for quality {:.2f}", qualities[row]
-        return [reason("quality", before[row], after[row], quality, note, factors[row], quality)]
+        note, figure = _times_note(before[row], factors[row])
+        quality = qualities[row]
+        return [reason("quality", before[row], after[row], quality, note + " for quality {:.2f}", figure, quality)]
 
     table.apply(after, explain)
 
 
 def _times(score: float, factor: float) -> float:
     """The score times a factor. A negative score (of z-score scaling) is divided, so that a penalty never raises it."""
-    return score * factor if score >= 0 else score / max(factor, 1e-3)
+    return score * factor if score >= 0 else score / max(factor, _LEAST_DIVISOR)
+
+
+def _times_note(score: float, factor: float, figure: str = "{:.3f}") -> tuple[str, float]:
+    """What `_times` computes, as a template and its figure."""
+    return (f"× {figure}", factor) if score >= 0 else (f"÷ {figure}", max(factor, _LEAST_DIVISOR))
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
@@ -482,18 +493,27 @@ def _drop_irrelevant(
 
 
 def _one_of_each(kinds: Sequence[Kind], picked: list[Hit], late: list[Hit]) -> tuple[list[Hit], list[Hit]]:
-    """Replace the last hits of kinds with several by the best of each kind that has none."""
+    """Replace the last hits of kinds with several by the best of each kind that has none, after the others.
+
+    MMR lowers the scores of what it chooses, but not those of the rest: the score of what is added is limited.
+    """
     count = Counter(hit.memory.kind for hit in picked)
+    added: list[Hit] = []
     for kind in dict.fromkeys(kinds):
         best = next((hit for hit in late if hit.memory.kind == kind), None)
         last = next((hit for hit in reversed(picked) if count[hit.memory.kind] > 1), None)
         if count[kind] or best is None or last is None:
             continue
         picked = [hit for hit in picked if hit is not last]
-        picked.append(best.after("kind", best.score, None, "the best of the kind {}", kind))
+        added.append(best)
         late = sorted([last, *(hit for hit in late if hit is not best)], key=lambda hit: -hit.score)
         count.subtract({last.memory.kind: 1, kind: -1})
-    return sorted(picked, key=lambda hit: -hit.score), late
+    if not added:
+        return picked, late
+    lowest = min(hit.score for hit in picked)
+    added.sort(key=lambda hit: -hit.score)
+    note = "the best of the kind {}"
+    return [*picked, *(hit.after("kind", min(hit.score, lowest), None, note, hit.memory.kind) for hit in added)], late
 
 
 def score_parts(hit: Hit) -> str:

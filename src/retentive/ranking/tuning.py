@@ -6,6 +6,7 @@ and the search space of `retentive tune`. An unknown parameter is an error.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -184,12 +185,23 @@ class Tuning(Checked):
 
     @property
     def version(self) -> str:
-        """A hash of all parameters: every change gives another one."""
-        return hash_text(self.model_dump_json())
+        """A hash of all parameters: every change gives another one, and equal tunings have the same."""
+        return hash_text(json.dumps({name: _without_type(value) for name, value in self._values().items()}))
+
+    def __hash__(self) -> int:
+        weights = frozenset(self.source_weights.items())
+        return hash(tuple((self._values() | {"source_weights": weights}).values()))
 
     def with_parameters(self, **parameters: Any) -> Tuning:
         """Return this tuning with some parameters changed, checked against their ranges."""
         return parse_tuning(self.model_dump() | expand(parameters))
+
+
+def _without_type(value: Any) -> Any:
+    """A parameter's value with every number as a float: a default may be written 60 where a checked value is 60.0."""
+    if isinstance(value, dict):
+        return {name: float(number) for name, number in value.items()}
+    return float(value) if isinstance(value, int) else value
 
 
 def parse_tuning(parameters: Mapping[str, Any]) -> Tuning:
@@ -206,7 +218,7 @@ def parse_tuning(parameters: Mapping[str, Any]) -> Tuning:
 
 
 def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters by their Python names, with `preset` and `hybrid` replaced by every parameter of the ranking.
+    """The parameters by their Python names, with `preset` and `hybrid` replaced by every parameter that they set.
 
     Parameters given beside a preset or block take precedence over it; a block takes precedence over a preset.
     """
@@ -218,14 +230,17 @@ def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
     from retentive.ranking.presets import preset
 
     tuning = parse_hybrid(whole["hybrid"]).tuning() if "hybrid" in whole else preset(str(whole["preset"]))
-    return tuning.model_dump(exclude=set(CHAT)) | named
+    return tuning.model_dump(exclude=set(OUTSIDE_PRESETS)) | named
 
 
 WHOLE = ("preset", "hybrid")
-"""Names that stand for every parameter of the ranking, wherever parameters are given."""
+"""Names that stand for every parameter of the ranking, wherever parameters are given; see `OUTSIDE_PRESETS`."""
 
 CHAT = ("context_tokens", "recent_turns")
-"""Parameters of chat, which no preset sets."""
+"""Parameters of chat."""
+
+OUTSIDE_PRESETS = ("min_relevance", *CHAT)
+"""Parameters that no preset or block sets: the threshold of relevance, which does not rank, and those of chat."""
 
 
 def parameter_name(name: str) -> str:
