@@ -399,6 +399,35 @@ def test_only_a_finished_copy_of_the_same_store_is_updated(open_one):
     assert (target.stats().memories, other.stats().memories) == (120, 123)
 
 
+def test_an_update_deletes_nothing_if_the_copy_has_memories_that_were_not_copied_however_old(open_one):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source, 20)
+    copied(source, target)
+    own = records(1, start=900)[0]
+    target.add([replace(own, memory=own.memory._replace(created=NOW - timedelta(days=999)))], model=MODEL)
+    source.remove([made[0].memory.id])
+
+    with pytest.raises(Conflict, match=f"1 memory of its own.*{own.memory.id}"):
+        copied(source, target, again=True)
+    assert target.stats().memories == 21
+
+    target.remove([own.memory.id])
+    done, verified = copied(source, target, again=True)
+    assert (done.forgotten, verified.agrees) == (1, True)
+
+
+def test_a_memory_that_was_deleted_in_the_source_and_stored_in_the_copy_again_is_its_own(open_one):
+    source, target = open_one("source"), open_one("target")
+    made = fill(source, 20)
+    copied(source, target)
+    source.remove([made[0].memory.id])
+    copied(source, target, again=True)
+    target.add([made[0]], model=MODEL)
+
+    with pytest.raises(Conflict, match="of its own"):
+        copied(source, target, again=True)
+
+
 def test_an_update_can_be_interrupted_too(open_one, monkeypatch):
     source, target = open_one("source"), open_one("target")
     made = fill(source)

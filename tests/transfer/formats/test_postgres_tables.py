@@ -170,6 +170,30 @@ def test_many_rows_are_read_as_a_stream_and_a_lost_connection_ends_it_with_the_p
     assert (whole.added, whole.existing) == (3000 - broken.added, broken.added)
 
 
+def test_a_value_that_python_has_no_equal_of_is_left_out_and_its_row_and_the_others_are_imported(open_engine, tables):
+    execute(
+        tables.replace("&schema=other", ""),
+        """SET search_path = other, public;
+        CREATE TABLE semantic_memories (id serial PRIMARY KEY, content text, created_at timestamptz,
+            importance numeric, metadata jsonb, deleted_at timestamp);
+        INSERT INTO semantic_memories (content, created_at, importance, metadata, deleted_at) VALUES
+            ('oar', '2026-05-01', 0.4, '{"wind": 5}', NULL), ('buoy', 'infinity', 0.5, NULL, NULL),
+            ('rope', '10000-01-01', 'NaN', NULL, NULL), ('sail', '0044-03-15 BC', 'Infinity', NULL, NULL),
+            ('mast', '2026-05-02', NULL, ('{"digits": ' || repeat('9', 5000) || '}')::jsonb, NULL),
+            ('keel', '2026-05-03', NULL, NULL, 'infinity'), ('deck', '2026-05-04', 0.6, NULL, NULL);""",
+    )
+    engine: Engine = open_engine()
+
+    done = engine.import_from(tables)
+
+    assert (done.added, done.truncated, done.skipped) == (6, (), {"deleted there": 1})
+    assert done.warnings == {"no valid time": 3, "an importance that is not from 0 to 1 was left out": 2}
+    by_text = {one.text: one for one in engine.list().memories}
+    assert {text for text, one in by_text.items() if one.occurred is None} == {"sail", "rope", "buoy"}
+    assert (by_text["oar"].metadata, by_text["mast"].metadata) == ({"wind": 5}, {})
+    assert (by_text["buoy"].importance, by_text["deck"].importance) == (0.5, 0.6)
+
+
 @pytest.mark.parametrize(
     ("address", "error", "says"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from retentive.pipeline.access_tokens import GRANTS
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
 from retentive.stores.base import Store
 from retentive.stores.json_entries import JsonEntries, Transaction
+from retentive.transfer.copying.copied_ids import COPIED, clear_copied_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,11 @@ class Origin:
 
 CHECKPOINT = JsonEntries[Checkpoint]("copy", Checkpoint)
 ORIGIN = JsonEntries[Origin]("copy/source", Origin)
-OWN_ENTRIES = (CHECKPOINT.prefix, ORIGIN.prefix)
-"""The key-value entries of a copy itself, which are never copied."""
+
+
+def is_own_entry(name: str) -> bool:
+    """Whether a key-value entry is one of a copy itself, which is never copied."""
+    return name in (CHECKPOINT.prefix, ORIGIN.prefix) or name.startswith(COPIED.prefix)
 
 
 class CheckpointStore:
@@ -80,6 +84,8 @@ def start_copy(source: Store, target: Store, wanted: Checkpoint, *, into: bool) 
     found = CHECKPOINT.get(target)
     if found is None:
         _check_target(target, wanted, into=into)
+        if not wanted.again:
+            clear_copied_ids(target)
         started = CheckpointStore(target, wanted, before=None)
         if CHECKPOINT.get(source) is not None:
             started.remove()
@@ -111,14 +117,8 @@ def _check_target(target: Store, wanted: Checkpoint, *, into: bool) -> None:
 
 def _is_empty(store: Store) -> bool:
     """Whether a store has no memories and no entries that a copy could change. Tokens may have been created before."""
-    names = (name for name in store.list_values("") if name != ORIGIN.prefix)
+    names = (name for name in store.list_values("") if not is_own_entry(name))
     return store.stats().memories == 0 and all(name.startswith((TOKENS, GRANTS)) for name in names)
-
-
-def copy_finished(target: Store) -> datetime:
-    """Return when the copy in this store was finished; the earliest time if it is none."""
-    origin = ORIGIN.get(target)
-    return datetime.min.replace(tzinfo=UTC) if origin is None else origin.finished
 
 
 def finish_copy(target: Store, *, complete: bool, now: datetime, copy: bool = True) -> None:
@@ -135,4 +135,5 @@ def finish_copy(target: Store, *, complete: bool, now: datetime, copy: bool = Tr
         transaction.set(ORIGIN, Origin(found.source, now) if copy else None)
     else:
         transaction.set(CHECKPOINT, Checkpoint(found.source, found.vectors, found.again))
-    transaction.commit()
+    if transaction.commit() and not copy:
+        clear_copied_ids(target)

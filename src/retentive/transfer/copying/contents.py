@@ -137,7 +137,7 @@ def read_contents(
         records = page.records
         contents.damaged.update(damage.id for damage in page.damaged)
         hashes = hash_ids(record.memory.id for record in records)
-        included = np.ones(len(hashes), bool) if only is None else _is_in(hashes, only)
+        included = np.ones(len(hashes), bool) if only is None else are_in(hashes, only)
         id_hashes.append(hashes[included])
         for record, id_hash, wanted in zip(records, hashes.tolist(), included.tolist(), strict=True):
             if wanted:
@@ -155,7 +155,8 @@ def hash_ids(ids: Iterable[str]) -> IdHashes:
     return np.frombuffer(b"".join(digests), ">u8").astype(np.uint64)
 
 
-def _is_in(hashes: IdHashes, known: IdHashes) -> npt.NDArray[np.bool_]:
+def are_in(hashes: IdHashes, known: IdHashes) -> npt.NDArray[np.bool_]:
+    """Whether each of these hashes is among the known ones, which are sorted."""
     at = np.searchsorted(known, hashes)
     found = at < len(known)
     found[found] = known[at[found]] == hashes[found]

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from retentive.errors import Conflict, Invalid
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.access_tokens import GRANTS
@@ -16,8 +18,9 @@ from retentive.stores.base import Store
 from retentive.stores.damage import Damage
 from retentive.stores.rules import scan_pages
 from retentive.stores.values import Judgement, Record, Vector
-from retentive.transfer.copying.checkpoint import OWN_ENTRIES, Checkpoint, CheckpointStore, copy_finished, start_copy
-from retentive.transfer.copying.contents import canonical_memory, canonical_use, canonical_vector
+from retentive.transfer.copying.checkpoint import Checkpoint, CheckpointStore, is_own_entry, start_copy
+from retentive.transfer.copying.contents import IdHashes, canonical_memory, canonical_use, canonical_vector, hash_ids
+from retentive.transfer.copying.copied_ids import CopiedIds
 
 PAGE = 500
 """How many memories or judgements are written at once."""
@@ -83,13 +86,14 @@ def copy_store(
     if options.into and options.again:
         raise Invalid("--into keeps other memories, --again deletes them; use only one of them")
     checkpoints = start_copy(source, target, Checkpoint(name, options.vectors, options.again), into=options.into)
+    copied_ids = None if options.into else CopiedIds(target)
     result = CopyResult(resumed=checkpoints.current.done)
     progress(checkpoints.current.done)
     if options.again:
         _move_sessions(source, target)
-    result = _copy_memories(source, target, result, checkpoints, model, options, progress)
-    if options.again:
-        result = replace(result, forgotten=_forget_missing(source, target))
+    result = _copy_memories(source, target, result, checkpoints, copied_ids, model, options, progress)
+    if copied_ids is not None and options.again:
+        result = replace(result, forgotten=_forget_missing(source, target, copied_ids))
     result = _copy_judgements(source, target, result, options)
     return _copy_entries(source, target, result, options)
 
@@ -130,6 +134,7 @@ def _copy_memories(
     target: Store,
     result: CopyResult,
     checkpoints: CheckpointStore,
+    copied_ids: CopiedIds | None,
     model: Model | None,
     options: CopyOptions,
     progress: Callable[[int], None],
@@ -138,7 +143,10 @@ def _copy_memories(
     while not done:
         page = source.scan(cursor=cursor, limit=PAGE)
         records = page.records if options.vectors else [Record(record.memory) for record in page.records]
-        theirs = {memory.id: memory for memory in target.get([record.memory.id for record in records])}
+        ids = [record.memory.id for record in records]
+        if copied_ids is not None:
+            copied_ids.add(ids)
+        theirs = {memory.id: memory for memory in target.get(ids)}
         changed = _changed_ids(target, records, theirs, vectors=options.vectors) if options.again else []
         if changed:
             target.remove(changed)  # interrupted after this, the next run copies them as new ones
@@ -197,27 +205,29 @@ def _same_vector(ours: Vector | None, theirs: Vector | None) -> bool:
     return canonical_vector(ours[0]) == canonical_vector(theirs)
 
 
-def _forget_missing(source: Store, target: Store) -> int:
+def _forget_missing(source: Store, target: Store, copied_ids: CopiedIds) -> int:
     """Delete the memories of the target that the source no longer has, and return how many.
 
-    `Conflict` if one of them was created after the copy was finished: then the target is used on its own.
+    `Conflict`, and none is deleted, if one of them was not copied: then the target is used on its own.
     """
-    count, finished = 0, copy_finished(target)
+    missing: list[str] = []
+    present: list[IdHashes] = []
     for page in scan_pages(target, limit=PAGE):
-        memories = [record.memory for record in page.records]
-        ids = [memory.id for memory in memories]
+        ids = [record.memory.id for record in page.records]
         existing = {memory.id for memory in source.get(ids)}
         if len(existing) < len(ids):  # a memory that is damaged in the source is not missing there
             existing |= {damage.id for damage in source.damaged(ids)}
-        missing = [memory for memory in memories if memory.id not in existing]
-        own = [memory.id for memory in missing if memory.created > finished]
-        if own:
-            raise Conflict(
-                f"the copy has {counted(len(own), 'memory')} of its own, which --again would delete "
-                f"(the first is {own[0]}); delete them there first, or do not use --again"
-            )
-        if missing:
-            count += len(target.remove([memory.id for memory in missing]))
+        missing += [id for id in ids if id not in existing]
+        present.append(hash_ids([*existing, *(damage.id for damage in page.damaged)]))
+    own = copied_ids.others(missing)
+    if own:
+        raise Conflict(
+            f"the copy has {counted(len(own), 'memory')} of its own, which --again would delete: the source does not "
+            f"have them, and there is no record that they were copied (the first is {own[0]}); "
+            "delete them there first, or do not use --again"
+        )
+    count = sum(len(target.remove(missing[at : at + PAGE])) for at in range(0, len(missing), PAGE))
+    copied_ids.keep(np.concatenate(present) if present else np.empty(0, np.uint64))
     return count
 
 
@@ -287,6 +297,6 @@ def _entry_group(name: str) -> str:
 
 def copied_entries(store: Store, *, tokens: bool) -> dict[str, str]:
     """Return the key-value entries that a copy includes."""
-    entries = {name: value for name, value in store.list_values("").items() if name not in OWN_ENTRIES}
+    entries = {name: value for name, value in store.list_values("").items() if not is_own_entry(name)}
     entries = {name: value for name, value in entries.items() if not name.startswith(GRANTS)}
     return {name: value for name, value in entries.items() if tokens or not name.startswith(TOKENS)}

@@ -25,6 +25,7 @@ from retentive.stores.postgres.address import Address, parse_address
 from retentive.stores.postgres.error_mapping import first_line, to_store_error
 from retentive.stores.values import Vector
 from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Truncated
+from retentive.transfer.formats.postgres_loaders import read_odd_values
 from retentive.transfer.formats.tables import (
     COLUMNS,
     PROJECT_COLUMNS,
@@ -85,6 +86,7 @@ def _connect(server: Address) -> Connection:
     connection = psycopg.connect(server.server, application_name="retentive import")
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    read_odd_values(connection)
     if server.schema:
         connection.execute("SELECT set_config('search_path', %s, false)", (server.schema,))
     return connection

@@ -168,8 +168,13 @@ def _time(value: Any) -> datetime | None:
 
 
 def _importance(value: Any) -> float | None:
-    number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    return float(value) if number and 0 <= value <= 1 else None
+    if not isinstance(value, int | float | Decimal) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)  # a Decimal that is NaN cannot be compared
+    except (OverflowError, ValueError):
+        return None
+    return number if 0 <= number <= 1 else None
 
 
 def _metadata(value: Any) -> Mapping[str, Any]:
