@@ -80,7 +80,10 @@ class ServerSettings(Checked):
     port: int = field(default=4000, ge=0, le=65535, description="Port to listen on; 0 chooses a free one.")
     workers: int = field(default=1, ge=1, le=64, description="Number of processes that serve the store.")
     require_token: bool = field(default=False, description="Require a token on loopback too.")
-    hosts: tuple[str, ...] = field(default=(), description="Additional host names accepted in the Host header.")
+    hosts: tuple[str, ...] = field(
+        default=(),
+        description="Additional host names accepted in the Host header; with one, every request needs a token.",
+    )
     public_url: str | None = field(
         default=None,
         description="Address under which clients reach the service, such as https://memory.example.org. It turns OAuth "

@@ -109,6 +109,16 @@ def test_a_stopped_answer_is_kept_as_incomplete_and_can_be_repeated(page, base_u
     assert said(engine, "evening") == [("user", CAT), ("assistant", "Only the "), ("assistant", f"You said: {CAT}")]
 
 
+def test_a_key_that_the_llm_rejects_is_an_error_of_the_llm_and_asks_for_no_token(page, base_url, llm, expected_errors):
+    expected_errors.append("401")
+    open_chat(page, base_url)
+    llm.script = [fails(401, "Incorrect API key provided")]
+    send(page, CAT)
+
+    expect(answer(page).locator(".note.error")).to_have_text("Incorrect API key provided")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
 def test_an_error_of_the_llm_is_shown_and_remember_can_be_off(page, base_url, engine: Engine, llm, expected_errors):
     expected_errors.append("503")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from retentive.engine import Engine
 from retentive.ranking import Tuning
 from retentive.settings import Settings
 from tests.browser.recall_steps import (
@@ -113,6 +116,26 @@ def test_unsaved_changes_are_copied_as_toml_curl_and_python(page, base_url):
     assert (body["query"], body["tuning"]) == (CAT, {"keywordWeight": 3})
     python = copied("Python")
     assert f'engine.recall("{CAT}", limit=10, tuning={{"keyword_weight": 3}})' in python
+    compile(python, "copied", "exec")
+
+
+def test_a_copied_request_names_the_profile_that_is_chosen(page, base_url, engine: Engine):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    name = "Zoë's 日本"
+    engine.remember("the cat eats salmon", profile=name)
+    page.goto(f"{base_url}/#/recall?{urlencode({'profile': name, 'q': CAT})}")
+    page.locator(".hit").first.wait_for()
+
+    def copied(format: str) -> str:
+        page.get_by_label("Copy as").select_option(format)
+        expect(page.locator(".toast").last).to_contain_text(f"Copied as {format}")
+        return page.evaluate("navigator.clipboard.readText()")
+
+    words = shlex.split(copied("curl"))
+    assert f"X-Profile: {name}" in words
+    assert json.loads(words[words.index("-d") + 1])["query"] == CAT
+    python = copied("Python")
+    assert f'engine.recall("{CAT}", limit=10, profile="{name}")' in python
     compile(python, "copied", "exec")
 
 

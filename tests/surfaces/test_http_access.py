@@ -11,6 +11,8 @@ import pytest
 from retentive.engine import Engine
 from retentive.models import Memory
 from retentive.server.http.app import create_app
+from retentive.server.http.auth import why_token_needed
+from retentive.settings import ServerSettings
 from retentive.stores import open_store
 from tests.stores.build import everything
 from tests.surfaces.serving import client, problem, token
@@ -222,6 +224,32 @@ def test_off_loopback_a_token_is_required_whatever_the_settings_say(engine):
     assert client(engine, host="0.0.0.0", token=token(engine)).get("/settings").status_code == 200
 
 
+@pytest.mark.parametrize("host", ["memory.example.org", "127.0.0.1"])
+@pytest.mark.parametrize(("method", "path"), [("GET", "/settings"), ("POST", "/v1/memories"), ("PATCH", "/settings")])
+def test_behind_another_host_name_a_token_is_required_on_loopback_too(engine, method, path, host):
+    asking = client(engine, hosts=("localhost", "memory.example.org"))
+
+    refused = asking.request(method, path, **ATTEMPTS[method, path][0], headers={"Host": host})
+
+    problem(refused, 401, "token_needed")
+    assert engine.list().memories == ()
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ({}, None),
+        ({"hosts": ("localhost", "LOCALHOST", "127.0.0.1", "::1")}, None),
+        ({"hosts": ("localhost", "nas.local")}, "server.hosts has nas.local, which is not a loopback name"),
+        ({"public_url": "https://memory.example.org"}, "server.public_url is set"),
+        ({"require_token": True}, "server.require_token is set"),
+        ({"host": "0.0.0.0", "hosts": ("nas.local",)}, "0.0.0.0 is not a loopback address"),
+    ],
+)
+def test_there_is_a_reason_for_requiring_a_token(server, why):
+    assert why_token_needed(ServerSettings(**server)) == why
+
+
 def test_a_token_that_was_taken_back_lets_nobody_in(engine):
     made, secret = engine.tokens.create(access="read")
     asking = client(engine, token=secret)
@@ -247,7 +275,17 @@ def test_a_request_for_another_host_is_refused(engine, host):
 
 @pytest.mark.parametrize("host", ["localhost:4000", "127.0.0.1", "[::1]:4000", "memory.home"])
 def test_a_request_for_this_host_is_let_in(engine, host):
-    assert client(engine, hosts=("memory.home",)).get("/settings", headers={"Host": host}).status_code == 200
+    asking = client(engine, token=token(engine), hosts=("memory.home",))
+
+    assert asking.get("/settings", headers={"Host": host}).status_code == 200
+
+
+def test_the_refusal_of_a_host_says_what_allowing_it_entails(engine):
+    refused = client(engine).get("/settings", headers={"Host": "memory.home"})
+
+    detail = problem(refused, 421, "unknown_host")["detail"]
+    assert "RETENTIVE_SERVER_HOSTS" in detail
+    assert "every request needs a token" in detail
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from retentive import Engine
 from retentive.server.http.app import create_app
 from retentive.settings import ServerSettings, Settings
+from tests.surfaces.serving import wrong_fields
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 HEADERS = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2025-06-18"}
@@ -152,8 +153,10 @@ def test_it_has_the_same_request_guard_as_everything_else(engine: Engine):
 
 
 def test_hosts_and_origins_that_the_settings_allow_are_let_in(engine: Engine):
+    _, secret = engine.tokens.create()
     with browser(engine, "memory.example", hosts=("memory.example",), origins=("http://page.example",)) as client:
-        answer = client.post("/mcp", json=LIST, headers={"Origin": "http://page.example"})
+        sent = {"Origin": "http://page.example", "Authorization": f"Bearer {secret}"}
+        answer = client.post("/mcp", json=LIST, headers=sent)
         asked = {"Origin": "http://page.example", "Access-Control-Request-Method": "POST"}
         preflight = client.options("/mcp", headers={**asked, "Access-Control-Request-Headers": "mcp-protocol-version"})
 
@@ -189,6 +192,23 @@ def test_whoever_runs_the_service_may_name_a_profile_and_a_project_in_the_client
         answer = client.post("/mcp", json=ask, headers={"X-Profile": "ana", "X-Project": "work"}).json()
 
     assert [hit["text"] for hit in answer["result"]["structuredContent"]["hits"]] == ["the key at work"]
+
+
+@pytest.mark.parametrize("header", ["X-Profile", "X-Project"])
+def test_an_empty_name_in_a_header_is_refused_and_does_not_widen_the_scope(engine: Engine, header: str):
+    with browser(engine) as client:
+        refused = client.post("/mcp", json=LIST, headers={"X-Profile": "ana", "X-Project": "work", header: ""})
+
+    assert wrong_fields(refused) == [header]
+    assert "leave the header out" in refused.json()["detail"]
+
+
+def test_a_token_of_a_profile_takes_no_empty_name_either(engine: Engine):
+    _, secret = engine.tokens.create(profile="ana")
+    with browser(engine, require_token=True) as client:
+        refused = client.post("/mcp", json=LIST, headers={"Authorization": f"Bearer {secret}", "X-Profile": ""})
+
+    assert wrong_fields(refused) == ["X-Profile"]
 
 
 def test_the_application_can_be_started_again_and_says_so_while_it_is_down(engine: Engine):

@@ -134,6 +134,15 @@ def test_it_does_not_start_where_it_should_not(store, options, code, said):
     assert isinstance(done.exception, SystemExit)
 
 
+def test_under_another_host_name_it_does_not_start_without_a_token(store, monkeypatch):
+    monkeypatch.setenv("RETENTIVE_SERVER_HOSTS", "memory.example.org")
+
+    done = run("--store", str(store), "--embedder", "none", "serve", "--port", "0", code=2)
+
+    assert "every request needs a token" in done.stderr
+    assert "create one first: retentive token create --access write" in done.stderr
+
+
 def test_off_loopback_it_starts_with_a_token_and_answers_nobody_without(store):
     with Engine.open(store, embedder="none") as engine:
         secret = token(engine)

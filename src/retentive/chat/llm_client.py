@@ -43,6 +43,8 @@ class LlmResponse:
     def __init__(self, client: LlmClient, response: httpx2.Response) -> None:
         self._client = client
         self._response = response
+        # Headers are sent as Latin-1. Read as such, any bytes are passed on unchanged.
+        response.headers.encoding = "latin-1"
 
     @property
     def status(self) -> int:
@@ -115,7 +117,7 @@ class LlmClient:
         key = self._settings.api_key
         own = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
         # A compressed stream could not be passed on unchanged and read at the same time.
-        sent = {**headers, **own, "Accept-Encoding": "identity"}
+        sent = httpx2.Headers({**headers, **own, "Accept-Encoding": "identity"}, encoding="latin-1")
         with self.translated_errors(started=False):
             url = self._address.copy_with(path=f"{self._address.path}/{path}")
             request = self._client.build_request(method, url, headers=sent, **options)

@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from retentive.chat.context import BLOCK_ORDER, Message, Part, PromptContext, assemble, last_user_text
@@ -27,7 +27,7 @@ DEFAULT_SESSION = "chat"
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """How a request uses memory. Without a session it uses `DEFAULT_SESSION` and recalls from the whole profile."""
+    """How a request uses memory. Without a session or project it recalls from the whole profile."""
 
     session: str | None = None
     project: str | None = None
@@ -44,8 +44,14 @@ class MemoryOptions:
 
     @property
     def session_name(self) -> str:
-        """The session, or the default one."""
+        """The session in which a chat is stored: the given one, or the default one."""
         return DEFAULT_SESSION if self.session is None else self.session
+
+    def for_chat(self) -> MemoryOptions:
+        """Return the options with a session; the default one does not limit the recall."""
+        if self.session is not None:
+            return self
+        return replace(self, session=DEFAULT_SESSION, everywhere=self.everywhere or self.project is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +160,7 @@ class Chat:
         await asyncio.to_thread(check_session, view, session, options.project)
         await self.recorder.wait_for_session(view, session)
         messages: Sequence[Message] = request["messages"]
-        context = await self.context(view, messages, options) if options.recall else None
+        context = await self.context(view, messages, options.for_chat()) if options.recall else None
         turn = _to_turn(messages, options) if options.store else None
         try:
             response, body = await self._send(self._llm_request(request, context), headers or {})
@@ -186,9 +192,9 @@ class Chat:
             return assemble(
                 view,
                 prompt,
-                session=options.session_name,
+                session=options.session,
                 project=options.project,
-                everywhere=options.everywhere or (options.session is None and options.project is None),
+                everywhere=options.everywhere,
                 budget=settings.context_tokens if options.budget is None else options.budget,
                 recent=settings.recent_turns if options.recent is None else options.recent,
                 tuning=options.tuning,

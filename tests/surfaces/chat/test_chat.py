@@ -396,6 +396,14 @@ def test_the_context_alone_tells_what_is_in_it_and_why(url: str, engine: Engine)
     assert found["leftOut"] == []
 
 
+def test_a_context_without_a_session_leaves_out_no_session(url: str, engine: Engine) -> None:
+    engine.remember("The llama farm opens at nine.", session="chat", speaker="user")
+    found = context_of(url, query="When does the llama farm open?", excludeSession=True)
+    assert [item["text"] for item in found["items"]] == ["The llama farm opens at nine."]
+    own = context_of(url, query="When does the llama farm open?", session="chat", excludeSession=True, recent=0)
+    assert own["items"] == []
+
+
 def test_the_context_takes_messages_and_leaves_out_what_they_hold(url: str, engine: Engine) -> None:
     engine.remember("I like llamas.", session="s", speaker="user")
     messages = [{"role": "user", "content": "I like llamas."}, {"role": "user", "content": "What do I like?"}]

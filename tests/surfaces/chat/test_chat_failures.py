@@ -13,13 +13,16 @@ import httpx2
 import pytest
 from openai import APIError, APIStatusError, InternalServerError, RateLimitError
 
+from retentive.chat.proxy import Reply, StreamRelay
 from retentive.engine import Engine
 from retentive.errors import Unavailable
 from tests.surfaces.chatting import ask, chat_service, client, context_of, marks, said, until
 from tests.surfaces.model_server import (
+    Call,
     ModelServer,
     answers,
     breaks_off,
+    completion,
     event,
     fails,
     hangs,
@@ -324,3 +327,80 @@ def test_the_turn_before_is_awaited_by_the_context(engine: Engine, model: ModelS
         ask(url, "Who is it?", stream=True, retentive={"session": "s"})
         found = context_of(url, query="And now?", session="s")
     assert [item["text"] for item in found["items"]] == ["Who is it?", "Kuzco"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_header_outside_latin_1_is_passed_on_byte_for_byte(engine: Engine, model: ModelServer, stream: bool) -> None:
+    async def behave(call: Call) -> None:
+        kind = "text/event-stream" if stream else "application/json"
+        await call.start(headers={"content-type": kind, "x-region": "東京 é"})
+        content = stream_of("hi") if stream else json.dumps(completion("hi")).encode()
+        await call.send(content, more=False)
+
+    model.script = [behave]
+    with chat_service(engine, model.url) as url:
+        answer = ask(url, "hello", stream=stream)
+    assert answer.status_code == 200
+    assert dict(answer.headers.raw)[b"x-region"] == "東京 é".encode()
+    assert said(engine) == [("user", "hello"), ("assistant", "hi")]
+
+
+def test_a_list_of_models_with_a_header_outside_latin_1_is_passed_on(engine: Engine, model: ModelServer) -> None:
+    async def behave(call: Call) -> None:
+        await call.answer({"object": "list", "data": []}, headers={"x-region": "東京"})
+
+    model.script = [behave]
+    with chat_service(engine, model.url) as url:
+        answer = httpx2.get(f"{url}/v1/models", timeout=90)
+    assert answer.status_code == 200
+    assert dict(answer.headers.raw)[b"x-region"] == "東京".encode()
+
+
+def test_a_clients_header_outside_ascii_reaches_the_model_byte_for_byte(engine: Engine, model: ModelServer) -> None:
+    with chat_service(engine, model.url) as url:
+        answer = ask(url, "hello", headers={"OpenAI-Project": "Zürich".encode()})
+    assert answer.status_code == 200
+    assert model.calls[-1].headers["openai-project"] == "Zürich"
+
+
+def test_a_stream_of_which_no_response_can_be_made_is_ended_and_its_message_stored(
+    engine: Engine, model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[StreamRelay] = []
+
+    def fail(self: object, relay: StreamRelay, reply: Reply) -> None:
+        started.append(relay)
+        raise UnicodeEncodeError("latin-1", "東", 0, 1, "ordinal not in range(256)")
+
+    monkeypatch.setattr("retentive.server.http.routes.chat._RelayResponse.__init__", fail)
+    model.script = [hangs(event("Only the "))]
+    with chat_service(engine, model.url) as url:
+        assert ask(url, "hello", stream=True).status_code == 500
+        assert model.left.wait(90)  # the connection to the model is closed while the service goes on
+        until(lambda: said(engine) == [("user", "hello")])
+        assert started[0].chat.relays == set()
+    assert said(engine) == [("user", "hello")]
+
+
+@pytest.mark.parametrize("depth", [150, 900, 945, 950, 100_000])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/context"])
+def test_a_body_that_is_nested_too_deeply_is_not_valid_at_any_depth(
+    engine: Engine, model: ModelServer, path: str, depth: int
+) -> None:
+    body = '{"messages": [{"role": "user", "content": "hi"}], "x": ' + "[" * depth + "]" * depth + "}"
+    with chat_service(engine, model.url) as url, httpx2.Client(timeout=90) as plain:
+        answer = plain.post(f"{url}{path}", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422
+    assert "nested too deeply" in answer.text
+    assert model.calls == []
+    assert engine.list().memories == ()
+
+
+def test_a_body_may_be_nested_as_deeply_as_schemas_of_tools_are(engine: Engine, model: ModelServer) -> None:
+    nested: object = "end"
+    for _ in range(98):
+        nested = {"of": nested}
+    with chat_service(engine, model.url) as url:
+        answer = ask(url, "hello", x=nested)
+    assert answer.status_code == 200
+    assert model.calls[-1].body["x"] == nested

@@ -4,7 +4,7 @@ A web page can make a browser send requests to 127.0.0.1, and with a host name t
 responses. So the Host header must be one of ours, and the Origin must be the service itself or an allowed one.
 
 A token limits its caller to one profile. On loopback, a request without a token is from the owner, who may use any
-profile; on other addresses, or if the settings require it, every request needs a token.
+profile; on other addresses, under other host names, or if the settings require it, every request needs a token.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from fastapi import Depends, Header, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -61,8 +62,20 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
 
 def needs_token(settings: ServerSettings) -> bool:
     """Whether every request needs a token."""
-    # With a public address, requests from other machines arrive from a proxy on this one.
-    return settings.require_token or settings.public_url is not None or settings.host not in LOOPBACK
+    return why_token_needed(settings) is not None
+
+
+def why_token_needed(settings: ServerSettings) -> str | None:
+    """Return why every request needs a token; None if it does not."""
+    if settings.host not in LOOPBACK:
+        return f"{settings.host} is not a loopback address"
+    if settings.require_token:
+        return "server.require_token is set"
+    # With a public address or host name, requests from other machines arrive from a proxy on this one.
+    if settings.public_url is not None:
+        return "server.public_url is set"
+    other = next((name for name in settings.hosts if name.lower() not in LOOPBACK), None)
+    return None if other is None else f"server.hosts has {other}, which is not a loopback name"
 
 
 def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Caller:
@@ -163,12 +176,20 @@ def check_access(caller: Caller, access: Access) -> None:
 
 
 def open_view(request: Request, caller: Caller, profile: str | None) -> ProfileView:
-    """Return a view of the caller's profile; the owner may choose one."""
+    """Return a view of the caller's profile; the owner may choose one. An empty name is not valid (422)."""
     engine: Engine = request.app.state.engine
-    profile = None if profile is None else decode_header(profile)
+    profile = None if profile is None else name_in_header("X-Profile", profile)
     if caller.profile is not None and profile not in (None, caller.profile):
         raise HTTPException(403, f"this token is limited to profile '{caller.profile}'")
     return ProfileView(engine, caller.profile or profile or engine.settings.profile)
+
+
+def name_in_header(header: str, value: str) -> str:
+    """Return the name in a header; 422 if it is empty: the request would use more than its sender meant."""
+    if not value:
+        message = "it is empty; send a name, or leave the header out"
+        raise RequestValidationError([{"type": "value_error", "loc": ("header", header), "msg": message}])
+    return decode_header(value)
 
 
 def decode_header(header: str) -> str:
@@ -257,7 +278,10 @@ class RequestGuard:
         origin = headers.get("origin")
         length = headers.get("content-length", "0")
         if _host_name(host) not in self._hosts:
-            detail = "the Host header names another host; allow it with RETENTIVE_SERVER_HOSTS"
+            detail = (
+                "the Host header names another host; allow it with RETENTIVE_SERVER_HOSTS, after which every request "
+                "needs a token"
+            )
             refusal = problem(421, detail, code="unknown_host")
         elif origin is not None and origin not in self._origins and _origin_host(origin) != host:
             detail = "pages of this origin may not call the service; allow it with RETENTIVE_SERVER_ORIGINS"

@@ -25,7 +25,7 @@ from retentive.server.http.auth import (
     check_access,
     count_caller,
     current_caller,
-    decode_header,
+    name_in_header,
     open_view,
 )
 from retentive.server.http.request_parsing import may_have_surrogates, parse_json
@@ -101,8 +101,8 @@ class McpMount:
         """Return the scope of a request: the caller's profile, or the project in the X-Project header."""
         view = open_view(request, caller, request.headers.get("x-profile"))
         project = request.headers.get("x-project")
-        if project:
-            view = ProfileView(self._engine, view.profile, project=decode_header(project))
+        if project is not None:
+            view = ProfileView(self._engine, view.profile, project=name_in_header("X-Project", project))
         return ToolScope(view, record_use=caller.has("write"))
 
     def _manager(self, *, read_only: bool) -> StreamableHTTPSessionManager:

@@ -40,6 +40,9 @@ from retentive.ranking.presets import PRESETS
 
 NO_CHARACTER = "half of a surrogate pair is no character"
 
+MAX_DEPTH = 200
+"""How deep a body may be nested, which is more than metadata may be. Python's own limit depends on the stack."""
+
 LARGE_BODY = 100_000
 """A body of more bytes is parsed on a worker thread, so that it does not block other requests."""
 
@@ -95,13 +98,15 @@ def parse_json(body: bytes) -> Any:
     """Parse standard JSON; `JSONDecodeError` if it is none, `NotUnicode` if it has half of a surrogate pair."""
     try:
         parsed = json.loads(body, parse_constant=_reject_constant)
+        if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+            _check_depth(parsed)
         if may_have_surrogates(body) and (path := _lone_surrogate(parsed)) is not None:
             raise NotUnicode(path)
         return parsed
     except json.JSONDecodeError:
         raise
     except RecursionError:
-        raise json.JSONDecodeError("it is nested too deeply", "", 0) from None
+        raise json.JSONDecodeError(f"it is nested too deeply, in more than {MAX_DEPTH} levels", "", 0) from None
     except ValueError as error:  # invalid UTF-8, or a number with thousands of digits
         raise json.JSONDecodeError(f"it cannot be read ({type(error).__name__})", "", 0) from None
 
@@ -126,6 +131,20 @@ def _lone_surrogate(value: Any) -> tuple[str | int, ...] | None:
         if path is not None:
             return (key, *path)
     return None
+
+
+def _check_depth(value: Any) -> None:
+    """Raise `RecursionError` if lists and objects are nested in more than `MAX_DEPTH` levels."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [item for one in level for item in _items(one) if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise RecursionError
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _is_unicode(text: str) -> bool:

@@ -99,10 +99,7 @@ async def complete_chat(
     task = chat.recorder.start(chat.complete(view, sent, options, headers=_llm_headers(request)))
     if not await _wait_or_disconnect(request, task):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
-    reply = task.result()
-    if isinstance(reply.body, StreamRelay):
-        return _RelayResponse(reply.body, reply)
-    return Response(reply.body, reply.status, dict(reply.headers))
+    return _to_response(task.result())
 
 
 @openai_router.get(
@@ -146,6 +143,17 @@ def assemble_briefing(body: BriefingRequest, view: ReadView) -> ContextResponse:
     return ContextResponse.of(
         brief(view, project=body.project, session=body.session, budget=body.budget, recent=body.recent)
     )
+
+
+def _to_response(reply: Reply) -> Response:
+    """Return the response to the client. A stream is ended if no response can be made of it."""
+    if not isinstance(reply.body, StreamRelay):
+        return Response(reply.body, reply.status, dict(reply.headers))
+    try:
+        return _RelayResponse(reply.body, reply)
+    except BaseException:
+        reply.body.end()
+        raise
 
 
 class _RelayResponse(StreamingResponse):

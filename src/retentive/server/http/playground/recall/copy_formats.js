@@ -8,17 +8,18 @@ import { token } from "../shared/token.js";
 const FORMATS = {
   TOML: ({ unsaved }) => `[tuning]\n${Object.entries(unsaved).map(([name, value]) => `${snakeCase(name)} = ${toml(value)}\n`).join("")}`,
 
-  curl: ({ request, unsaved }) => {
+  curl: ({ request, unsaved, profile }) => {
     const body = JSON.stringify({ ...request, tuning: unsaved }, null, 1).replaceAll(/\n\s*/g, " ");
     const lines = [`curl ${new URL("v1/recall", document.baseURI.split("#")[0])}`, "-H 'Content-Type: application/json'"];
     if (token.value) lines.push(`-H "Authorization: Bearer $RETENTIVE_TOKEN"`);
-    return `${[...lines, `-d '${body.replaceAll("'", "'\\''")}'`].join(" \\\n  ")}\n`;
+    if (profile) lines.push(`-H ${quoted(`X-Profile: ${profile}`)}`);
+    return `${[...lines, `-d ${quoted(body)}`].join(" \\\n  ")}\n`;
   },
 
-  Python: ({ request: { query, ...rest }, unsaved }) => {
+  Python: ({ request: { query, ...rest }, unsaved, profile }) => {
     const tuning = Object.fromEntries(Object.entries(unsaved).map(([name, value]) => [snakeCase(name), value]));
     const named = Object.fromEntries(Object.entries(rest).map(([name, value]) => [snakeCase(name), value]));
-    const options = { ...named, ...(Object.keys(tuning).length && { tuning }) };
+    const options = { ...named, ...(profile && { profile }), ...(Object.keys(tuning).length && { tuning }) };
     const written = Object.entries(options).map(([name, value]) => `, ${name}=${python(value)}`).join("");
     return [
       "from retentive import Engine", "", "with Engine.open() as engine:",
@@ -35,7 +36,8 @@ const FORMATS = {
 export function copySelect(app, current) {
   const select = el("select", {
     class: "copy", "aria-label": "Copy as", onchange: () => {
-      copyText(app, FORMATS[select.value](current()), select.value);
+      const { profile } = app.scope.value;
+      copyText(app, FORMATS[select.value]({ ...current(), profile }), select.value);
       select.value = "";
     },
   }, el("option", { value: "" }, "Copy…"), Object.keys(FORMATS).map((name) => el("option", {}, name)));
@@ -54,6 +56,11 @@ async function copyText(app, text, format) {
       return [el("p", { class: "quiet" }, "The browser does not allow this page to use the clipboard. Copy the text below."), field];
     });
   }
+}
+
+/** Quote a text for a shell. */
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function toml(value) {

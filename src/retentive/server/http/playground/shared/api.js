@@ -3,11 +3,16 @@
 import { scope } from "./scope.js";
 import { requestToken, token } from "./token.js";
 
+/** The code of a missing or wrong token of the service. A 401 of the LLM server, which is passed on, has another one. */
+const TOKEN_NEEDED = "token_needed";
+
 /** A failed request: `status` (0 without a response), a stable `code`, the `message`, and `errors` by field. */
 export class ApiError extends Error {
   constructor({ status = 0, code = "unreachable", detail, errors = [] }) {
     super(detail);
-    Object.assign(this, { name: "ApiError", status, code, errors });
+    /** @type {string} */
+    this.code = code;
+    Object.assign(this, { name: "ApiError", status, errors });
   }
 }
 
@@ -33,12 +38,12 @@ async function send(method, path, { query, body, headers, signal, raw = false } 
   }
   const sentAt = performance.now();
   const response = await connect(url, options);
-  if (response.status === 401) {
+  if (!response.ok) {
     const error = await errorFrom(response);
-    if (await requestToken(error.message, sentAt)) return send(method, path, { query, body, headers, signal, raw });
+    const retry = error.code === TOKEN_NEEDED && await requestToken(error.message, sentAt);
+    if (retry) return send(method, path, { query, body, headers, signal, raw });
     throw error;
   }
-  if (!response.ok) throw await errorFrom(response);
   if (raw) return response;
   return response.status === 204 ? null : response.json();
 }
