@@ -6,6 +6,8 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
 
 import apsw
 import pytest
@@ -199,6 +201,45 @@ def test_a_scope_is_forgotten_only_when_confirmed(engine):
     assert engine.forget_scope(engine.scope(project="p"), confirm=True) == 2
 
     assert [memory.text for memory in engine.list().memories] == ["c"]
+
+
+def test_to_forget_a_session_leaves_the_rest_of_its_project(engine):
+    engine.remember("a", project="p", session="s1")
+    engine.remember("b", project="p")
+
+    assert engine.forget_scope(engine.scope(session="s1"), confirm=True) == 1
+
+    assert [memory.text for memory in engine.list().memories] == ["b"]
+
+
+def test_metadata_that_is_nested_too_deeply_is_refused(engine):
+    deep: Any = 1
+    for _ in range(100):
+        deep = [deep]
+    kept = engine.remember("deep", metadata={"x": deep[0]})
+    with pytest.raises(Invalid, match="nested more than 100 levels"):
+        engine.remember("too deep", metadata={"x": deep})
+    loop: dict[str, Any] = {}
+    loop["x"] = loop
+    with pytest.raises(Invalid, match="nested more than 100 levels"):
+        engine.remember("a ring", metadata=loop)
+
+    assert [hit.id for hit in engine.recall("deep").hits] == [kept.id]
+
+
+def test_a_long_idempotency_key_is_refused_and_metadata_of_any_mapping_taken(engine):
+    draft = {"text": "a", "metadata": MappingProxyType({"x": 1})}
+    first = engine.remember_many([draft], idempotency_key="k" * 500)
+    assert engine.remember_many([draft], idempotency_key="k" * 500)[0].id == first[0].id
+    with pytest.raises(Invalid, match="idempotency_key: at most 500"):
+        engine.remember_many([draft], idempotency_key="k" * 501)
+
+
+def test_an_identity_memory_of_the_profile_can_be_judged_in_a_project(engine):
+    engine.remember("something", project="p")
+    me = engine.remember("I am Ana", kind="identity").id
+    assert me in [hit.id for hit in engine.recall("who am I? Ana", project="p").hits]
+    assert engine.judge("who am I?", good=[me], project="p")
 
 
 EMPTY_NAMES = [{"profile": ""}, {"project": ""}, {"session": ""}, {"session": []}, {"session": [""]}, {"kinds": []}]

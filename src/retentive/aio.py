@@ -18,6 +18,7 @@ from retentive.stores.damage import Repair
 from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
 
 if TYPE_CHECKING:
+    from retentive.pipeline.repeats import OnDuplicate
     from retentive.pipeline.similar import Similar
     from retentive.transfer.exporting import ExportResult
     from retentive.transfer.importing.importer import ImportResult
@@ -56,18 +57,23 @@ class AsyncEngine:
     async def close(self) -> None:
         await asyncio.to_thread(self.engine.close)
 
-    async def remember(self, text: str, **fields: Unpack[DraftFields]) -> Memory:
-        return await asyncio.to_thread(self.engine.remember, text, **fields)
+    async def remember(self, text: str, *, on_duplicate: OnDuplicate = "keep", **fields: Unpack[DraftFields]) -> Memory:
+        return await asyncio.to_thread(self.engine.remember, text, on_duplicate=on_duplicate, **fields)
 
     async def remember_many(
         self,
         drafts: Iterable[Draft | Mapping[str, Any]],
         *,
+        on_duplicate: OnDuplicate = "keep",
         idempotency_key: str | None = None,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Sequence[Memory]:
         return await asyncio.to_thread(
-            self.engine.remember_many, drafts, idempotency_key=idempotency_key, progress=progress
+            self.engine.remember_many,
+            drafts,
+            on_duplicate=on_duplicate,
+            idempotency_key=idempotency_key,
+            progress=progress,
         )
 
     async def update(
@@ -75,17 +81,24 @@ class AsyncEngine:
         id: str,
         *,
         if_version: str | None = None,
+        within: Scope | None = None,
         idempotency_key: str | None = None,
         **changes: Unpack[MemoryChanges],
     ) -> Memory:
         return await asyncio.to_thread(
-            self.engine.update, id, if_version=if_version, idempotency_key=idempotency_key, **changes
+            self.engine.update, id, if_version=if_version, within=within, idempotency_key=idempotency_key, **changes
         )
 
     async def forget(
-        self, *ids: str, if_version: str | None = None, idempotency_key: str | None = None
+        self,
+        *ids: str,
+        if_version: str | None = None,
+        within: Scope | None = None,
+        idempotency_key: str | None = None,
     ) -> Sequence[str]:
-        return await asyncio.to_thread(self.engine.forget, *ids, if_version=if_version, idempotency_key=idempotency_key)
+        return await asyncio.to_thread(
+            self.engine.forget, *ids, if_version=if_version, within=within, idempotency_key=idempotency_key
+        )
 
     async def forget_scope(self, scope: Scope, **options: Any) -> int:
         return await asyncio.to_thread(self.engine.forget_scope, scope, **options)
@@ -99,17 +112,22 @@ class AsyncEngine:
     async def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
         return await asyncio.to_thread(self.engine.recall, query, record_use=record_use, **options)
 
-    async def explain(self, query: str | Query, id: str, **options: Unpack[QueryOptions]) -> Explanation:
-        return await asyncio.to_thread(self.engine.explain, query, id, **options)
+    async def explain(
+        self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]
+    ) -> Explanation:
+        return await asyncio.to_thread(self.engine.explain, query, id, within=within, **options)
 
     async def judge(self, query: str, **judgements: Any) -> Sequence[Judgement]:
         return await asyncio.to_thread(self.engine.judge, query, **judgements)
 
-    async def get(self, id: str) -> Memory:
-        return await asyncio.to_thread(self.engine.get, id)
+    def scope(self, **parts: Any) -> Scope:
+        return self.engine.scope(**parts)
 
-    async def get_many(self, ids: Sequence[str]) -> Sequence[Memory]:
-        return await asyncio.to_thread(self.engine.get_many, ids)
+    async def get(self, id: str, *, within: Scope | None = None) -> Memory:
+        return await asyncio.to_thread(self.engine.get, id, within=within)
+
+    async def get_many(self, ids: Sequence[str], *, within: Scope | None = None) -> Sequence[Memory]:
+        return await asyncio.to_thread(self.engine.get_many, ids, within=within)
 
     async def list(
         self, scope: Scope | None = None, *, cursor: str | None = None, limit: int = 50, **validity: Any
@@ -125,8 +143,8 @@ class AsyncEngine:
     async def restore(self, id: str, **options: Any) -> Memory:
         return await asyncio.to_thread(self.engine.restore, id, **options)
 
-    async def history(self, id: str) -> Sequence[Memory]:
-        return await asyncio.to_thread(self.engine.history, id)
+    async def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
+        return await asyncio.to_thread(self.engine.history, id, within=within)
 
     async def similar(self, id: str, **options: Any) -> Sequence[Similar]:
         return await asyncio.to_thread(self.engine.similar, id, **options)
@@ -167,8 +185,8 @@ class AsyncEngine:
     async def check(self) -> Sequence[str]:
         return await asyncio.to_thread(self.engine.check)
 
-    async def repair(self) -> Repair:
-        return await asyncio.to_thread(self.engine.repair)
+    async def repair(self, **options: Any) -> Repair:
+        return await asyncio.to_thread(self.engine.repair, **options)
 
 
 class Opening:

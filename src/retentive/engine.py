@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from time import monotonic, perf_counter
@@ -55,6 +55,9 @@ if TYPE_CHECKING:  # imported when they are used
     from retentive.pipeline.similar import Similar
 
 log = logging.getLogger(__name__)
+
+MAX_KEY = 500
+"""Characters of an idempotency key."""
 
 
 class Engine(FactVerbs, Transfer):
@@ -127,6 +130,8 @@ class Engine(FactVerbs, Transfer):
         """Record the use of memories and close the store and the models."""
         self._recall_log.record_use()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._further is not None:
+            self._further.close()
         self.embeddings.close()
         if self._given_reranker is None and "_reranker" in vars(self):
             self._reranker.close()
@@ -194,7 +199,7 @@ class Engine(FactVerbs, Transfer):
         memories = [to_memory(draft, now=now) for draft in given]
         if not memories:
             return []
-        key = self._idempotency_key(idempotency_key, lambda: [asdict(draft) for draft in given])
+        key = self._idempotency_key(idempotency_key, lambda: [draft.to_fields() for draft in given])
         originals: Sequence[Original] = ()
         if on_duplicate != "keep":
             from retentive.pipeline.repeats import find_originals
@@ -222,6 +227,14 @@ class Engine(FactVerbs, Transfer):
         except RetentiveError as error:
             log.warning("no suggestions were made for memory %s: %s", memory.id, error)
 
+    def _suggest_again(self, memory: Memory) -> None:
+        """Replace what the review queue has about a memory with another text: it quotes the words of the old one."""
+        from retentive.pipeline.review import drop_words  # a recall does not need it
+
+        drop_words(self.store, memory.id)
+        if CHANGE.search(memory.text):
+            self._suggest(memory)
+
     def similar(
         self, id: str, *, threshold: float = 0.75, limit: int = 5, within: Scope | None = None
     ) -> Sequence[Similar]:
@@ -246,16 +259,20 @@ class Engine(FactVerbs, Transfer):
         the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
         """
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
-        return update_memory(
+        before = self.get(id, within=within)
+        changed = update_memory(
             self.store,
             self.embeddings.available,
-            self.get(id, within=within),
+            before,
             changes,
             now=self.now(),
             if_version=if_version,
             within=within,
             idempotency_key=key,
         )
+        if changed.text != before.text:
+            self._suggest_again(changed)
+        return changed
 
     def forget(
         self,
@@ -290,10 +307,13 @@ class Engine(FactVerbs, Transfer):
     ) -> int:
         """Delete all memories of a scope for good and return how many there were. `confirm` must be True.
 
+        Of a scope of sessions, only the memories in these sessions are deleted, not those of their projects.
         Many are deleted in several transactions. If that is interrupted, running it again deletes the rest.
         """
         if not confirm:
             raise Invalid("forgetting a whole scope cannot be undone; pass confirm=True")
+        if scope.sessions is not None:
+            scope = replace(scope, only_sessions=True)
         count = self.store.remove_scope(scope, progress=progress)
         if count and scope.kinds is not None:  # other turns of the same sessions are still there
             self.embeddings.embed_missing()
@@ -304,6 +324,8 @@ class Engine(FactVerbs, Transfer):
         if name is None:
             return None
         check_unicode("idempotency_key", name)
+        if len(name) > MAX_KEY:
+            raise Invalid(f"idempotency_key: at most {MAX_KEY} characters")
         # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
         # set meanwhile.
         started, reading = self._steady_start

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
+from retentive.pipeline.recall import INLINE
+from retentive.pipeline.retrievers import FurtherRetrievers
 from retentive.stores import open_store
 
 
@@ -107,3 +110,31 @@ def test_a_retriever_of_weight_0_does_not_run():
 def test_each_retriever_needs_a_name_of_its_own(names):
     with pytest.raises(Invalid, match="name"):
         open_engine(*(Listed(name) for name in names))
+
+
+def test_a_score_that_is_no_number_is_left_out():
+    listed = Listed()
+    with open_engine(listed) as engine:
+        nan, known = engine.remember("one"), engine.remember("two")
+        listed.found = [(nan.id, float("nan")), (known.id, 0.5)]
+
+        assert [hit.id for hit in engine.recall("x")] == [known.id]
+
+
+def test_one_that_hangs_is_given_up_also_where_recalls_run_on_the_thread_of_the_caller():
+    answer = Event()
+
+    class Hanging(Listed):
+        def retrieve(self, query, limit):
+            answer.wait(60)
+            return []
+
+    with open_engine() as engine:
+        further = FurtherRetrievers([Hanging("first"), Hanging("second")], engine.store)
+        try:
+            results = further.finish(further.start(engine.query("tea"), INLINE), seconds=0.05)
+        finally:
+            answer.set()
+            further.close()
+
+    assert [(one.name, one.ran) for one in results] == [("first", False), ("second", False)]

@@ -94,6 +94,28 @@ def test_nothing_of_a_forgotten_memory_stays_in_the_queue(engine: Engine, tmp_pa
     assert "Paris" not in left
 
 
+def test_a_suggestion_does_not_keep_the_words_of_a_text_that_was_replaced(engine: Engine) -> None:
+    old, new = moved(engine)
+    confirmed = engine.reviews.list()[0].suggestion.id
+    engine.reviews.confirm(confirmed)
+    engine.remember("my flat is no longer in Paris but near at40", occurred="2026-01-01")
+    assert engine.reviews.list()
+    engine.update(new, text="nothing to see")
+    engine.update(old, text="nothing either")
+    assert engine.reviews.list() == []
+    assert not any("flat" in text for text in engine.store.list_values("review/").values())
+    engine.reviews.undo(confirmed)
+    assert engine.get(old).valid_to is None
+
+
+def test_an_update_that_says_that_something_changed_raises_a_suggestion(engine: Engine) -> None:
+    old, new = moved(engine)
+    engine.update(new, text="my flat is not in Paris any more at30")
+    engine.update(new, text="my flat has moved: it is no longer in Paris at30")
+    [review] = engine.reviews.list()
+    assert (review.old.id, review.new.id) == (old, new)
+
+
 @pytest.mark.parametrize("how", ["count", "refuse"])
 def test_a_request_that_is_sent_again_is_neither_counted_nor_refused(engine: Engine, how: OnDuplicate) -> None:
     old = engine.remember("Ana likes green tea")

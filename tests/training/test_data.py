@@ -15,7 +15,7 @@ from training.packed import Conversation, Question, Turn, held_out_groups, read_
 from training.prepare import prepare_unlabelled
 from training.questions import ask_about, asked_turns, rename_speakers, word_weights
 from training.sampling import PER_VISIT, QuerySampler, choose, weights_of
-from training.sources import CONVERSATIONS, PASSAGES, TEXTS
+from training.sources import CONVERSATIONS, PASSAGES, TEXTS, UNLABELLED_CONVERSATIONS, UNLABELLED_TEXTS
 
 from retentive.evaluation import read_evaluation_set
 from retentive.inference.loading import MODELS
@@ -106,7 +106,7 @@ def test_numbered_speakers_get_names_in_turns_and_questions() -> None:
 def test_every_source_has_a_repository_a_licence_and_what_is_taken_and_every_reader_a_source() -> None:
     assert all(one["repository"] and one["licence"] and one["taken"] for one in SOURCES)
     commits = {name: one["commit"] for one in SOURCES for name in (one["name"], *one.get("also", ()))}
-    assert set(commits) == {*CONVERSATIONS, *PASSAGES, *TEXTS}
+    assert set(commits) == {*CONVERSATIONS, *PASSAGES, *TEXTS, *UNLABELLED_CONVERSATIONS, *UNLABELLED_TEXTS}
     assert all(len(commit) == 40 for commit in commits.values())
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from xml.etree import ElementTree as ET
 
 from training.sources.reading import Line, one_line, some
 
@@ -43,7 +42,7 @@ def _texts(found: Iterable[str]) -> Iterator[Line]:
             yield {"text": cut}
 
 
-def _read(element: Element | None) -> str:
+def _read(element: ET.Element | None) -> str:
     """All text of an element of XML."""
     return "" if element is None else one_line("".join(element.itertext()))
 
@@ -66,7 +65,7 @@ def elife(clone: Path) -> Iterator[Line]:
 
 def _elife(folder: Path) -> Iterator[str]:
     for name in elife_files(path.name for path in folder.iterdir()):
-        root = ElementTree.parse(folder / name).getroot()
+        root = ET.parse(folder / name).getroot()
         yield _read(root.find("front/article-meta/title-group/article-title"))
         abstract = root.find("front/article-meta/abstract")
         paragraphs = [] if abstract is None else [_read(one) for one in abstract.iter("p")]
@@ -80,7 +79,7 @@ def _elife(folder: Path) -> Iterator[str]:
 def acl_anthology(clone: Path) -> Iterator[Line]:
     """Titles and abstracts of papers since 2020, which are under CC BY 4.0."""
     files = sorted((clone / "data" / "xml").glob("202?.*.xml"))
-    papers = [one for path in files for one in ElementTree.parse(path).getroot().iter("paper")]
+    papers = [one for path in files for one in ET.parse(path).getroot().iter("paper")]
     chosen = some(papers, ACL_PAPERS + ACL_TITLES, key=lambda one: _read(one.find("url")))
     whole = [_read(one.find(part)) for one in chosen[:ACL_PAPERS] for part in ("title", "abstract")]
     yield from _texts(whole + [_read(one.find("title")) for one in chosen[ACL_PAPERS:]])

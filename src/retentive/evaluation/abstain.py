@@ -1,13 +1,14 @@
 """Evaluate how well relevance separates queries that have an answer from those that have none.
 
-Each query is asked in its own project, and in another project of the set, where no answer is. A query of a set without
-other projects is asked a second time without the sessions of its relevant memories.
+Each query is asked in its own project, and in another project of the set, where none of its relevant memories is. A
+query without such a project is asked a second time without the sessions of its relevant memories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 import numpy as np
@@ -43,7 +44,7 @@ class Abstention(Serializable):
     threshold, and `abstained` the share of unanswerable queries with no memory above it. `calibration_error` is the
     mean difference between relevance and the share that is answerable, in ten bins; `hit_calibration_error` compares
     the relevance of hits with the judgements, which leave out much that helps. `elsewhere` is where queries were asked
-    that have no answer: in another project, or in their own without the relevant sessions.
+    that have no answer: in another project, or where they belong without the relevant sessions.
     """
 
     min_relevance: float
@@ -72,8 +73,9 @@ def abstain(
     least = chosen.min_relevance or DEFAULT_MIN_RELEVANCE
     everything = chosen.with_parameters(min_relevance=0.0)
     queries, identify = evaluation_set.queries, evaluation_set.identify
-    projects = other_projects(queries)
-    left_out = {} if projects else _relevant_sessions(engine, evaluation_set)
+    memories = _Memories(engine, evaluation_set)
+    projects = other_projects(queries, memories.relevant_projects())
+    left_out = memories.relevant_sessions([query for query in queries if query.id not in projects])
     answers: list[tuple[float, bool]] = []
     hits: list[tuple[float, float]] = []
     lost = abstained = 0
@@ -94,7 +96,7 @@ def abstain(
     return Abstention(
         min_relevance=least,
         queries=len(queries),
-        elsewhere="in another project" if projects else "without the sessions of its relevant memories",
+        elsewhere=_elsewhere(len(projects), len(queries)),
         auroc=auroc(relevance[labels == 1], relevance[labels == 0]),
         lost=lost / len(queries),
         abstained=abstained / len(queries),
@@ -104,13 +106,30 @@ def abstain(
     )
 
 
-def other_projects(queries: Sequence[EvaluationQuery], *, seed: int = 1) -> dict[str, str]:
-    """Return another project for each query, by its id: a random one of the set; empty if the set has only one."""
+def other_projects(
+    queries: Sequence[EvaluationQuery], relevant: Mapping[str, Collection[str | None]] | None = None, *, seed: int = 1
+) -> dict[str, str]:
+    """Return another project for each query, by its id: a random one, without those of its relevant memories.
+
+    `relevant` are the projects of each query's relevant memories. A query for which no project is left is left out.
+    """
     projects = sorted({query.project for query in queries if query.project is not None})
-    if len(projects) < 2:
-        return {}
     random = Random(seed)  # noqa: S311 - nothing secret
-    return {query.id: random.choice([one for one in projects if one != query.project]) for query in queries}
+    chosen: dict[str, str] = {}
+    for query in queries:
+        own = {query.project, *(relevant or {}).get(query.id, ())}
+        if others := [one for one in projects if one not in own]:
+            chosen[query.id] = random.choice(others)
+    return chosen
+
+
+def _elsewhere(in_other_projects: int, queries: int) -> str:
+    """Where queries were asked that have no answer there, given how many of them were asked in another project."""
+    places = {
+        "in another project": in_other_projects,
+        "without the sessions of its relevant memories": queries - in_other_projects,
+    }
+    return " or ".join(place for place, count in places.items() if count)
 
 
 def auroc(positive: Array, negative: Array) -> float:
@@ -154,18 +173,29 @@ def _recall(
     return answer
 
 
-def _relevant_sessions(engine: Engine, evaluation_set: EvaluationSet) -> Mapping[str, Sequence[str]]:
-    """The ids of each query's relevant memories, and of all others in their sessions."""
-    by_document: dict[str | None, Memory] = {}
-    by_session: dict[tuple[str | None, str | None], list[str]] = {}
-    for profile in {query.profile for query in evaluation_set.queries}:
-        for memory in all_memories(engine, profile=profile):
-            by_document[evaluation_set.identify(memory)] = memory
-            if memory.session is not None:
-                by_session.setdefault((memory.project, memory.session), []).append(memory.id)
-    left_out: dict[str, Sequence[str]] = {}
-    for query in evaluation_set.queries:
-        relevant = [by_document[id] for id in query.relevance if id in by_document]
-        together = (by_session.get((memory.project, memory.session), [memory.id]) for memory in relevant)
-        left_out[query.id] = sorted({id for ids in together for id in ids})
-    return left_out
+class _Memories:
+    """The relevant memories of a set's queries, and those around them."""
+
+    def __init__(self, engine: Engine, evaluation_set: EvaluationSet) -> None:
+        self._queries = evaluation_set.queries
+        self._by_document: dict[str | None, Memory] = {}
+        self._by_session: dict[tuple[str | None, str | None], list[str]] = {}
+        for profile in {query.profile for query in self._queries}:
+            for memory in all_memories(engine, profile=profile):
+                self._by_document[evaluation_set.identify(memory)] = memory
+                if memory.session is not None:
+                    self._by_session.setdefault((memory.project, memory.session), []).append(memory.id)
+
+    def relevant_projects(self) -> Mapping[str, Collection[str | None]]:
+        """The projects of each query's relevant memories."""
+        return {query.id: {memory.project for memory in self._relevant(query)} for query in self._queries}
+
+    def relevant_sessions(self, queries: Sequence[EvaluationQuery]) -> Mapping[str, Sequence[str]]:
+        """The ids of each query's relevant memories, and of all others in their sessions."""
+        return {query.id: sorted(set(chain(*map(self._session, self._relevant(query))))) for query in queries}
+
+    def _relevant(self, query: EvaluationQuery) -> Sequence[Memory]:
+        return [self._by_document[id] for id in query.relevance if id in self._by_document]
+
+    def _session(self, memory: Memory) -> Sequence[str]:
+        return self._by_session.get((memory.project, memory.session), [memory.id])

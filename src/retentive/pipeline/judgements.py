@@ -55,7 +55,9 @@ def to_judgements(
     for id in grades:
         if id not in memories:
             raise NotFound(f"there is no memory {id}")
-        if scope.project not in (None, memories[id].project):
+        memory = memories[id]
+        shared = memory.kind == "identity" and memory.project is None  # a recall of any project finds it
+        if scope.project not in (None, memory.project) and not shared:
             raise Invalid(f"memory {id} is not in project '{scope.project}'; nothing was judged")
     text = query.strip()
     return [

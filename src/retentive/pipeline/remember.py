@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 
 MAX_TEXT = 1_000_000
 
+MAX_DEPTH = 100
+"""Levels of objects and lists in metadata."""
+
 MAX_PARTS = 256
 """A memory has vectors of at most this many parts of its text; the keyword retriever reads all of it."""
 
@@ -82,6 +85,10 @@ class Draft:
     reason: str | None = None
     actor: str | None = None
     expires: datetime | timedelta | str | None = None
+
+    def to_fields(self) -> dict[str, Any]:
+        """The fields by name; their values are not copied."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], **defaults: Any) -> Draft:
@@ -476,10 +483,23 @@ def _check_text(text: Any) -> None:
 def check_metadata(metadata: Any) -> None:
     if not isinstance(metadata, Mapping) or not all(isinstance(key, str) for key in metadata):
         raise Invalid("metadata: an object with text keys")
+    if _depth_exceeds(metadata, MAX_DEPTH):
+        raise Invalid(f"metadata: nested more than {MAX_DEPTH} levels deep")
     try:
         json.dumps(dict(metadata), allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"metadata: cannot be written as JSON ({error})") from None
+
+
+def _depth_exceeds(value: Any, most: int) -> bool:
+    """Whether objects and lists are nested more deeply; also true of a value that contains itself."""
+    level = [value]
+    for _ in range(most):
+        inner = (one.values() if isinstance(one, Mapping) else one for one in level)
+        level = [part for one in inner for part in one if isinstance(part, Mapping | list | tuple)]
+        if not level:
+            return False
+    return True
 
 
 def _id(given: Any, name: str = "id") -> str:

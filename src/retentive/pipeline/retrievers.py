@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
+from math import isnan
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from retentive.errors import Invalid
 from retentive.models import Candidate, Query
+from retentive.pipeline.recall import InlineExecutor
 from retentive.pipeline.scopes import scope_difference
 from retentive.pipeline.search import RetrieverResult
 from retentive.stores.base import Store
 from retentive.stores.values import Retrieved
 
 OWN_NAMES = ("semantic", "keyword")
+
+THREADS = 16
+"""How many retrievers run at once on threads of their own."""
 
 
 class Retriever(Protocol):
@@ -32,8 +37,19 @@ class Retriever(Protocol):
         ...
 
     def retrieve(self, query: Query, limit: int) -> Sequence[tuple[str, float]]:
-        """Return ids with scores (larger is better), best first. Those outside the query's scope are left out."""
+        """Return ids with scores (larger is better), best first.
+
+        Those outside the query's scope and those whose score is NaN are left out.
+        """
         ...
+
+
+class Started(NamedTuple):
+    """A retriever that runs, and when it was started."""
+
+    retriever: Retriever
+    future: Future[RetrieverResult]
+    at: float
 
 
 class FurtherRetrievers:
@@ -46,15 +62,25 @@ class FurtherRetrievers:
                 raise Invalid(f"retriever '{name}': each needs a name of its own, other than {' and '.join(OWN_NAMES)}")
         self._retrievers = tuple(retrievers)
         self._store = store
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="retentive-retriever")
 
-    def start(self, query: Query, threads: Executor) -> list[tuple[Retriever, Future[RetrieverResult]]]:
-        """Start the retrievers that have a weight."""
+    def start(self, query: Query, threads: Executor) -> list[Started]:
+        """Start the retrievers that have a weight, on these threads; on others if these are the caller's own.
+
+        On the thread of the caller, one that hangs could not be given up.
+        """
+        if isinstance(threads, InlineExecutor):
+            threads = self._threads
         asked = [one for one in self._retrievers if one.weight > 0 and query.text.strip()]
-        return [(one, threads.submit(self._run, one, query)) for one in asked]
+        return [Started(one, threads.submit(self._run, one, query), perf_counter()) for one in asked]
+
+    def close(self) -> None:
+        """Start none any more. One that runs is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, retriever: Retriever, query: Query) -> RetrieverResult:
         started = perf_counter()
-        scores = dict(retriever.retrieve(query, query.pool))
+        scores = {id: score for id, score in retriever.retrieve(query, query.pool) if not isnan(score)}
         excluded = set(query.exclude)
         candidates = [
             Candidate(memory, float(scores[memory.id]))
@@ -67,14 +93,15 @@ class FurtherRetrievers:
         found = Retrieved(candidates[: query.pool])
         return RetrieverResult(retriever.name, retriever.weight, found, elapsed_ms=(perf_counter() - started) * 1000)
 
-    def finish(
-        self, started: Sequence[tuple[Retriever, Future[RetrieverResult]]], *, seconds: float
-    ) -> tuple[RetrieverResult, ...]:
-        """Wait for them. One that fails or takes too long is reported and left out: the others answer without it."""
+    def finish(self, started: Sequence[Started], *, seconds: float) -> tuple[RetrieverResult, ...]:
+        """Wait for them until so many seconds after their start.
+
+        One that fails or takes too long is reported and left out: the others answer without it.
+        """
         results = []
-        for retriever, future in started:
+        for retriever, future, at in started:
             try:
-                results.append(future.result(timeout=seconds))
+                results.append(future.result(timeout=max(at + seconds - perf_counter(), 0.0)))
                 continue
             except TookTooLong:
                 failure = f"it did not answer within {seconds:g} seconds"

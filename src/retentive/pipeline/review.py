@@ -151,6 +151,23 @@ def drop_suggestions(store: Store) -> None:
         log.warning("suggestions about forgotten memories were not deleted: %s", error)
 
 
+def drop_words(store: Store, id: str) -> None:
+    """Remove the words of a memory whose text has changed: from open suggestions by deleting them. Failures are logged.
+
+    A suggestion that was decided keeps its decision, so that it can be undone.
+    """
+    try:
+        entries = JsonEntries[Suggestion](_PREFIX, Suggestion)
+        about = {key: one for key, one in entries.list(store).items() if id in (one.old, one.new)}
+        if about:
+            decided = {key: entries.dump(replace(one, reason="", proposal=None)) for key, one in about.items()}
+            store.compare_and_set(
+                {_PREFIX + key: None if one.status == "open" else decided[key] for key, one in about.items()}
+            )
+    except RetentiveError as error:
+        log.warning("suggestions about memory %s were not deleted: %s", id, error)
+
+
 _PREFIX = "review/"
 
 

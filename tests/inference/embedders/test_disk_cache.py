@@ -15,6 +15,7 @@ import pytest
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Matrix
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder, default_cache
+from retentive.inference.embedders.prefixes import PrefixedEmbedder
 from retentive.models import Model
 
 
@@ -179,3 +180,16 @@ def test_the_default_file_is_in_the_users_cache_folder(monkeypatch, tmp_path: Pa
 
     assert default_cache().name == "embeddings.db"
     assert default_cache().is_relative_to(tmp_path) or sys.platform != "linux"
+
+
+def test_queries_with_another_prefix_are_embedded_again(path: Path):
+    def embed(inner: Counting, prefix: str) -> Matrix:
+        cached = DiskCachedEmbedder(PrefixedEmbedder(inner, query=prefix, document=""), path)
+        return cached.embed_queries(["tea"])
+
+    first, other, again = Counting(), Counting(), Counting()
+    made = embed(first, "query: ")
+    embed(other, "search: ")
+
+    assert np.array_equal(embed(again, "query: "), made)
+    assert (first.asked, other.asked, again.asked) == ([["query: tea"]], [["search: tea"]], [])

@@ -69,6 +69,25 @@ def test_a_text_within_the_models_length_is_one_part_and_a_longer_one_loses_noth
     assert all(len(small._tokenizer.encode(part).ids) <= 512 for part in parts)
 
 
+def test_a_text_whose_characters_are_several_tokens_is_split(small):
+    korean = "한 글 " * 127  # three tokens for each syllable
+
+    parts = small.split(korean)
+
+    assert len(korean) <= 510
+    assert len(parts) > 1
+    assert "".join("".join(parts).split()) == "".join(korean.split())
+    assert all(len(small._tokenizer.encode(part).ids) <= 512 for part in parts)
+
+
+def test_most_texts_are_not_tokenised_to_know_that_they_fit(small, monkeypatch):
+    monkeypatch.setattr(OnnxEmbedder, "_tokenizer", None)
+
+    assert small.reads_whole("word " * 100)
+    assert small.reads_whole("Größe und Länge der Häuser – “wörtlich” " * 8)
+    assert small.reads_whole("зелёный чай " * 15)
+
+
 def test_a_preloaded_model_is_used(model):
     directory = MODELS / MEMORY_SMALL
     preload(directory)

@@ -18,7 +18,8 @@ import apsw
 import numpy as np
 from platformdirs import user_cache_path
 
-from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix
+from retentive.inference.embedders import Embedder, EmbedderWrapper, EmbedsQueries, Matrix, unwrap
+from retentive.inference.embedders.prefixes import PrefixedEmbedder
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ def default_cache() -> Path:
 class DiskCachedEmbedder(EmbedderWrapper):
     """Calls the wrapped embedder only for texts whose vectors are not in a file.
 
-    The key is the model and a digest of the text; no text is written. Threads and processes can share the file. A file
-    that cannot be used is logged and ignored.
+    The key is the model and a digest of the text, for a query also of the prefix before it; no text is written. Threads
+    and processes can share the file. A file that cannot be used is logged and ignored.
     """
 
     def __init__(self, inner: Embedder, path: Path | None = None) -> None:
@@ -61,14 +62,21 @@ class DiskCachedEmbedder(EmbedderWrapper):
         """Return one unit vector for each query, as `embed` does."""
         if not isinstance(self.inner, EmbedsQueries):
             return self.embed(texts)
-        return self._look_up(texts, self.inner.embed_queries, purpose=b"query")
+        return self._look_up(texts, self.inner.embed_queries, purpose=b"query", prefix=self._query_prefix)
 
     def _look_up(
-        self, texts: Sequence[str], embed: Callable[[Sequence[str]], Matrix], *, purpose: bytes = b""
+        self,
+        texts: Sequence[str],
+        embed: Callable[[Sequence[str]], Matrix],
+        *,
+        purpose: bytes = b"",
+        prefix: bytes = b"",
     ) -> Matrix:
         if not texts:
             return embed(texts)
-        digests = {text: hashlib.blake2b(text.encode(), digest_size=20, person=purpose).digest() for text in texts}
+        digests = {
+            text: hashlib.blake2b(text.encode(), digest_size=20, person=purpose, key=prefix).digest() for text in texts
+        }
         rows = self._read(digests)
         missing = [text for text in digests if text not in rows]
         if missing:
@@ -84,6 +92,12 @@ class DiskCachedEmbedder(EmbedderWrapper):
                 self._file.close()
                 self._file = None
         self.inner.close()
+
+    @cached_property
+    def _query_prefix(self) -> bytes:
+        """A digest of the prefix before queries, which is no part of the model's fingerprint; empty without one."""
+        prefix = next((one.query_prefix for one in unwrap(self.inner) if isinstance(one, PrefixedEmbedder)), "")
+        return hashlib.blake2b(prefix.encode(), digest_size=20).digest() if prefix else b""
 
     @cached_property
     def _key(self) -> str:

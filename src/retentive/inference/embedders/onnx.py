@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -95,9 +96,9 @@ class OnnxEmbedder:
 
     def reads_whole(self, text: str) -> bool:
         """Whether the model can read the text at once."""
-        # A token has at least one character, so most texts need not be tokenised. Very long ones are not either: to
-        # the tokenizer, a word of any length may be one token, and its time grows with the length.
-        if len(text) <= self._max_tokens - 2:
+        # Most texts need not be tokenised. Very long ones are not either: to the tokenizer, a word of any length may be
+        # one token, and its time grows with the length.
+        if len(text) <= self._max_tokens - 2 and _most_tokens(text) <= self._max_tokens - 2:
             return True
         return len(text) <= self._max_characters and len(self._tokenizer.encode(text).ids) <= self._max_tokens
 
@@ -163,6 +164,14 @@ class OnnxEmbedder:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._workers, thread_name_prefix="embed")
+
+
+def _most_tokens(text: str) -> int:
+    """How many tokens a text may have at most."""
+    if text.isascii():
+        return len(text)
+    # Tokenizers decompose characters (a syllable of Hangul to three), and some divide them into bytes.
+    return len(unicodedata.normalize("NFKD", text).encode(errors="replace"))
 
 
 class MemoryEmbedder(OnnxEmbedder):

@@ -72,6 +72,11 @@ class PrefixedEmbedder(EmbedderWrapper):
         self._fits = length_check(inner)
 
     @property
+    def query_prefix(self) -> str:
+        """What stands before a query."""
+        return self._query
+
+    @property
     def model(self) -> Model:
         """The model. With another prefix of documents its vectors are other ones; that of queries changes none."""
         model = self.inner.model
