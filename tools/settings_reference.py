@@ -88,8 +88,8 @@ accepted everywhere. [How a recall works](how-a-recall-works.md) describes the s
 them gains."""
 
 HYBRID = """\
-`preset = "classic-rrf"` sets every parameter at once. So does the block `hybrid` of other systems' configurations. It
-is accepted wherever parameters are: in the config file (TOML or JSON, also at
+`preset = "classic-rrf"` sets every parameter at once, but `min_relevance` and those of chat. So does the block `hybrid`
+of other systems' configurations. It is accepted wherever parameters are: in the config file (TOML or JSON, also at
 `agents.defaults.memorySearch.query.hybrid`), by `PATCH /settings`, `--set hybrid={…}` and the `tuning` of a recall.
 Without `fusion` it is the preset `weighted`: context, time and quality are off. Weights are normalised, so that 70 and
 30 mean 0.7 and 0.3. `fusion = "rrf"` is the preset `classic-rrf` with `rrfK` and ignores the weights.
