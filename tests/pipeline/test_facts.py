@@ -133,6 +133,39 @@ def test_verbs_refuse_what_makes_no_sense_and_repeat_without_harm(local: Engine)
     assert local.retract(berlin.id) == once
 
 
+def test_what_is_valid_until_later_can_be_retracted_or_replaced_now(local: Engine) -> None:
+    lease = local.remember("the lease", valid_to="2099-01-01")
+    assert local.retract(lease.id, reason="moved out").reason == "moved out"
+    for verb in (local.retract, lambda old: local.supersede(old, local.remember("it is 2222").id)):
+        code = local.remember("it is 1111", key="gate", occurred="2024-01-01")
+        local.remember("it is 9999", key="gate", valid_from="2098-01-01")
+        assert local.get(code.id).valid_to is not None
+        ended = verb(code.id).valid_to
+        assert ended is not None
+        assert ended <= local.now()
+        with pytest.raises(Conflict, match="retired already"):
+            local.supersede(code.id, local.remember("it is 4444").id)
+    with pytest.raises(Conflict, match="has replaced it"):
+        local.retract(local.remember("it is 3333", key="gate").id, at="2099-01-01")
+
+
+def test_retract_with_a_time_replaces_an_end_and_keeps_the_notes_that_are_not_given(local: Engine) -> None:
+    memory = local.remember("the gym is open")
+    local.retract(memory.id, at="2026-05-08", reason="closed", actor="ana")
+    changed = local.retract(memory.id, at="2026-10-01", reason="a typing error in the date")
+    assert (changed.valid_to, changed.reason, changed.actor) == (
+        datetime(2026, 10, 1, tzinfo=UTC), "a typing error in the date", "ana",
+    )  # fmt: skip
+
+
+def test_a_memory_that_was_over_before_another_one_started_does_not_replace_it(local: Engine) -> None:
+    paris = local.remember("lives in Paris", occurred="2024-01-01", valid_to="2024-06-01")
+    berlin = local.remember("lives in Berlin", occurred="2025-01-01")
+    with pytest.raises(Conflict, match="was over before"):
+        local.supersede(berlin.id, paris.id)
+    assert local.get(berlin.id).valid_to is None
+
+
 def test_a_memory_of_another_profile_neither_replaces_nor_is_replaced(local: Engine) -> None:
     mine = local.remember("lives in Paris")
     theirs = local.remember("lives in Rome", profile="bob", key="k")

@@ -16,7 +16,7 @@ from tests.stores.build import HERE, MODEL, NOW, embedded, id_of, make_query, me
 DAY = timedelta(days=1)
 
 
-def day(number: float) -> datetime:
+def day(number: int) -> datetime:
     return NOW + number * DAY
 
 
@@ -161,19 +161,6 @@ def test_a_key_that_is_given_later_takes_its_place_among_the_others(store: Store
     assert [one.valid_to for one in store.get([id_of(1), id_of(2)])] == [day(2), None]
 
 
-def test_an_end_that_was_given_is_not_after_the_start_of_the_next_memory_of_the_key(store: Store) -> None:
-    store.add([fact(1, occurred=day(1), valid_to=day(9)), fact(2, key="job", occurred=day(3))], model=MODEL)
-    store.add([fact(3, occurred=day(3)), fact(4, key="job", occurred=day(1), valid_to=day(9))], model=MODEL)
-    store.add([fact(5, occurred=day(2), valid_to=day(2.5))], model=MODEL)
-    assert intervals(store) == {
-        "lives in city1": (day(1), day(3), id_of(3)),
-        "lives in city5": (day(2), day(2.5), None),
-        "lives in city3": (day(3), None, None),
-        "lives in city4": (day(1), day(3), id_of(2)),
-        "lives in city2": (day(3), None, None),
-    }
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -195,33 +182,27 @@ def test_a_memory_of_a_key_that_is_moved_ends_others_where_it_is_now_and_no_long
     assert store.check() == []
 
 
-def test_an_end_of_its_own_is_back_when_the_memory_that_ended_it_earlier_has_another_key(store: Store) -> None:
-    store.add([fact(1, occurred=day(1), valid_to=day(9), reason="the lease ends", actor="ana")], model=MODEL)
-    store.add([fact(2, occurred=day(3))], model=MODEL)
-    [first, second] = store.get([id_of(1), id_of(2)])
-    assert (first.valid_to, first.reason) == (day(3), f"{NEWER_OF_KEY}; its own end was {day(9).isoformat()}")
+def test_of_equal_starts_the_last_one_stays_open_when_one_before_it_has_another_key(store: Store) -> None:
+    for number in (1, 2, 3):
+        store.add([fact(number, occurred=day(1))], model=MODEL)
+    [second] = store.get([id_of(2)])
     store.update(Record(second._replace(key="job")), model=None, fields=("key",))
-    assert [one.valid_to for one in store.get([id_of(1), id_of(2)])] == [day(9), None]
+    found = {one.id: (one.valid_to, one.superseded_by) for one in store.get([id_of(at) for at in (1, 2, 3)])}
+    assert found == {id_of(1): (day(1), id_of(3)), id_of(2): (None, None), id_of(3): (None, None)}
 
 
-def test_what_a_call_has_superseded_is_left_as_it_is_by_the_memories_of_its_key(store: Store) -> None:
-    given = fact(1, occurred=day(1), valid_to=day(9), superseded_by=id_of(7), reason="moved")
-    store.add([given], model=MODEL)
-    store.add([fact(2, occurred=day(3))], model=MODEL)
-    assert store.get([id_of(1)]) == [given.memory]
-
-
-def test_a_session_that_is_moved_brings_facts_that_its_keys_had_ended_too(store: Store) -> None:
-    store.add([fact(at, session="s", occurred=day(at)) for at in (2, 4)], model=MODEL)
-    store.add([fact(at, project="p", occurred=day(at)) for at in (1, 3)], model=MODEL)
-    store.move_session("default", "s", project="p")
-    found = {one.id: (one.valid_to, one.superseded_by) for one in store.list(Scope(project="p")).memories}
-    assert found == {
-        id_of(1): (day(2), id_of(2)),
-        id_of(2): (day(3), id_of(3)),
-        id_of(3): (day(4), id_of(4)),
-        id_of(4): (None, None),
-    }
+def test_an_end_that_was_given_is_left_as_it_is_by_the_memories_of_its_key(store: Store) -> None:
+    given = [
+        fact(1, occurred=day(1), valid_to=day(9), reason="the lease ends", actor="ana"),
+        fact(2, occurred=day(2), valid_to=day(9), superseded_by=id_of(7), reason="moved"),
+    ]
+    store.add(given, model=MODEL)
+    store.add([fact(3, occurred=day(3))], model=MODEL)
+    [third] = store.get([id_of(3)])
+    store.update(Record(third._replace(occurred=day(4))), model=None, fields=("occurred",))
+    store.add([fact(4, occurred=day(0))], model=MODEL)
+    assert store.get([id_of(1), id_of(2)]) == [one.memory for one in given]
+    assert [one.valid_to for one in store.get([id_of(3), id_of(4)])] == [None, day(4)]
 
 
 def test_a_session_that_is_moved_brings_its_keys_into_the_project(store: Store) -> None:

@@ -139,10 +139,10 @@ def apply(engine: Engine, replay: Replay, write: object) -> None:
     try:
         if isinstance(write, Supersede) and write.old != write.new:
             engine.supersede(id_of(write.old), id_of(write.new))
-            replay.ends.setdefault(write.old, ("supersede", replay.facts[write.new].start))
+            replay.ends[write.old] = ("supersede", replay.facts[write.new].start)
         elif isinstance(write, Retract):
             engine.retract(id_of(write.memory), at=hour(write.at))
-            replay.ends.setdefault(write.memory, ("retract", write.at))
+            replay.ends[write.memory] = ("retract", write.at)
         elif isinstance(write, Restore) and not replay.followers(write.memory):
             engine.restore(id_of(write.memory))
             replay.ends.pop(write.memory, None)

@@ -40,8 +40,9 @@ def retract(
     """Retire a memory that is no longer true. Recalls leave it out; restore undoes it."""
     with common(ctx).engine() as engine:
         memory = engine.retract(resolve_id(engine, id), at=at, reason=reason, actor=actor)
-        shown = shown_ids(engine, [memory.id])
-    _emit(ctx, memory, f"{shown[memory.id]} is retired")
+        shown, now = shown_ids(engine, [memory.id]), engine.now()
+    later = memory.valid_to is not None and memory.valid_to > now
+    _emit(ctx, memory, f"{shown[memory.id]} is {f'valid until {memory.valid_to:%Y-%m-%d}' if later else 'retired'}")
 
 
 def restore(ctx: typer.Context, id: Id) -> None:

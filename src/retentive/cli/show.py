@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
@@ -249,9 +249,12 @@ def _fields(rows: Sequence[tuple[str, str]]) -> None:
 
 def page(page: Page, ids: Ids) -> None:
     """Print one line for each memory."""
+    now = datetime.now(UTC)
     for memory in page.memories:
         line = Text(ids.get(memory.id, memory.id), style="dim").append(f"  {_time(memory.when)}  ", style="cyan")
-        end = "  (retired)" if memory.valid_to else ""
+        end = ""
+        if memory.valid_to:
+            end = "  (retired)" if memory.valid_to <= now else f"  (until {memory.valid_to:%Y-%m-%d})"
         line.append(cut(memory.indexed_text, used=line.cell_len + len(end)), style="default")
         console.print(line.append(end, style="dim"))
     for damage in page.damaged:
@@ -272,9 +275,11 @@ def remembered(id: str, alike: Sequence[Similar], ids: Ids) -> None:
 
 def history(memories: Sequence[Memory], id: str, ids: Ids) -> None:
     """Print one line for each version of a fact, oldest first; the given one is marked."""
+    now = datetime.now(UTC)
     for memory in memories:
         end = memory.valid_to or memory.expires
-        period = f"{memory.start:%Y-%m-%d} – {f'{end:%Y-%m-%d}' if end else 'now':<10}"
+        until = f"{end:%Y-%m-%d}" if end else "now" if memory.start <= now else ""
+        period = f"{memory.start:%Y-%m-%d} – {until:<10}"
         line = Text("→ " if memory.id == id else "  ").append(period, style="cyan")
         line.append(f"  {ids.get(memory.id, memory.id)}  ", style="dim")
         console.print(line.append(cut(memory.indexed_text, used=line.cell_len), style="default"))

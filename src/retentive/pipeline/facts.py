@@ -39,7 +39,7 @@ class FactWriter:
         self._within = within
         self._key = idempotency_key
 
-    def supersede(self, old: str, new: str, *, reason: str | None, actor: str | None) -> Memory:
+    def supersede(self, old: str, new: str, *, now: datetime, reason: str | None, actor: str | None) -> Memory:
         """Retire a memory from the time on at which another one starts to be valid, and return it."""
         if old == new:
             raise Invalid("a memory cannot replace itself")
@@ -53,20 +53,27 @@ class FactWriter:
         def change(memory: Memory) -> Memory:
             if memory.superseded_by == by.id:
                 return memory
-            _check_open(memory)
+            if by.valid_to is not None and by.valid_to <= max(memory.start, by.start):
+                raise Conflict(f"memory {new} was over before {old} started, so it cannot replace it")
+            _check_not_ended(memory, by.start, now=now)
             return retired(memory, by.start, by, reason=reason, actor=actor)
 
         return self._write(old, change)
 
-    def retract(self, id: str, *, at: datetime, reason: str | None, actor: str | None) -> Memory:
-        """Retire a memory without another one in its place, and return it."""
+    def retract(self, id: str, *, at: datetime | None, now: datetime, reason: str | None, actor: str | None) -> Memory:
+        """Retire a memory without another one in its place, at a time or now, and return it.
+
+        One that has an end gets the given one in its place. Without one, it stays as it is if it has ended.
+        """
         _check_notes(reason, actor)
 
         def change(memory: Memory) -> Memory:
-            if memory.valid_to is not None and memory.superseded_by is None:
+            if memory.valid_to is None or memory.superseded_by is not None:
+                _check_not_ended(memory, at or now, now=now)
+                return retired(memory, at or now, None, reason=reason, actor=actor)
+            if at is None and memory.valid_to <= now:
                 return memory
-            _check_open(memory)
-            return retired(memory, at, None, reason=reason, actor=actor)
+            return retired(memory, at or now, None, reason=reason or memory.reason, actor=actor or memory.actor)
 
         return self._write(id, change)
 
@@ -119,7 +126,7 @@ class FactVerbs(StoreVerbs):
         undoes this. `Conflict` if it is retired already.
         """
         writer = self._fact_writer(within, idempotency_key, ["supersede", old_id, new_id])
-        return writer.supersede(old_id, new_id, reason=reason, actor=actor)
+        return writer.supersede(old_id, new_id, now=self.now(), reason=reason, actor=actor)
 
     def retract(
         self,
@@ -131,9 +138,12 @@ class FactVerbs(StoreVerbs):
         within: Scope | None = None,
         idempotency_key: str | None = None,
     ) -> Memory:
-        """Retire a memory that is no longer true, from now or from a time on, and return it."""
+        """Retire a memory that is no longer true, from now or from a time on, and return it.
+
+        `at` replaces an end that it has. `Conflict` if another memory has replaced it by then.
+        """
         writer = self._fact_writer(within, idempotency_key, ["retract", id])
-        return writer.retract(id, at=to_time(at, "at") or self.now(), reason=reason, actor=actor)
+        return writer.retract(id, at=to_time(at, "at"), now=self.now(), reason=reason, actor=actor)
 
     def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
         """Undo that a memory was retired, and return it. `Conflict` if another current memory has its key."""
@@ -187,8 +197,9 @@ def _check_notes(reason: str | None, actor: str | None) -> None:
     check_name("actor", actor)
 
 
-def _check_open(memory: Memory) -> None:
-    if memory.valid_to is not None:
+def _check_not_ended(memory: Memory, at: datetime, *, now: datetime) -> None:
+    """`Conflict` if a memory has ended by now, or would end earlier than at this time."""
+    if memory.valid_to is not None and memory.valid_to <= max(at, now):
         by = f"memory {memory.superseded_by} has replaced it" if memory.superseded_by else "it was retracted"
         raise Conflict(f"memory {memory.id} is retired already, {by}; restore it first: retentive restore {memory.id}")
 

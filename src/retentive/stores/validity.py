@@ -2,14 +2,12 @@
 
 A memory is open until it has a `valid_to`. Among the memories of a key in a project, each is valid until the next one
 starts, by `Memory.start`, whatever the order in which they arrive; of equal starts, the one that arrives later follows.
-An end that a key gives is its own kind: it is taken back when the memory that starts there is moved. An end that was
-given otherwise stays, but not beyond the start of a memory that arrives later; what was superseded by a call stays.
+An end that was given, when a memory was stored or by a verb, is left as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -21,9 +19,6 @@ Slot = TypeVar("Slot", bound=Hashable)
 NEWER_OF_KEY = "a newer memory has its key"
 """The reason of a memory that was retired because of its key."""
 
-_OWN_END = f"{NEWER_OF_KEY}; its own end was "
-"""How that reason starts if the memory had an end before, which follows."""
-
 
 def retired(memory: Memory, at: datetime, by: Memory | None, *, reason: str | None, actor: str | None) -> Memory:
     """A memory that is valid only until a time, and what replaced it. It does not end before it starts."""
@@ -31,19 +26,12 @@ def retired(memory: Memory, at: datetime, by: Memory | None, *, reason: str | No
     return memory._replace(valid_to=end, superseded_by=by and by.id, reason=reason, actor=actor)
 
 
-def concerns_keys(current: Memory, memory: Memory) -> bool:
-    """Whether an update of a memory may change other memories of a key, or must be checked against them."""
-    keyed = current.key is not None or memory.key is not None
-    return keyed and (memory.valid_to is None or _is_moved(current, memory))
-
-
 def settle_keys(
-    new: Sequence[tuple[Slot, Memory]], stored: Mapping[Slot, Iterable[Memory]], *, moved: bool = False
+    new: Sequence[tuple[Slot, Memory]], stored: Mapping[Slot, Iterable[Memory]]
 ) -> tuple[list[Memory], list[Memory]]:
-    """The memories of a write as they are to be stored, and the stored ones that it changes, given those of their keys.
+    """The memories of a write as they are to be stored, and the stored ones that it retires, given those of their keys.
 
-    The first part of each pair, and the keys of `stored`, identify the profile, project and key of a memory. A memory
-    that is given with an end ends no other one; if they are `moved`, one whose end is due to its key does.
+    The first part of each pair, and the keys of `stored`, identify the profile, project and key of a memory.
     """
     final = {memory.id: memory for _, memory in new}
     before = {memory.id: memory for memories in stored.values() for memory in memories}
@@ -53,13 +41,19 @@ def settle_keys(
         if memory.key is None:
             continue
         known = ids.setdefault(slot, [])
-        others = [final.get(id) or after[id] for id in known if id != memory.id]
-        joins = memory.valid_to is None or (moved and _ended_by_key(memory))
-        for changed in [*(_ended_by(memory, others) if joins else []), *_end_of(memory, others, joins=joins)]:
-            (final if changed.id in final else after)[changed.id] = changed
+        if memory.valid_to is None:
+            others = [final.get(id) or after[id] for id in known if id != memory.id]
+            for changed in _insert(memory, others):
+                (final if changed.id in final else after)[changed.id] = changed
         known.append(memory.id)
     changes = [memory for id, memory in after.items() if memory is not before[id]]
     return [final[memory.id] for _, memory in new], changes
+
+
+def concerns_keys(current: Memory, memory: Memory) -> bool:
+    """Whether an update of a memory may change others of a key, or must be checked against them."""
+    keyed = current.key is not None or memory.key is not None
+    return keyed and (memory.valid_to is None or _is_moved(current, memory))
 
 
 def settle_update(
@@ -71,14 +65,16 @@ def settle_update(
 ) -> tuple[Memory, list[Memory]]:
     """An updated memory as it is to be stored, and those that change with it, given the others of its key.
 
-    `former` are those of the key and project that it had, if these are other ones. `Conflict` if it becomes open again,
-    as it was, and another one is open.
+    `former` are those of the key and project that it had, if these are other ones; both are in the order of arrival.
+    `Conflict` if it becomes open again, as it was, and another one is open.
     """
-    opened = memory.valid_to is None and current.valid_to is not None
-    if _is_moved(current, memory) or (fields is None and opened):
-        return _insert_anew(memory, others, former)
+    if _is_moved(current, memory):
+        return _settle_moved(memory, others, former)
+    if fields is None:
+        [settled], changed = settle_keys([("", memory)], {"": others})
+        return settled, changed
     open_one = next((one for one in others if one.valid_to is None), None)
-    if opened and open_one is not None:
+    if open_one is not None:
         raise Conflict(
             f"memory {open_one.id} has the key '{memory.key}' now; retract it first: retentive retract {open_one.id}"
         )
@@ -90,71 +86,49 @@ def _is_moved(current: Memory, memory: Memory) -> bool:
     return (current.key, current.start, current.project) != (memory.key, memory.start, memory.project)
 
 
-def _insert_anew(memory: Memory, others: Sequence[Memory], former: Sequence[Memory]) -> tuple[Memory, list[Memory]]:
-    """A memory that has another place, and what changes: first, what it had ended by its key is as it was before."""
-    stored = {"here": others, "before": former}
-    own = _without_key_end(memory) if _ended_by_key(memory) else memory
-    ended = [
-        (slot, one)
-        for slot, some in stored.items()
-        for one in sorted(some, key=lambda one: one.start)
-        if one.superseded_by == memory.id and _ended_by_key(one)
+def _settle_moved(memory: Memory, others: Sequence[Memory], former: Sequence[Memory]) -> tuple[Memory, list[Memory]]:
+    """A memory that has another place, and what changes: what it had ended is valid until the next one that follows."""
+    if memory.reason == NEWER_OF_KEY:
+        memory = _open_again(memory)
+    here = [*others, memory] if memory.key is not None else []
+    freed = {**_freed(memory, here), **_freed(memory, former)}
+    others = [freed.get(one.id, one) for one in others]
+    [settled], changed = settle_keys([("here", memory)], {"here": others})
+    return settled, list({**freed, **{one.id: one for one in changed}}.values())
+
+
+def _freed(memory: Memory, slot: Sequence[Memory]) -> dict[str, Memory]:
+    """What a memory that has another place now had ended by its key, as it is without that, by id."""
+    ended = {one.id for one in slot if one.superseded_by == memory.id and one.reason == NEWER_OF_KEY}
+    chain = [one for one in slot if one.valid_to is None or one.reason == NEWER_OF_KEY or one.id == memory.id]
+    in_order = sorted(chain, key=lambda one: one.start)  # of equal starts, in the order of arrival
+    freed = {}
+    for one, following in zip(in_order, [*in_order, None][1:], strict=True):
+        if one.id in ended:
+            opened = _open_again(one)
+            freed[one.id] = opened if following is None else _ended_by(opened, following)
+    return freed
+
+
+def _open_again(memory: Memory) -> Memory:
+    return memory._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
+
+
+def _ended_by(memory: Memory, following: Memory) -> Memory:
+    """A memory that ends because the next one of its key starts."""
+    return retired(memory, following.start, following, reason=NEWER_OF_KEY, actor=None)
+
+
+def _insert(memory: Memory, others: Sequence[Memory]) -> list[Memory]:
+    """What changes when an open memory joins those of its key. What was retired otherwise stays as it is."""
+    by_key = [one for one in others if one.valid_to is None or one.reason == NEWER_OF_KEY]
+    later = [one for one in by_key if one.start > memory.start]
+    changed = [
+        _ended_by(one, memory)
+        for one in by_key
+        if one.start <= memory.start and (one.valid_to is None or one.valid_to > memory.start)
     ]
-    freed = [(slot, _without_key_end(one)) for slot, one in ended]
-    ids = {one.id for _, one in ended}
-    rest = {slot: [one for one in some if one.id not in ids] for slot, some in stored.items()}
-    # The last one follows those of the same start. One with an end ends others only if they come after it.
-    new = [*freed, ("here", own)] if own.valid_to is None else [("here", own), *freed]
-    settled, changed = settle_keys(new, rest)
-    final = {one.id: one for one in settled}
-    changed += [final[one.id] for _, one in ended if final[one.id] != one]
-    return final[memory.id], changed
-
-
-def _ended_by(memory: Memory, others: Sequence[Memory]) -> list[Memory]:
-    """Those that end because a memory of their key starts."""
-    return [_cut(one, memory) for one in others if one.start <= memory.start and _lasts(one, memory.start)]
-
-
-def _end_of(memory: Memory, others: Sequence[Memory], *, joins: bool) -> list[Memory]:
-    """The memory itself if it ends because the next one of its key starts.
-
-    For one that has an end of its own, those count that are open or were ended by their key.
-    """
-    later = [one for one in others if one.start > memory.start]
-    if not joins:
-        later = [one for one in later if one.valid_to is None or _ended_by_key(one)]
-    following = min(later, key=lambda one: one.start, default=None)
-    return [_cut(memory, following)] if following is not None and _lasts(memory, following.start) else []
-
-
-def _lasts(memory: Memory, at: datetime) -> bool:
-    """Whether a memory is valid after a time, and its key may end it: nothing else has superseded it."""
-    replaced = memory.superseded_by is not None and not _ended_by_key(memory)
-    return memory.valid_to is None or (memory.valid_to > at and not replaced)
-
-
-def _cut(memory: Memory, by: Memory) -> Memory:
-    """A memory that ends because another one of its key starts. An end of its own is kept in the reason."""
-    reason = memory.reason if _ended_by_key(memory) else NEWER_OF_KEY
-    if memory.valid_to is not None and not _ended_by_key(memory):
-        reason = f"{_OWN_END}{memory.valid_to.isoformat()}"
-    return retired(memory, by.start, by, reason=reason, actor=None)
-
-
-def _without_key_end(memory: Memory) -> Memory:
-    """A memory that was ended by its key, as it was before."""
-    return memory._replace(valid_to=_own_end(memory), superseded_by=None, reason=None, actor=None)
-
-
-def _ended_by_key(memory: Memory) -> bool:
-    return memory.valid_to is not None and (memory.reason == NEWER_OF_KEY or _own_end(memory) is not None)
-
-
-def _own_end(memory: Memory) -> datetime | None:
-    """The end that a memory had before its key ended it."""
-    if memory.reason is not None and memory.reason.startswith(_OWN_END):
-        with suppress(ValueError):  # a reason can be any text
-            end = datetime.fromisoformat(memory.reason.removeprefix(_OWN_END))
-            return end if end.tzinfo is not None else None
-    return None
+    if later:
+        following = min(later, key=lambda one: one.start)
+        changed.append(_ended_by(memory, following))
+    return changed

@@ -382,7 +382,7 @@ def test_a_stream_of_which_no_response_can_be_made_is_ended_and_its_message_stor
     assert said(engine) == [("user", "hello")]
 
 
-@pytest.mark.parametrize("depth", [150, 900, 945, 950, 100_000])
+@pytest.mark.parametrize("depth", [250, 900, 945, 950, 100_000])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/context"])
 def test_a_body_that_is_nested_too_deeply_is_not_valid_at_any_depth(
     engine: Engine, model: ModelServer, path: str, depth: int

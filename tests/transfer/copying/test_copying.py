@@ -412,6 +412,7 @@ def test_an_update_deletes_nothing_if_the_copy_has_memories_that_were_not_copied
     assert target.stats().memories == 21
 
     target.remove([own.memory.id])
+    source.update(Record(made[1].memory._replace(text="changed meanwhile"), rows(vector(77))), model=MODEL)
     done, verified = copied(source, target, again=True)
     assert (done.forgotten, verified.agrees) == (1, True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 
 import psycopg
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import Matrix
+from retentive.transfer.formats.base import ImportItem, ReadWarning
+from retentive.transfer.formats.tables import read_row
 from tests.compass import Compass
 from tests.stores import postgres_server
 from tests.surfaces.test_cli import json_of, run
@@ -168,6 +171,14 @@ def test_many_rows_are_read_as_a_stream_and_a_lost_connection_ends_it_with_the_p
     (where,) = broken.truncated
     assert where.startswith("identity_memories, after id ")
     assert (whole.added, whole.existing) == (3000 - broken.added, broken.added)
+
+
+def test_a_row_with_a_time_that_is_outside_the_calendar_in_utc_has_no_time():
+    last = datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))
+    warning, item = read_row("memories", {"id": 1, "text": "oar", "created": last}, "episodic")
+    assert warning == ReadWarning("memories, id 1", "no valid time")
+    assert isinstance(item, ImportItem)
+    assert "occurred" not in item.draft
 
 
 def test_a_value_that_python_has_no_equal_of_is_left_out_and_its_row_and_the_others_are_imported(open_engine, tables):

@@ -9,7 +9,7 @@ from retentive.models import KINDS, Kind, Memory, Scope
 from retentive.stores.in_memory.entries import Contents, session_of, slot_of
 from retentive.stores.in_memory.entries import Session as SessionName
 from retentive.stores.rules import home_of, no_session, taken_name
-from retentive.stores.validity import settle_keys
+from retentive.stores.validity import settle_update
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
 
@@ -80,11 +80,10 @@ class InMemoryCatalogue(Contents):
 
     def _moved(self, before: Memory, memory: Memory) -> list[Memory]:
         """Return a memory in another project, and those of its key that change with it."""
-        if memory.key is None or before.project == memory.project:
+        if memory.key is None or memory.valid_to is not None or before.project == memory.project:
             return [memory]
-        slot = slot_of(memory)
-        settled, changed = settle_keys([(slot, memory)], {slot: self._of_slot(slot)}, moved=True)
-        return [*settled, *changed]
+        settled, changed = settle_update(before, memory, None, self._of_slot(slot_of(memory)))
+        return [settled, *changed]
 
     def profiles(self) -> list[Profile]:
         with self._lock:

@@ -125,7 +125,7 @@ def _sessions(connection: Connection, profile: str, project: str | None = None, 
 def _move(connection: Connection, session: int, profile: int, old: int, new: int) -> None:
     """Set the project of a session, of its memories and of their vectors."""
     connection.execute("UPDATE sessions SET project = nullif(%s, 0) WHERE id = %s", (new, session))
-    keyed = "SELECT key FROM memories WHERE session = %s AND fact_key IS NOT NULL"
+    keyed = "SELECT key FROM memories WHERE session = %s AND fact_key IS NOT NULL AND valid_to IS NULL"
     keys = [key for (key,) in connection.execute(keyed, (session,))]
     if keys:
         settle_moved(connection, keys, profile=profile, project=new)

@@ -44,16 +44,14 @@ _OF_KEY, _SUPERSEDED, _KEYED = (_SQL(name, columns=COLUMNS) for name in ("of_key
 _Slot = tuple[str, int, int]
 
 
-def settle(
-    connection: Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds], *, moved: bool = False
-) -> Sequence[Memory]:
+def settle(connection: Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
     """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
     own = {memory.id for memory in memories}
     slots = [(memory.key or "", ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
     keyed = {slot for slot, memory in zip(slots, memories, strict=True) if memory.key is not None}
     _lock(connection, keyed)
     stored = {slot: [one for one in _of_key(connection, slot) if one.id not in own] for slot in keyed}
-    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored, moved=moved)
+    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
     retire(connection, changed)
     return final
 
@@ -82,11 +80,11 @@ def settle_updated(
 
 
 def settle_moved(connection: Connection, keys: Sequence[int], *, profile: int, project: int) -> None:
-    """End the memories of a key where the next one starts, in the project to which memories are about to move."""
+    """Retire what has the same key as another memory in the project to which memories are about to move."""
     rows = connection.execute(_KEYED, (list(keys),), binary=True)
     found = list(to_memories(rows, []).values())
-    settled = settle(connection, found, [ScopeIds(profile, project, 0, 0)] * len(found), moved=True)
-    retire(connection, [one for one, was in zip(settled, found, strict=True) if one != was])
+    settled = settle(connection, found, [ScopeIds(profile, project, 0, 0)] * len(found))
+    retire(connection, [memory for memory in settled if memory.valid_to is not None])
 
 
 def _lock(connection: Connection, slots: Iterable[_Slot]) -> None:

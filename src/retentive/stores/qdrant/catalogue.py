@@ -9,12 +9,12 @@ from uuid import UUID
 
 from qdrant_client import models as q
 
-from retentive.models import KINDS, Kind, Memory
+from retentive.models import KINDS, Kind
 from retentive.stores.qdrant.connection import first_by, matching, payload_of
 from retentive.stores.qdrant.points import encodable
 from retentive.stores.qdrant.session_notes import in_project, in_session
 from retentive.stores.qdrant.sessions import StoreParts
-from retentive.stores.qdrant.validity import Slot, settle_moved
+from retentive.stores.qdrant.validity import Slot
 from retentive.stores.sql_codec import from_micros
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
@@ -30,10 +30,6 @@ class QdrantCatalogue(StoreParts):
 
     def close_others(self, slots: Collection[Slot]) -> None:
         """Retire all open memories of each slot but the last. Another part of the store does it."""
-        raise NotImplementedError
-
-    def _retire(self, memory: Memory) -> None:
-        """Store when a memory ends and what replaces it. Another part of the store does it."""
         raise NotImplementedError
 
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
@@ -53,9 +49,7 @@ class QdrantCatalogue(StoreParts):
             self._names.move(profile, session, from_project, project)
             where = in_session(profile, project, session)
             keyed = self._connection.facet(self._connection.memories, "key", where)
-            slots: list[Slot] = [(profile, project, str(key)) for key in keyed]
-            settle_moved(self._connection, slots, session, self._retire)
-            self.close_others(slots)
+            self.close_others([(profile, project, str(key)) for key in keyed])
             moved = self._sessions(profile, [(session, project)])[0]
         progress(moved.memories)
         return moved

@@ -17,7 +17,7 @@ from retentive.models import Memory
 from retentive.stores.qdrant.connection import Connection, any_of, payload_of
 from retentive.stores.qdrant.points import memory_of
 from retentive.stores.sql_codec import to_micros
-from retentive.stores.validity import NEWER_OF_KEY, retired, settle_keys
+from retentive.stores.validity import NEWER_OF_KEY, retired
 
 FACTS = ("valid_to", "superseded_by", "reason", "actor")
 
@@ -100,15 +100,3 @@ def close_others(connection: Connection, slots: Iterable[Slot], write: Callable[
         open_ones.sort(key=lambda one: one[:2])
         for (_, _, memory), (_, _, following) in pairwise(open_ones):
             write(retired(memory, following.start, following, reason=NEWER_OF_KEY, actor=None))
-
-
-def settle_moved(
-    connection: Connection, slots: Iterable[Slot], session: str, write: Callable[[Memory], object]
-) -> None:
-    """End the memories of each slot where the next one starts, after those of a session have moved there."""
-    for slot, of_slot in of_slots(connection, slots):
-        moved = [memory for _, memory in of_slot if memory.session == session]
-        others = [memory for _, memory in of_slot if memory.session != session]
-        settled, changed = settle_keys([(slot, memory) for memory in moved], {slot: others}, moved=True)
-        for memory in [*(one for one, was in zip(settled, moved, strict=True) if one != was), *changed]:
-            write(memory)

@@ -176,14 +176,14 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
 
 
 def _settle_moved(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -> None:
-    """End the memories of a key where the next one starts, in the project to which memories are about to move."""
+    """Retire what has the same key as another memory in the project to which memories are about to move."""
     keyed = connection.execute(
-        "SELECT key FROM memories WHERE key IN carray(?) AND fact_key IS NOT NULL ORDER BY key",
+        "SELECT key FROM memories WHERE key IN carray(?) AND fact_key IS NOT NULL AND valid_to IS NULL ORDER BY key",
         (apsw.carray(array("q", scopes)),),
     )
     found = memory_table.by_keys(connection, [key for (key,) in keyed])
-    settled = validity.settle(connection, list(found.values()), [scopes[key] for key in found], moved=True)
-    validity.retire(connection, [one for one, was in zip(settled, found.values(), strict=True) if one != was])
+    settled = validity.settle(connection, list(found.values()), [scopes[key] for key in found])
+    validity.retire(connection, [memory for memory in settled if memory.valid_to is not None])
 
 
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:

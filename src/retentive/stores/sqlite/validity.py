@@ -29,16 +29,14 @@ _SLOT = "SELECT fact_key, profile, coalesce(project, 0) FROM memories WHERE id =
 _RETIRE = "UPDATE memories SET valid_to = ?, superseded_by = ?, reason = ?, actor = ? WHERE id = ?"
 
 
-def settle(
-    connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds], *, moved: bool = False
-) -> Sequence[Memory]:
+def settle(connection: apsw.Connection, memories: Sequence[Memory], scopes: Sequence[ScopeIds]) -> Sequence[Memory]:
     """Memories of these scopes as they are to be stored. Stored ones that they replace by their keys are retired."""
     own = {memory.id for memory in memories}
     slots = [(memory.key, ids.profile, ids.project) for memory, ids in zip(memories, scopes, strict=True)]
     stored = {
         slot: [one for one in _memories_of_key(connection, slot) if one.id not in own] for slot in slots if slot[0]
     }
-    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored, moved=moved)
+    final, changed = settle_keys(list(zip(slots, memories, strict=True)), stored)
     retire(connection, changed)
     return final
 

@@ -62,6 +62,11 @@ class CheckpointStore:
         done = self.current.done + count
         self._save(replace(self.current, cursor=cursor, done=done, scanned=cursor is None))
 
+    def restart(self) -> None:
+        """Let the next run compare everything."""
+        found = self.current
+        self._save(Checkpoint(found.source, found.vectors, found.again))
+
     def remove(self) -> None:
         """Delete the checkpoint."""
         transaction = Transaction(self._target)
@@ -84,12 +89,12 @@ def start_copy(source: Store, target: Store, wanted: Checkpoint, *, into: bool) 
     found = CHECKPOINT.get(target)
     if found is None:
         _check_target(target, wanted, into=into)
-        if not wanted.again:
-            clear_copied_ids(target)
         started = CheckpointStore(target, wanted, before=None)
         if CHECKPOINT.get(source) is not None:
             started.remove()
             raise Invalid("both addresses are of the same store; name another target")
+        if not wanted.again:
+            clear_copied_ids(target)
         return started
     if found.source != wanted.source:
         if not into:

@@ -93,7 +93,11 @@ def copy_store(
         _move_sessions(source, target)
     result = _copy_memories(source, target, result, checkpoints, copied_ids, model, options, progress)
     if copied_ids is not None and options.again:
-        result = replace(result, forgotten=_forget_missing(source, target, copied_ids))
+        try:
+            result = replace(result, forgotten=_forget_missing(source, target, copied_ids))
+        except Conflict:  # the source may be changed before the next run
+            checkpoints.restart()
+            raise
     result = _copy_judgements(source, target, result, options)
     return _copy_entries(source, target, result, options)
 

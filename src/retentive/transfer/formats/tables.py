@@ -163,7 +163,10 @@ def _name(value: Any) -> str | None:
 
 def _time(value: Any) -> datetime | None:
     if isinstance(value, datetime):
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        try:
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        except OverflowError:  # at the beginning of the year 1, or at the end of the year 9999
+            return None
     return parse_time(float(value) if isinstance(value, Decimal) else value)
 
 
