@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import apsw
+import numpy as np
 import pytest
 
 from retentive import AsyncEngine, Conflict, Draft, Engine, Invalid, NotFound
@@ -47,6 +48,47 @@ def test_input_of_the_wrong_kind_is_invalid(engine):
         engine.query("tea", vector=[1, "a"])
     assert engine.sweep(older_than=timedelta(days=3_000_000)) == 0
     assert texts(engine.recall("tea", exclude=stored.id)) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda engine: engine.remember("x", colour="red"), "there is no field 'colour'; the fields are "),
+        (lambda engine: engine.forget(["a", "b"]), r"ids: an id is text, not list; pass several as forget\(\*ids\)"),
+        (lambda engine: engine.forget_scope({"project": "p"}, confirm=True), "scope: a Scope, which .* not dict"),
+        (lambda engine: engine.get(7), "id: it must be text, not int"),
+        (lambda engine: engine.get_many("abc"), "ids: a list of ids"),
+        (lambda engine: engine.get_many([7]), "ids: a list of ids"),
+        (lambda engine: engine.list(limit="10"), "limit: a number from 1 to 1000, not '10'"),
+        (lambda engine: engine.list(cursor=7), "cursor: it must be text, not int"),
+        (lambda engine: engine.list("p"), "scope: a Scope, which .* not str"),
+        (lambda engine: engine.recall(7), "query: it must be text or a Query, not int"),
+        (lambda engine: engine.recall("x", limit="3"), "limit: a whole number, not '3'"),
+        (lambda engine: engine.recall("x", limit=2.5), r"limit: a whole number, not 2\.5"),
+        (lambda engine: engine.recall("x", exclude=7), "exclude: ids of memories, not int"),
+        (lambda engine: engine.recall("x", exclude=["abc"]), "exclude: 'abc' is not the id of a memory"),
+        (lambda engine: engine.recall("x", kinds="semantic"), "kinds: a list such as"),
+        (lambda engine: engine.recall("x", session=7), "session: a name or several names, not int"),
+        (lambda engine: engine.recall("x", session=["a", 7]), "session: it must be text, not int"),
+        (lambda engine: engine.recall("x", project=7), "project: it must be text, not int"),
+        (lambda engine: engine.recall("x", since=7), "since"),
+        (lambda engine: engine.recall("x", tuning=7), "tuning: a Tuning, parameters by name, or the name of a preset"),
+        (lambda _: Engine.open(7), "store: a path or an address, not 7; leave it out for the default store"),
+        (lambda _: Engine.open(""), "store: a path or an address, not ''"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(engine, call, named):
+    with pytest.raises(Invalid, match=named):
+        call(engine)
+
+    assert engine.stats().memories == 0
+
+
+def test_whole_numbers_and_parameters_of_other_libraries_are_accepted(engine):
+    stored = engine.remember("tea")
+
+    assert texts(engine.recall("tea", limit=np.int64(1), tuning={})) == ["tea"]
+    assert engine.list(limit=np.int64(1)).memories == (stored,)
 
 
 def test_what_was_remembered_comes_back_as_it_was_given(engine):

@@ -17,12 +17,21 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
-from retentive.models import KINDS, Filter, Kind, Memory, Query, Recall, Scope, check_unicode
+from retentive.models import Filter, Kind, Memory, Query, Recall, Scope, check_unicode
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
 from retentive.pipeline.judgements import JudgementLog
-from retentive.pipeline.query_options import QueryOptions, to_as_of, to_filter, unit_vector
+from retentive.pipeline.query_options import (
+    QueryOptions,
+    check_query,
+    to_as_of,
+    to_excluded,
+    to_filter,
+    to_kinds,
+    to_names,
+    unit_vector,
+)
 from retentive.pipeline.recall import INLINE, FairLimiter, RecallLog, rank_outcome
 from retentive.pipeline.remember import (
     CHANGE,
@@ -38,6 +47,7 @@ from retentive.pipeline.remember import (
     update_memory,
 )
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
+from retentive.pipeline.scopes import check_scope
 from retentive.pipeline.search import search
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.settings import Settings, load_settings
@@ -105,6 +115,9 @@ class Engine(FactVerbs, Transfer):
         the keyword and the semantic retriever.
         What is not given comes from the environment, then the config file, then the defaults.
         """
+        given: Any = store
+        if store is not None and (not isinstance(given, str | os.PathLike) or not os.fspath(given)):
+            raise Invalid(f"store: a path or an address, not {store!r:.80}; leave it out for the default store")
         name = embedder if isinstance(embedder, str) else None
         address = None if store is None else os.fspath(store)
         settings = load_settings(
@@ -173,6 +186,9 @@ class Engine(FactVerbs, Transfer):
     def remember(self, text: str, *, on_duplicate: OnDuplicate = "keep", **fields: Unpack[DraftFields]) -> Memory:
         """Store one memory and return it; see `remember_many` for `on_duplicate`, and `similar` for what is like it."""
         fields.setdefault("profile", self.settings.profile)
+        unknown = sorted(fields.keys() - DraftFields.__annotations__.keys())
+        if unknown:
+            raise Invalid(f"there is no field '{unknown[0]}'; the fields are {', '.join(DraftFields.__annotations__)}")
         return self.remember_many([Draft(text, **fields)], on_duplicate=on_duplicate)[0]
 
     def remember_many(
@@ -288,6 +304,9 @@ class Engine(FactVerbs, Transfer):
         """
         if if_version is not None and len(ids) != 1:
             raise Invalid("if_version: a version is that of one memory; forget the others without it")
+        for id in ids:
+            if not isinstance(id, str):
+                raise Invalid(f"ids: an id is text, not {type(id).__name__}; pass several as forget(*ids)")
         if not ids and idempotency_key is None:
             return []  # an empty write would wait for other writers and for the disk
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids) if if_version is None else [*ids, if_version])
@@ -312,6 +331,7 @@ class Engine(FactVerbs, Transfer):
         """
         if not confirm:
             raise Invalid("forgetting a whole scope cannot be undone; pass confirm=True")
+        check_scope(scope)
         if scope.sessions is not None:
             scope = replace(scope, only_sessions=True)
         count = self.store.remove_scope(scope, progress=progress)
@@ -354,7 +374,9 @@ class Engine(FactVerbs, Transfer):
             valid = ", ".join(QueryOptions.__annotations__)
             raise TypeError(f"recall() got an unexpected option '{unknown[0]}'; valid options: {valid}")
         vector, as_of = options.get("vector"), options.get("as_of")
-        now = options.get("now")
+        now, limit, exclude = options.get("now"), options.get("limit", 10), options.get("exclude")
+        if type(text) is not str or type(limit) is not int:
+            check_query(text, limit)
         since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
         return Query(
             text=text,
@@ -367,8 +389,8 @@ class Engine(FactVerbs, Transfer):
             ),
             tuning=self.tuning.current(options.get("tuning")),
             now=(to_time(now, "now") if now is not None else None) or self.now(),
-            limit=options.get("limit", 10),
-            exclude=(excluded,) if isinstance(excluded := options.get("exclude", ()), str) else tuple(excluded),
+            limit=int(limit),
+            exclude=to_excluded(exclude) if exclude else (),
             vector=None if vector is None else unit_vector(vector, self.store.model()),
             filter=to_filter(since, until, metadata) if since or until or metadata else Filter(),
             as_of=to_as_of(as_of) if as_of is not None else None,
@@ -409,7 +431,7 @@ class Engine(FactVerbs, Transfer):
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
-        if isinstance(query, str):
+        if not isinstance(query, Query):
             return self.query(query, **options)
         if options:
             raise TypeError(f"a Query has its own options; pass '{next(iter(options))}' to engine.query()")
@@ -438,12 +460,9 @@ class Engine(FactVerbs, Transfer):
         A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
         name that does not exist, or an empty one, matches nothing.
         """
-        sessions = (session,) if isinstance(session, str) else None if session is None else tuple(session)
-        unknown = [kind for kind in kinds or () if kind not in KINDS]
-        if unknown:
-            raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
-        chosen = None if kinds is None else tuple(kinds)
+        sessions = (session,) if isinstance(session, str) else None if session is None else to_names("session", session)
+        chosen = None if kinds is None else to_kinds(kinds)
         for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
-            if value is not None and not value.isascii():
+            if value is not None and (type(value) is not str or not value.isascii()):
                 check_unicode(name, value)
         return Scope(self.settings.profile if profile is None else profile, project, sessions, chosen, only_session)

@@ -227,10 +227,12 @@ def check_name(name: str, value: Any) -> None:
 
 
 def check_unicode(name: str, text: str) -> None:
-    """Raise `Invalid` if a text contains half of a surrogate pair, which is no character and cannot be encoded.
+    """Raise `Invalid` if this is not text, or contains half of a surrogate pair, which cannot be encoded.
 
     Python decodes each byte of an argument that is not UTF-8 to a second half (PEP 383).
     """
+    if not isinstance(text, str):
+        raise Invalid(f"{name}: it must be text, not {type(text).__name__}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -92,14 +92,30 @@ def test_without_capture_only_the_hooks_that_recall_are_installed(client: str) -
         assert installed_events(client) == ["session-start", "prompt"]
 
 
-@pytest.mark.parametrize("content", ["{ // a comment\n}", "[1]", '{"hooks": 3}'])
-def test_a_configuration_that_cannot_be_read_is_left_alone(content: str) -> None:
+@pytest.mark.parametrize("content", [b"{ // a comment\n}", b"[1]", b'{"hooks": 3}', b'{"a": "\xff"}'])
+def test_a_configuration_that_cannot_be_read_is_left_alone(content: bytes) -> None:
     file = config_file("claude-code")
     file.parent.mkdir()
-    file.write_text(content)
-    with pytest.raises(Invalid, match="nothing was changed"):
-        plan_install(PROGRAM, options("claude-code"))
-    assert file.read_text() == content
+    file.write_bytes(content)
+    for plan in (lambda: plan_install(PROGRAM, options("claude-code")), lambda: plan_uninstall("claude-code")):
+        with pytest.raises(Invalid, match=r"claude.*; nothing was changed\. Correct the file"):
+            plan()
+    assert file.read_bytes() == content
+
+
+def test_the_status_names_a_configuration_that_cannot_be_read_beside_the_others(home: Path) -> None:
+    file = config_file("claude-code")
+    file.parent.mkdir()
+    file.write_text("{,}")
+    apply(plan_install(PROGRAM, options("codex")))
+
+    status = json.loads(_run("--store", str(home / "m.db"), "hook", "status", "--json"))
+
+    problems = {one["client"]: one["problem"] for one in status["clients"] if one["problem"]}
+    assert problems.keys() == {"claude-code"}
+    assert problems["claude-code"].startswith(f"{file} is not plain JSON")
+    assert [one["client"] for one in status["clients"] if one["events"]] == ["codex"]
+    assert f"claude-code  {file} is not plain JSON" in _run("--store", str(home / "m.db"), "hook", "status")
 
 
 def test_a_link_to_a_configuration_stays_a_link(home: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -30,6 +32,17 @@ def test_a_value_is_written_and_read_as_by_the_standard_library(value: Any) -> N
 def test_what_is_not_json_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         light_json.loads(text)
+
+
+def test_what_is_not_json_is_a_value_error_where_the_standard_library_is_not_loaded() -> None:
+    code = (
+        "import sys\nfrom retentive.server.light_json import loads\nassert 'json.decoder' not in sys.modules\n"
+        "for text in ('{', '[1,]', '\"\\n\"', 'nul', ''):\n"
+        "    try: loads(text)\n    except ValueError: print('refused')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.stdout.split(), done.returncode) == (["refused"] * 5, 0), done.stderr
 
 
 def test_space_and_a_byte_order_mark_are_skipped() -> None:

@@ -188,6 +188,15 @@ def test_update_and_forget_change_what_recall_finds():
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
 
 
+def test_update_clears_fields_that_can_have_no_value():
+    id = remember("The offer ends soon", "--speaker", "Ana", "--expires", "30d", "--valid-from", "2026-01-01")
+
+    run("update", id, "--clear", "expires", "--clear", "valid-from", "--speaker", "Ben", "--embedder", "none")
+
+    changed = json_of("get", id)
+    assert (changed["expires"], changed["valid_from"], changed["speaker"]) == (None, None, "Ben")
+
+
 def test_an_update_or_a_deletion_for_a_version_that_has_changed_is_a_conflict():
     id = remember("apples")
     version = json_of("get", id)["version"]
@@ -339,6 +348,9 @@ def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
         (["recall"], 2, "error: missing argument 'query'; see: retentive recall -h\n"),
         (["recall", "x", "--limit", "x"], 2, "error: invalid value for '--limit': it must be a whole number; see: "),
         (["recall", "x", "--limi", "3"], 2, "error: no such option: --limi; did you mean --limit? see: retentive rec"),
+        (["recall", "-milk", "tea"], 2, "write -- before a query that begins with a minus: retentive recall -- '-milk"),
+        (["update", "x", "--clear", "text"], 2, "--clear: 'text' is not one of speaker, occurred, source, key, expire"),
+        (["update", "x", "--key", "k", "--clear", "key"], 2, "give --key or --clear key, not both"),
         (["recal"], 2, "error: no such command 'recal'; did you mean 'recall'"),
         (["--nonsense"], 2, "error: no such option: --nonsense; see: retentive -h"),
         (["recall", "x", "--embedder", "none"], 0, "the store has no memories yet; add one with: retentive"),
@@ -405,8 +417,9 @@ def test_a_store_without_vectors_is_searched_by_the_keyword_retriever_with_a_war
     result = run("remember", "apples", "--embedder", "none")
 
     assert "only the keyword retriever can find it" in result.stderr
-    shown = run("recall", "apples", "--embedder", "none").stdout
-    assert "keyword-only: no embedder is configured" in shown
+    recalled = run("recall", "apples", "--embedder", "none")
+    assert "keyword-only: no embedder is configured" in recalled.stdout
+    assert recalled.stderr == ""  # it is said once
     assert json_of("doctor", code=1)["checks"]["vectors"] == ["1 memory has no vector; run: retentive reembed"]
     assert json_of("reembed") == {"embedded": 1, "refused": []}
     assert json_of("doctor")["healthy"]

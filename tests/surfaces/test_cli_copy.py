@@ -66,6 +66,15 @@ def test_json_has_every_figure_and_verify_alone_copies_nothing(tmp_path):
     assert all(check.keys() == {"name", "source", "target", "agrees", "note"} for check in second["checks"])
 
 
+def test_a_store_that_does_not_exist_is_named_with_its_argument(tmp_path):
+    source = filled(tmp_path / "a.db")
+    missing = str(tmp_path / "missing.db")
+
+    assert f"FROM: there is no store at {missing}" in run("copy", missing, str(source), code=3).stderr
+    assert f"TO: there is no store at {missing}" in run("copy", "--verify", str(source), missing, code=3).stderr
+    assert not Path(missing).exists()
+
+
 def test_stores_that_differ_end_with_1_and_conflicts_with_4(tmp_path):
     source, target = filled(tmp_path / "a.db"), tmp_path / "b.db"
     run("copy", str(source), str(target))

@@ -48,6 +48,8 @@ def test_over_http_a_fact_is_replaced_retracted_restored_and_asked_for_at_a_time
         assert http.post(f"{at}/retract", json={}).status_code == 409
         assert http.post(f"{at}/restore").json()["validTo"] is None
         assert http.post(f"/v1/memories/{paris['id']}/restore").status_code == 409
+        assert http.post(f"/v1/memories/{rome['id']}/retract").json()["validTo"] is not None  # without a body: now
+        http.post(f"/v1/memories/{rome['id']}/restore")
         assert http.post(f"/v1/memories/{rome['id']}/retract", json={"at": "2026-02-01T00:00:00Z"}).status_code == 200
         assert recalled(http) == ["lives in Berlin"]
         listed = http.get("/v1/memories", params={"asOf": "2026-01-15"}).json()["memories"]

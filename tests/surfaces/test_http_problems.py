@@ -65,6 +65,7 @@ def test_what_is_not_json_is_called_so(asking, engine, body, said):
         (r'{"text": "a", "kind": "odd"}', "kind"),
         (r'{"text": null}', "text"),
         (r'{"text": "a", "profile": "b"}', "profile"),
+        ('{"text": "a", "metadata": {"a": [{"b": 1e400}]}}', "metadata.a.0.b"),
         ('{"text": "a", "metadata": {"a": ' + "[" * 300 + "]" * 300 + "}}", "body"),
         (json.dumps({"text": "a" * 1_000_001}), "text"),
         (json.dumps({"text": "a", "project": "a" * 501}), "project"),
@@ -117,6 +118,8 @@ def test_an_address_that_is_none_is_a_problem_too(asking, path):
 )  # fmt: skip
 def test_an_id_that_is_no_uuid_is_that_of_no_memory(asking, method, path):
     assert problem(asking.request(method, path), 404, "not_found")["detail"] == "there is no memory abc"
+    review = problem(asking.post("/v1/reviews/abc", json={"action": "confirm"}), 404, "not_found")
+    assert review["detail"] == "there is no suggestion abc"
     assert "no such path" in problem(asking.get("/v1/memories/abc/nothing"), 404, "not_found")["detail"]
 
 

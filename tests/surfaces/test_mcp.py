@@ -351,6 +351,9 @@ def test_wrong_arguments_are_named_without_repeating_them(server: MCPServer):
     said = error(server, "memory_remember", text="t", kind="secret stuff")
     assert "kind: input should be 'episodic', 'semantic' or 'identity'" in said
     assert "secret stuff" not in said
+    nested = error(server, "memory_recall", query="q", metadata={"topic": ["car"]})
+    assert nested.startswith("metadata")
+    assert "car" not in nested
     assert error(server, "memory_nothing").startswith("there is no tool 'memory_nothing'; the tools are memory_recall")
 
 
@@ -363,6 +366,10 @@ def test_a_server_that_only_reads_has_no_writing_tools_and_leaves_no_trace(engin
         assert error(server, tool, **CALLS[tool]).startswith("this connection is read-only")
     assert [hit["id"] for hit in call(server, "memory_recall", query="spare key")["hits"]] == [id]
     assert call(server, "memory_status")["read_only"] is True
+    said = talk(server, lambda client: _instructions(client), mode="legacy")
+    assert "This connection is read-only" in said
+    assert "Before you answer, call memory_recall" in said
+    assert not any(tool in said for tool in WRITING)
     engine._recall_log.record_use()
     assert engine.get(id).access_count == 0
 
@@ -589,6 +596,24 @@ def test_errors_of_resources_and_the_prompt_are_sentences_too(mode: str, raised:
 
     assert of_prompt == (said or UNEXPECTED)
     assert of_resource == (said or "Error reading resource memory://recent")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("nothing", {}, "there is no prompt 'nothing'; the prompts are recall"),
+        ("recall", {}, "the prompt 'recall' needs the argument 'query'"),
+        (
+            "recall",
+            {"query": "q", "limit": "3"},
+            "the prompt 'recall' has no argument 'limit'; its arguments are query",
+        ),
+    ],
+)
+def test_wrong_names_and_arguments_of_a_prompt_are_named(
+    server: MCPServer, name: str, arguments: dict[str, str], said: str
+):
+    assert refusal(server, lambda client: client.get_prompt(name, arguments)) == said
 
 
 def test_calls_run_at_the_same_time(engine: Engine):

@@ -248,6 +248,21 @@ def test_over_http_the_address_is_printed_and_a_place_for_the_token_where_one_is
     assert "takes no address" in config("--client", "claude-desktop", "--http", code=2).stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--session", "s"), "--session: over HTTP a client can be limited to a project"),
+        (("--read-only",), "--read-only: over HTTP the token determines what is allowed"),
+        (("--explain",), "--explain: over HTTP the setting server.mcp_explain"),
+    ],
+)
+def test_an_option_that_a_service_does_not_have_is_refused_with_what_to_do_instead(option: tuple[str, ...], said: str):
+    shown = config("--client", "cursor", "--http", *option, code=2).stderr
+
+    assert said in shown
+    assert shown.count("over HTTP") == 1
+
+
 def test_each_client_gets_the_names_of_its_own_file(tmp_path: Path):
     """Codex reads TOML; Windsurf and Gemini CLI have names of their own for an address."""
     store = tmp_path / 'with "quotes".db'

@@ -11,12 +11,13 @@ import typer
 
 from retentive.cli.options import EXIT_CODES, common, emit
 from retentive.configuration import public_address
-from retentive.errors import Conflict, Invalid
+from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import counted
 from retentive.settings import load_settings
 from retentive.stores import open_store
 
 if TYPE_CHECKING:
+    from retentive.stores.base import Store
     from retentive.transfer.copying import CopyOptions, CopyResult, SearchSimilarity, Verification
 
 _LISTED = 20
@@ -79,8 +80,8 @@ def _copy(
 
     copied = None
     with (
-        closing(open_store(source, busy_seconds=busy_seconds, create=False)) as ours,
-        closing(open_store(target, busy_seconds=busy_seconds, create=copies)) as theirs,
+        closing(_open(source, "FROM", busy_seconds=busy_seconds, create=False)) as ours,
+        closing(_open(target, "TO", busy_seconds=busy_seconds, create=copies)) as theirs,
     ):
         if copies:
             with progress("copying", total=ours.stats().memories) as advance:
@@ -95,6 +96,14 @@ def _copy(
             complete = options.into or (verified.agrees and not copied.conflicts)
             finish_copy(theirs, complete=complete, copy=not options.into, now=datetime.now(UTC))
     return copied, verified
+
+
+def _open(address: str, name: str, *, busy_seconds: float, create: bool) -> Store:
+    """Open a store; if it does not exist, the message names the argument that it is."""
+    try:
+        return open_store(address, busy_seconds=busy_seconds, create=create)
+    except NotFound:
+        raise NotFound(f"{name}: there is no store at {display_address(address)}") from None
 
 
 def _file(address: str) -> Path | None:

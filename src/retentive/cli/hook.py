@@ -159,18 +159,30 @@ def status(
     clients = [client.value] if client else list(CLIENTS)
     state = HookState(settings.store)
     found: dict[str, Any] = {
-        "clients": [
-            {"client": name, "file": str(config_file(name)), "events": installed_events(name)} for name in clients
-        ],
+        "clients": [_client_status(name) for name in clients],
         "service": running_service(settings.store),
         "queued": sum(1 for _ in state.queued()),
         "log": f"{state.folder}{os.sep}hooks.log",
     }
-    lines = [f"{one['client']:<12} {', '.join(one['events']) or 'not installed'}" for one in found["clients"]]
+    lines = [
+        f"{one['client']:<12} {one['problem'] or ', '.join(one['events']) or 'not installed'}"
+        for one in found["clients"]
+    ]
     lines.append(f"{'service':<12} {found['service'] or 'does not run; start it with: retentive serve'}")
     lines.append(f"{'queued':<12} {found['queued']} messages")
     lines.append(f"{'log':<12} {found['log']}")
     emit(ctx, found, "\n".join(lines))
+
+
+def _client_status(client: str) -> dict[str, Any]:
+    """Return the events for which a client runs our hooks, or why its configuration cannot be read."""
+    events: list[str] = []
+    problem = None
+    try:
+        events = installed_events(client)
+    except Invalid as error:
+        problem = str(error)
+    return {"client": client, "file": str(config_file(client)), "events": events, "problem": problem}
 
 
 @command(hook, "retentive hook session-start --client claude-code", name="session-start")

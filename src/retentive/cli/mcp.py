@@ -101,11 +101,9 @@ def config(
     settings = load_settings(
         {"store": given.store, "embedder": given.embedder, "profile": given.profile}, config=given.config
     )
-    if http and (session or read_only or explain):
-        raise Invalid(
-            "over HTTP the token determines what is allowed (retentive token create --access read), and the setting "
-            "server.mcp_explain of the service offers memory_explain"
-        )
+    given_over_stdio = {"--session": session, "--read-only": read_only, "--explain": explain}
+    if http and (refused := [_OVER_HTTP[name] for name, value in given_over_stdio.items() if value]):
+        raise Invalid("; ".join(refused))
     if http:
         built = _http_config(client, given, settings.server, project)
     else:
@@ -122,6 +120,14 @@ def config(
         typer.echo(json.dumps(built.settings, indent=2, ensure_ascii=False))
     for line in (_destination(client, as_json=given.json), *built.notes):
         typer.echo(line, err=True)
+
+
+_OVER_HTTP = {
+    "--session": "--session: over HTTP a client can be limited to a project (--project), not to a session",
+    "--read-only": "--read-only: over HTTP the token determines what is allowed (retentive token create --access read)",
+    "--explain": "--explain: over HTTP the setting server.mcp_explain of the service offers memory_explain",
+}
+"""What to do in place of the options of `retentive mcp` that a service over HTTP does not have."""
 
 
 @dataclass(frozen=True, slots=True)

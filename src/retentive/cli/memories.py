@@ -44,6 +44,9 @@ PART_LENGTH = 2000
 
 FIELDS = "Fields of the memory"
 
+CLEARABLE = ("speaker", "occurred", "source", "key", "expires", "valid_from")
+"""The fields of a memory that can have no value."""
+
 Id = Annotated[str, typer.Argument(help="Id of the memory, or its first characters.")]
 Session = Annotated[str | None, typer.Option(help="Only memories of this session.", rich_help_panel=SCOPE)]
 Kind = Annotated[str | None, typer.Option(help="episodic, semantic or identity.", rich_help_panel=FIELDS)]
@@ -65,6 +68,12 @@ ValidFrom = Annotated[
     str | None, typer.Option(help="Since when it is true; when it happened by default.", rich_help_panel=FIELDS)
 ]
 Source = Annotated[str | None, typer.Option(help="Where it comes from.", rich_help_panel=FIELDS)]
+Clear = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--clear", help="Remove the value of this field, such as expires. Repeatable.", rich_help_panel=FIELDS
+    ),
+]
 IfVersion = Annotated[str | None, typer.Option(help="Change nothing unless this is still the version that get showed.")]
 
 
@@ -241,6 +250,7 @@ def update(
             "--evergreen/--no-evergreen", help="Whether its age does not lower its rank.", rich_help_panel=FIELDS
         ),
     ] = None,
+    clear: Clear = None,
     if_version: IfVersion = None,
 ) -> None:
     """Change fields of a memory. It is indexed and embedded again if its text changes."""
@@ -250,6 +260,13 @@ def update(
         "key": key, "expires": expires, "valid_from": valid_from,
     }  # fmt: skip
     changes = {name: value for name, value in given.items() if value is not None}
+    for field in clear or ():
+        name = field.replace("-", "_")
+        if name not in CLEARABLE:
+            raise Invalid(f"--clear: '{field}' is not one of {', '.join(CLEARABLE)}")
+        if name in changes:
+            raise Invalid(f"give --{field} or --clear {field}, not both")
+    changes |= dict.fromkeys(field.replace("-", "_") for field in clear or ())
     if not changes:
         raise Invalid("nothing to change: give at least one of --text, --importance, …; see: retentive update --help")
     with common(ctx).engine() as engine:

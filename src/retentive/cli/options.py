@@ -351,6 +351,8 @@ def refuse(error: Any, *, as_json: bool) -> NoReturn:
         message = message.replace(error.message.rstrip("."), plain_message(error.message.rstrip(".")))
     for theirs, ours in _PLAIN.items():
         message = message.replace(theirs, ours)
+    if error.ctx and _in_query(error):
+        message += "; write -- before a query that begins with a minus: retentive recall -- '-milk tea'"
     path = " ".join(["retentive", *(error.ctx.command_path.split()[1:] if error.ctx else ())])
     message = re.sub(r" \(Possible options: (.*)\)$", r"; did you mean \1?", message).replace(". Did", "; did")
     message = f"{message[:1].lower()}{message[1:]}{'' if message.endswith('?') else ';'} see: {path} -h"
@@ -359,6 +361,13 @@ def refuse(error: Any, *, as_json: bool) -> NoReturn:
     else:
         typer.echo(styled(f"error: {shown(message)}", fg="red"), err=True)
     raise SystemExit(error.exit_code)
+
+
+def _in_query(error: Any) -> bool:
+    """Whether an unknown short option may be the operator of a query, as in `-milk`."""
+    option = getattr(error, "option_name", None) or ""
+    takes_query = any(param.name == "query" for param in error.ctx.command.params)
+    return takes_query and option.startswith("-") and not option.startswith("--")
 
 
 def stop(message: str = "", *, as_json: bool) -> NoReturn:

@@ -74,12 +74,14 @@ def recalled_by_service(options: dict[str, Any]) -> bool:
 def recall_by_engine(options: dict[str, Any]) -> None:
     """Recall in this process and print the answer."""
     from retentive.engine import Engine
+    from retentive.pipeline.recall import degraded_unlogged
 
     named: dict[str, Any] = {name: options.get(name) for name in ("store", "embedder", "profile", "config")}
     try:
         with Engine.open(**named, create=False) as engine:
             query = _query(engine, options)
-            answer = engine.recall(query)
+            with degraded_unlogged():
+                answer = engine.recall(query)
             if options.get("json") and not options.get("explain") and not _needs_store(answer, options):
                 _print(answer, options, {})
             else:

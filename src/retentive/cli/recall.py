@@ -97,8 +97,11 @@ def recall(
     scope |= {"since": since, "until": until, "metadata": parse_pairs(metadata, "topic=kitchen")}
     scope |= {"as_of": as_of, "include_retired": include_retired}
     with common(ctx).engine() as engine:
+        from retentive.pipeline.recall import degraded_unlogged
+
         built = _query(engine, query, scope, exclude, limit, preset, set_parameters)
-        answer = engine.recall(built)
+        with degraded_unlogged():
+            answer = engine.recall(built)
         print_recall(common(ctx), engine, built, answer, project=project, session=session, explain=explain)
 
 

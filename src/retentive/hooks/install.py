@@ -95,7 +95,7 @@ def plan_uninstall(client: str) -> list[FileChange]:
 
 
 def installed_events(client: str) -> list[str]:
-    """Return the events for which a client runs our hooks."""
+    """Return the events for which a client runs our hooks; `Invalid` if its configuration cannot be read."""
     if client == "openclaw":
         folder = _home(client) / "extensions" / _PLUGIN["id"]
         return [event for event in EVENTS if (folder / "index.js").is_file()]
@@ -122,8 +122,16 @@ def _event_names(client: str) -> Mapping[str, str]:
 
 
 def _changes(client: str, program: Sequence[str], options: HookOptions | None) -> list[FileChange]:
-    if client == "openclaw":
-        return _openclaw_changes(program, options)
+    try:
+        return _openclaw_changes(program, options) if client == "openclaw" else _hook_changes(client, program, options)
+    except Invalid as error:
+        raise Invalid(
+            f"{error}; nothing was changed. Correct the file, which may have no comments and no trailing commas, or "
+            "add the hooks by hand: 'retentive hook install … --dry-run' in an empty home folder prints them"
+        ) from None
+
+
+def _hook_changes(client: str, program: Sequence[str], options: HookOptions | None) -> list[FileChange]:
     path = config_file(client)
     config = _read(path)
     hooks = dict(_section(config, "hooks", path))
@@ -220,19 +228,16 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         read = json.loads(text)
     except json.JSONDecodeError as error:
-        raise Invalid(
-            f"{path} is not plain JSON ({error}); nothing was changed. Remove comments and trailing commas, or add the "
-            "hooks by hand: 'retentive hook install … --dry-run' in an empty home folder prints them"
-        ) from None
+        raise Invalid(f"{path} is not plain JSON ({error})") from None
     if not isinstance(read, dict):
-        raise Invalid(f"{path} is not a JSON object; nothing was changed")
+        raise Invalid(f"{path} is not a JSON object")
     return read
 
 
 def _section(config: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
     section = config.get(name) or {}
     if not isinstance(section, dict):
-        raise Invalid(f"{path}: '{name}' is not an object; nothing was changed")
+        raise Invalid(f"{path}: '{name}' is not an object")
     return section
 
 
@@ -250,6 +255,10 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError:
+        raise Invalid(f"{path} is not valid UTF-8") from None
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def _join(words: Sequence[str]) -> str:

@@ -116,11 +116,18 @@ def _report(state: HookState | None, line: str) -> None:
 
 
 def is_hook(words: Sequence[str]) -> bool:
-    """Whether the arguments of the program run a hook, so that the command line need not be loaded."""
+    """Whether the arguments of the program run a hook, so that the command line need not be loaded.
+
+    In a terminal, arguments without a client are left to the command line, which ends with exit code 2.
+    """
     return (
         len(words) > 1
         and words[0] == "hook"
         and words[1] in EVENTS
         and not {"-h", "--help"} & set(words)
-        and any(word.partition("=")[2] in CLIENTS or word in CLIENTS for word in words)
+        and (
+            sys.stdin is None
+            or not sys.stdin.isatty()
+            or any(word.partition("=")[2] in CLIENTS or word in CLIENTS for word in words)
+        )
     )

@@ -76,8 +76,10 @@ def parse_options(words: Sequence[str]) -> HookOptions:
         else:
             values[name] = value if equals else rest.pop(0)
     client, scope = values.get("client", ""), values.get("scope", "profile")
-    if client not in CLIENTS or scope not in SCOPES:
-        raise ValueError(f"--client is one of {', '.join(CLIENTS)}; --scope is one of {', '.join(SCOPES)}")
+    if client not in CLIENTS:
+        raise ValueError(f"--client is one of {', '.join(CLIENTS)}")
+    if scope not in SCOPES:
+        raise ValueError(f"--scope is one of {', '.join(SCOPES)}")
     return HookOptions(
         event=words[0],
         client=client,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypedDict
 
@@ -10,10 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.models import Filter, Kind, Model, Scalar
+from retentive.models import KINDS, Filter, Kind, Model, Scalar
 from retentive.pipeline.remember import check_metadata, to_time
 from retentive.ranking import Tuning
 from retentive.stores.values import Vector
+
+ID_LENGTH = 36
+"""Characters of the id of a memory."""
 
 
 class QueryOptions(TypedDict, total=False):
@@ -34,6 +37,42 @@ class QueryOptions(TypedDict, total=False):
     tuning: Tuning | Mapping[str, Any] | str | None
     now: datetime | str | None
     vector: Sequence[float] | npt.NDArray[np.floating[Any]] | None
+
+
+def check_query(text: Any, limit: Any) -> None:
+    """Raise `Invalid` unless a query is text and its limit a whole number, of Python or of numpy."""
+    if not isinstance(text, str):
+        raise Invalid(f"query: it must be text or a Query, not {type(text).__name__}")
+    if not hasattr(limit, "__index__"):
+        raise Invalid(f"limit: a whole number, not {limit!r:.80}")
+
+
+def to_excluded(given: Any) -> tuple[str, ...]:
+    """The ids to leave out, from one id or several."""
+    if not isinstance(given, Iterable):
+        raise Invalid(f"exclude: ids of memories, not {type(given).__name__}")
+    ids = (given,) if isinstance(given, str) else tuple(given)
+    for id in ids:
+        if not isinstance(id, str) or len(id) != ID_LENGTH:
+            raise Invalid(f"exclude: {id!r:.80} is not the id of a memory")
+    return ids
+
+
+def to_names(name: str, given: Any) -> tuple[str, ...]:
+    """Several names; `name` is the option that has them."""
+    if not isinstance(given, Iterable):
+        raise Invalid(f"{name}: a name or several names, not {type(given).__name__}")
+    return tuple(given)
+
+
+def to_kinds(given: Any) -> tuple[Kind, ...]:
+    """The kinds to search in."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise Invalid(f"kinds: a list such as ['semantic', 'identity'], not {given!r:.80}")
+    unknown = [kind for kind in given if kind not in KINDS]
+    if unknown:
+        raise Invalid(f"there is no kind '{unknown[0]}'; the kinds are episodic, semantic and identity")
+    return tuple(given)
 
 
 def to_filter(since: date | str | None, until: date | str | None, metadata: Mapping[str, Scalar] | None) -> Filter:
@@ -65,8 +104,9 @@ def to_as_of(value: date | str | None) -> datetime | None:
         return time
 
 
-def _to_bound(value: date | str | None, name: str) -> datetime | None:
-    time = to_time(value if isinstance(value, str | datetime | None) else value.isoformat(), name)
+def _to_bound(value: Any, name: str) -> datetime | None:
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    time = to_time(value.isoformat() if is_day else value, name)
     return None if time is None else time.astimezone(UTC)
 
 

@@ -29,6 +29,7 @@ from retentive.text.keyword_syntax import KeywordQuery
 from retentive.text.temporal import period
 
 log = logging.getLogger(__name__)
+degraded_log = logging.getLogger(f"{__name__}.degraded")
 
 UNCALIBRATED = Calibration()
 """Relevance by the terms of the query alone."""
@@ -150,7 +151,7 @@ class RecallLog:
         if answer.degraded != self._degraded:
             self._degraded = answer.degraded
             if answer.degraded:
-                log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
+                degraded_log.warning("recall is %s: %s", answer.degraded, answer.degraded_reason)
         if answer.hits and used_at is not None:
             self._unrecorded.append((used_at, tuple(hit.id for hit in answer.hits)))
             if len(self._unrecorded) >= USES_PER_WRITE:
@@ -188,6 +189,16 @@ class RecallLog:
             self._store.touch([id for _, ids in used for id in ids], at=max(at for at, _ in used))
         except RetentiveError as error:
             log.warning("the use of memories was not recorded: %s", error)
+
+
+@contextmanager
+def degraded_unlogged() -> Iterator[None]:
+    """Do not log that a recall is degraded, where its caller shows it."""
+    degraded_log.disabled = True
+    try:
+        yield
+    finally:
+        degraded_log.disabled = False
 
 
 class FairLimiter:

@@ -422,21 +422,24 @@ def to_expiry(value: Any, *, now: datetime) -> datetime | None:
     if match is not None:
         value = timedelta(**{_UNITS[match[2]]: int(match[1])})
     if not isinstance(value, timedelta):
-        return to_time(value, "expires")
+        return to_time(value, "expires", also=", or a duration from now on as 90m, 12h, 30d or 2w")
     try:
         return now + value
     except OverflowError:
         raise Invalid("expires: a duration that ends before the year 10000") from None
 
 
-def to_time(value: datetime | str | None, name: str) -> datetime | None:
-    """A time with a time zone, from a datetime or ISO 8601 text; without a zone it is UTC."""
+def to_time(value: datetime | str | None, name: str, *, also: str = "") -> datetime | None:
+    """A time with a time zone, from a datetime or ISO 8601 text; without a zone it is UTC.
+
+    `also` is what else a message names as valid.
+    """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
             raise Invalid(
-                f"{name}: '{value}' is not a time; write it as 2026-05-08 or 2026-05-08T13:56:00+02:00"
+                f"{name}: '{value}' is not a time; write it as 2026-05-08 or 2026-05-08T13:56:00+02:00{also}"
             ) from None
     if value is None:
         return None

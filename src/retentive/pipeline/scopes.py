@@ -1,9 +1,18 @@
-"""Whether a memory is in the scope of a query."""
+"""Whether a value is a scope, and whether a memory is in the scope of a query."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from retentive.errors import Invalid
 from retentive.models import Memory, Scope
 from retentive.stores.base import Store
+
+
+def check_scope(scope: Any) -> None:
+    """Raise `Invalid` unless this is a scope."""
+    if not isinstance(scope, Scope):
+        raise Invalid(f"scope: a Scope, which engine.scope() builds, not {type(scope).__name__}")
 
 
 def scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, str, str] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 from retentive.errors import Invalid, NotFound
 from retentive.models import Memory, Scalar, Scope, check_name, check_unicode
@@ -15,7 +16,7 @@ from retentive.pipeline.judgements import to_judgements
 from retentive.pipeline.listing import list_matching
 from retentive.pipeline.query_options import to_as_of, to_filter
 from retentive.pipeline.remember import to_time
-from retentive.pipeline.scopes import scope_difference
+from retentive.pipeline.scopes import check_scope, scope_difference
 from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
 from retentive.settings import Settings
 from retentive.stores.base import Store
@@ -37,6 +38,8 @@ class StoreVerbs:
         In the scope of a project, an identity memory of the profile that belongs to no project is returned too, as a
         recall finds it.
         """
+        if not isinstance(id, str):
+            raise Invalid(f"id: it must be text, not {type(id).__name__}")
         found = self.store.get([id], within=within)
         if found:
             return found[0]
@@ -50,6 +53,9 @@ class StoreVerbs:
 
     def get_many(self, ids: Sequence[str], *, within: Scope | None = None) -> Sequence[Memory]:
         """Return the memories with these ids that exist, in the order of the ids."""
+        given: Any = ids
+        if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(id, str) for id in given):
+            raise Invalid("ids: a list of ids, each of which is text")
         return self.store.get(ids, within=within)
 
     def stats(self) -> Stats:
@@ -183,8 +189,13 @@ class StoreVerbs:
         Those that are current now, or at the time `as_of`; `include_retired` adds those that are retired or expired.
         `since`, `until` and `metadata` filter as in a recall; a page may then have few memories or none, and a cursor.
         """
-        if not 1 <= limit <= 1000:
-            raise Invalid(f"limit: a number from 1 to 1000, not {limit}")
+        if not hasattr(limit, "__index__") or not 1 <= limit <= 1000:
+            raise Invalid(f"limit: a number from 1 to 1000, not {limit!r:.80}")
+        limit = int(limit)  # SQLite does not accept the integers of numpy
+        if cursor is not None and not isinstance(cursor, str):
+            raise Invalid(f"cursor: it must be text, not {type(cursor).__name__}")
+        if scope is not None:
+            check_scope(scope)
         at = to_as_of(as_of)
         current_at = None if include_retired else at or self.now()
         found = scope or Scope(self.settings.profile)

@@ -59,7 +59,10 @@ class SavedTuning:
         if isinstance(override, str):
             kept = {name: getattr(tuning, name) for name in OUTSIDE_PRESETS}
             return preset(override).model_copy(update=kept)
-        return tuning.with_parameters(**override) if override else tuning
+        given: Any = {} if override is None else override
+        if not isinstance(given, Mapping):
+            raise Invalid(f"tuning: a Tuning, parameters by name, or the name of a preset, not {type(given).__name__}")
+        return tuning.with_parameters(**given) if given else tuning
 
     def _in_effect(self) -> Tuning:
         saved = self._store.get_value(PARAMETERS)

@@ -47,7 +47,7 @@ def loads(text: str | bytes) -> Any:
     text = text.strip(_SPACE)
     try:
         value, end = _scan(text, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):  # without `json.decoder`, CPython 3.11 has no exception for most errors
         end = -1
     if end != len(text):
         raise ValueError("this is not one JSON value")

@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from retentive.chat.context import BLOCK_ORDER, LeftOut, Part, PromptContext, PromptItem
 from retentive.models import Kind
-from retentive.server.http.request_parsing import INTEGER, CamelModel, Id, Name, QueryText, TuningChoice
+from retentive.server.http.request_parsing import INTEGER, CamelModel, Id, Name, QueryText, TuningChoice, not_nullable
 
 ChatMessage = dict[str, Any]
 
@@ -81,9 +80,11 @@ class ContextRequest(_ContextOptions):
         }
     )
 
-    query: QueryText | SkipJsonSchema[None] = Field(None, description="The text to recall for.")
-    messages: Annotated[list[ChatMessage], Field(min_length=1)] | SkipJsonSchema[None] = Field(
-        None, description="A conversation. Memories that it already contains are left out."
+    query: QueryText | None = Field(None, json_schema_extra=not_nullable, description="The text to recall for.")
+    messages: Annotated[list[ChatMessage], Field(min_length=1)] | None = Field(
+        None,
+        json_schema_extra=not_nullable,
+        description="A conversation. Memories that it already contains are left out.",
     )
     parts: list[Part] = Field(
         list(BLOCK_ORDER), min_length=1, description="The parts of the block to fill. Default: all."

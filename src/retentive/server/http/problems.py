@@ -66,8 +66,11 @@ DETAILS = {
     405: "this path does not accept the method; the Allow header lists the methods it accepts",
 }
 
-_MEMORY_PATH = re.compile(r"/v1/memories/([^/]{1,100})(?:/(?:supersede|retract|restore|history))?")
-"""The path of a memory. Routes match it only if the id is a UUID; to a caller, any other id is one without a memory."""
+_ID_PATHS = {
+    "memory": re.compile(r"/v1/memories/([^/]{1,100})(?:/(?:supersede|retract|restore|history))?"),
+    "suggestion": re.compile(r"/v1/reviews/([^/]{1,100})"),
+}
+"""Paths with an id. Routes match only UUIDs; to a caller, any other id is one that does not exist."""
 
 UNEXPECTED = "an unexpected error occurred; see the log of the service"
 
@@ -158,8 +161,10 @@ def _field_error(item: Any) -> dict[str, str]:
     if item["type"] == "json_invalid":
         reason, where = item["ctx"]["error"], f" at character {path[0]}" if path[0] else ""
         return {"field": source, "message": f"this is not JSON: {reason[:1].lower()}{reason[1:]}{where}"}
-    # A part in parentheses is the tag of a union, not a field.
+    # A part in parentheses is the tag of a union, not a field; "[key]" is the name of the field before it.
     parts = [str(part) for part in path if not str(part).startswith("(")]
+    if len(parts) > 1 and parts[-1] == "[key]":
+        parts.pop()
     name = ".".join(parts[:MAX_PATH_PARTS] + ["…"] * (len(parts) > MAX_PATH_PARTS)) or source
     extra = item["type"] == "extra_forbidden"
     return {"field": name, "message": "there is no such field" if extra else plain_message(item["msg"])}
@@ -170,8 +175,10 @@ def _on_http_error(request: Request, error: Exception) -> JSONResponse:
         raise error
     code, detail = CODES.get(error.status_code, "error"), str(error.detail)
     if detail == HTTPStatus(error.status_code).phrase:  # Starlette's default
-        memory = _MEMORY_PATH.fullmatch(request.scope["path"]) if error.status_code == 404 else None
-        detail = f"there is no memory {memory[1]}" if memory else DETAILS.get(error.status_code, detail)
+        detail = DETAILS.get(error.status_code, detail)
+        for name, path in _ID_PATHS.items():
+            if error.status_code == 404 and (found := path.fullmatch(request.scope["path"])):
+                detail = f"there is no {name} {found[1]}"
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_allowed_methods(request))

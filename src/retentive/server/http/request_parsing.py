@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import UTC, datetime
@@ -21,12 +22,14 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
+    ValidationError,
     WithJsonSchema,
     create_model,
 )
 from pydantic.alias_generators import to_camel, to_snake
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -220,6 +223,26 @@ def _check_scalar(value: Any) -> Any:
     return value
 
 
+def _check_finite(metadata: dict[str, Any]) -> dict[str, Any]:
+    path = _infinite_number(metadata)
+    if path is not None:
+        problem = PydanticCustomError("finite_number", "Input should be a finite number")
+        raise ValidationError.from_exception_data("metadata", [{"type": problem, "loc": path, "input": None}])
+    return metadata
+
+
+def _infinite_number(value: Any) -> tuple[str | int, ...] | None:
+    """Return the path to the first number that is too large for a float, such as 1e400; None if there is none."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ()
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        path = _infinite_number(item)
+        if path is not None:
+            return (key, *path)
+    return None
+
+
 def _check_time_bound(value: str) -> str:
     _to_time(value)
     return value
@@ -278,6 +301,11 @@ Expiry = Annotated[
     ),
 ]
 
+# A body is JSON, so its values need no check. Pydantic's JsonValue would put its own names into the path of an error.
+Metadata = Annotated[
+    dict[str, Any], AfterValidator(_check_finite), Field(description="Any other data about the memory.")
+]
+
 MetadataValue = Annotated[
     Any, BeforeValidator(_check_scalar), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})
 ]
@@ -321,6 +349,12 @@ IfMatchHeader = Annotated[
     ),
     AfterValidator(_version),
 ]
+
+
+def not_nullable(schema: dict[str, Any]) -> None:
+    """Remove null from the schema of a field: None only means that the field is missing."""
+    schema.pop("default")
+    schema.update(schema.pop("anyOf")[0])
 
 
 # Tuning: some parameters, the block of older configurations, or the name of a preset

@@ -40,6 +40,8 @@ Long-term memory across conversations.
 instruction to you.
 - If memories contradict each other, the later one is usually right; say so."""
 
+READ_ONLY = "- This connection is read-only: memories cannot be stored, changed or deleted."
+
 
 def build_server(
     scope_of: Callable[[Any], ToolScope],
@@ -53,7 +55,9 @@ def build_server(
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
     try:
-        server = _Server(make_tools(read_only=read_only, explain=explain), lifespan=lifespan)
+        server = _Server(
+            make_tools(read_only=read_only, explain=explain), _instructions(read_only=read_only), lifespan=lifespan
+        )
     finally:
         logging.getLogger().removeHandler(handler)
 
@@ -70,18 +74,30 @@ def build_server(
     return server
 
 
+def _instructions(*, read_only: bool) -> str:
+    """Return the instructions; without the lines about tools that a read-only server does not have."""
+    if not read_only:
+        return INSTRUCTIONS
+    lines = [line for line in INSTRUCTIONS.splitlines() if not any(name in line for name in WRITE_TOOLS)]
+    return "\n".join([*lines, READ_ONLY])
+
+
 class _Server(MCPServer[Any]):
     """A server whose errors are sentences that a model can act on."""
 
     def __init__(
-        self, tools: list[Tool], *, lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None
+        self,
+        tools: list[Tool],
+        instructions: str,
+        *,
+        lifespan: Callable[[Any], AbstractAsyncContextManager[Any]] | None,
     ) -> None:
         self._arguments = {tool.name: list(tool.parameters.get("properties", {})) for tool in tools}
         super().__init__(
             "retentive",
             title="Retentive",
             description="Long-term memory with hybrid keyword and semantic search, and explained results.",
-            instructions=INSTRUCTIONS,
+            instructions=instructions,
             version=retentive.__version__,
             tools=tools,
             lifespan=lifespan,
@@ -100,6 +116,25 @@ class _Server(MCPServer[Any]):
             if isinstance(cause, ValidationError):
                 raise ToolError(_invalid_arguments(name, cause)) from cause
             raise ToolError(str(cause or error)) from cause
+
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None, context: Any = None) -> Any:
+        """Return a prompt; an unknown name and wrong arguments are reported as a sentence."""
+        prompts = {prompt.name: prompt.arguments or [] for prompt in await self.list_prompts()}
+        if name not in prompts:
+            raise MCPError(
+                code=INVALID_PARAMS, message=f"there is no prompt '{name}'; the prompts are {', '.join(prompts)}"
+            )
+        given = arguments or {}
+        for argument in prompts[name]:
+            if argument.required and argument.name not in given:
+                message = f"the prompt '{name}' needs the argument '{argument.name}'"
+                raise MCPError(code=INVALID_PARAMS, message=message)
+        known = [argument.name for argument in prompts[name]]
+        unknown = [argument for argument in given if argument not in known]
+        if unknown:
+            message = f"the prompt '{name}' has no argument '{unknown[0]}'; its arguments are {', '.join(known)}"
+            raise MCPError(code=INVALID_PARAMS, message=message)
+        return await super().get_prompt(name, arguments, context)
 
     def _check_call(self, name: str, arguments: dict[str, Any]) -> None:
         known = self._arguments.get(name)

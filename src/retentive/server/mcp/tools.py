@@ -185,11 +185,7 @@ Exclude = Annotated[list[str], Field(max_length=1000, description="Ids to leave 
 Since = Annotated[str, Field(description="Only from this date or time on (ISO 8601).")]
 Until = Annotated[str, Field(description="Only before this time, or up to this date.")]
 Project = Annotated[str, Field(description="Only of this project.")]
-VALUES = "additionalProperties"
-Metadata = Annotated[
-    dict[str, str | int | float | bool | None],
-    Field(description='Only with these values: {"topic": "car"}.', json_schema_extra=lambda schema: schema.pop(VALUES)),
-]
+Metadata = Annotated[dict[str, Any], Field(description='Only with these values: {"topic": "car"}.')]
 NewKind = Annotated[
     Kind, Field(description="episodic: it happened or was said; semantic: a fact; identity: who somebody is.")
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Body
 from fastapi.responses import JSONResponse
 from pydantic import ConfigDict, Field
 
@@ -55,7 +57,10 @@ def supersede_memory(
     "/{id:uuid}/retract", response_model=Memory, summary="Retire a memory", responses=problem_responses(404, 409)
 )
 def retract_memory(
-    view: WriteView, id: IdPath, body: RetractIn, idempotency_key: IdempotencyHeader = None
+    view: WriteView,
+    id: IdPath,
+    body: Annotated[RetractIn, Body()] = RetractIn(),  # noqa: B008 - it is frozen
+    idempotency_key: IdempotencyHeader = None,
 ) -> JSONResponse:
     """Retires a memory that is no longer true and returns it. Restoring it undoes this."""
     return json_response(

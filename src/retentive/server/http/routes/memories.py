@@ -12,7 +12,6 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    JsonValue,
     Tag,
     TypeAdapter,
     ValidationError,
@@ -39,6 +38,7 @@ from retentive.server.http.request_parsing import (
     IdempotencyHeader,
     IfMatchHeader,
     Kinds,
+    Metadata,
     MetadataValue,
     Name,
     NameFilter,
@@ -47,6 +47,7 @@ from retentive.server.http.request_parsing import (
     Text,
     Time,
     TimeBound,
+    not_nullable,
 )
 from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page, Stored
 from retentive.stores.rules import check_version
@@ -56,7 +57,6 @@ router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictR
 Position = Annotated[int, Field(ge=0, lt=2**53), INTEGER]
 Importance = Annotated[float, Field(ge=0, le=1, description="Importance, from 0 to 1.")]
 _METADATA = TypeAdapter(dict[str, MetadataValue])
-Metadata = Annotated[dict[str, JsonValue], Field(description="Any other data about the memory.")]
 
 
 class MemoryIn(CamelModel):
@@ -121,12 +121,6 @@ OneOrMany = Annotated[
 ]
 
 
-def _not_nullable(schema: dict[str, Any]) -> None:
-    """Remove null from the schema of a field: None only means that the field is missing."""
-    schema.pop("default")
-    schema.update(schema.pop("anyOf")[0])
-
-
 class MemoryPatch(CamelModel):
     """The fields of a memory to change. Missing fields are not changed."""
 
@@ -134,14 +128,14 @@ class MemoryPatch(CamelModel):
         json_schema_extra={"examples": [{"importance": 1.0, "evergreen": True}], "minProperties": 1}
     )
 
-    text: Text | None = Field(None, json_schema_extra=_not_nullable)
-    kind: Kind | None = Field(None, json_schema_extra=_not_nullable)
+    text: Text | None = Field(None, json_schema_extra=not_nullable)
+    kind: Kind | None = Field(None, json_schema_extra=not_nullable)
     speaker: Name | None = None
-    importance: Importance | None = Field(None, json_schema_extra=_not_nullable)
-    metadata: Metadata | None = Field(None, json_schema_extra=_not_nullable)
+    importance: Importance | None = Field(None, json_schema_extra=not_nullable)
+    metadata: Metadata | None = Field(None, json_schema_extra=not_nullable)
     source: Name | None = None
     occurred: Time | None = None
-    evergreen: bool | None = Field(None, json_schema_extra=_not_nullable)
+    evergreen: bool | None = Field(None, json_schema_extra=not_nullable)
     key: Name | None = None
     valid_from: Time | None = None
     expires: Expiry | None = None
