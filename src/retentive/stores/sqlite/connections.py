@@ -107,7 +107,7 @@ class Connections:
     def _connect(self) -> apsw.Connection:
         connection = _open_read_only(self.path) if self.read_only else apsw.Connection(self.path)
         connection.set_busy_timeout(int(self._wait_seconds * 1000))
-        connection.execute("PRAGMA cache_size = -65536; PRAGMA mmap_size = 2147418112; PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA cache_size = -65536; PRAGMA mmap_size = 2147418112")
         return connection
 
     @contextmanager
