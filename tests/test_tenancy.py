@@ -165,6 +165,31 @@ def test_a_view_of_a_project_finds_and_explains_the_identity_of_the_profile_but_
     assert engine.get(who.id) == who
 
 
+def test_the_session_of_an_identity_memory_that_a_project_shares_stays_outside(engine):
+    who = engine.remember("Ana designs long bridges", kind="identity", session="therapy")
+    secret = engine.remember("Ana designs secret bridges", session="therapy")
+    also = engine.remember("Ana designs small bridges", kind="identity", session="therapy")
+    work = engine.remember("Ana designs the bridges of May", project="work", session="plans")
+    shared = {who.id, also.id, work.id}
+
+    for project, session in (("work", None), (None, "plans")):
+        found = ProfileView(engine, "default", project=project).recall("Ana designs", session=session, limit=0)
+        assert {hit.memory.id for hit in (*found.hits, *found.dropped)} == shared
+    assert {one.id for one in engine.similar(who.id)} == {secret.id, also.id}
+    assert {one.id for one in ProfileView(engine, "default", project="work").similar(who.id)} == {also.id, work.id}
+
+
+def test_what_is_in_no_project_is_a_scope(engine):
+    inside = engine.remember("The flat is in Paris", project="novel", occurred="2024-01-01")
+    outside = engine.remember("The flat is no longer in Paris", occurred="2025-03-01")
+    scope = Scope(engine.settings.profile, outside_projects=True)
+
+    assert [one.id for one in engine.list(scope).memories] == [outside.id]
+    assert engine.similar(outside.id) == [] == list(engine.reviews.list())
+    assert engine.forget_scope(scope, confirm=True) == 1
+    assert [one.id for one in engine.list().memories] == [inside.id]
+
+
 def test_a_view_of_a_project_gets_no_other_memory_from_outside_of_it(engine):
     others = engine.remember_many(
         [

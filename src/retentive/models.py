@@ -177,6 +177,11 @@ class Scope:
     only_sessions: bool = False
     outside_projects: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no memory can be in it."""
+        return self.kinds == () or (self.outside_projects and self.project is not None)
+
 
 Scalar = str | int | float | bool | None
 

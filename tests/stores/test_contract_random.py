@@ -40,6 +40,10 @@ SCOPES = [
     Scope(sessions=("a", "b"), only_sessions=True),
     Scope(sessions=("a", "b", "c")),
     Scope(kinds=("semantic", "identity")),
+    Scope(outside_projects=True),
+    Scope(outside_projects=True, kinds=("episodic", "identity")),
+    Scope(sessions=("a", "b"), outside_projects=True),
+    Scope(project="p", outside_projects=True),
     Scope("bob", sessions=("a",), kinds=("episodic",)),
 ]
 
@@ -93,6 +97,7 @@ def random_change(dice: random.Random, number: int, known: list[str]) -> Callabl
         (1, lambda store: store.switch_model(model)),
         (1, reembed),
         (1, lambda store: store.remove_scope(Scope(sessions=("c",), only_sessions=True))),
+        (1, lambda store: store.remove_scope(Scope(kinds=("identity",), outside_projects=True))),
     ]
     return dice.choices([change for _, change in changes], [weight for weight, _ in changes])[0]
 
@@ -176,7 +181,7 @@ def test_after_each_of_many_random_changes_a_store_agrees_with_the_store_in_memo
     steps = 40 if any("qdrant" in one.__module__ for one in type(store).__mro__) else 200
     compare_after_random_changes(store, reference, seed=seed, steps=steps)
 
-    assert reference.stats().memories > 20
+    assert reference.stats().memories > 10
 
 
 def test_postgres_agrees_while_its_keys_outgrow_two_bytes():

@@ -37,6 +37,10 @@ def scopes() -> Iterator[Scope]:
         (False, True),
     ):
         yield Scope(profile, project, named, some, only)
+    for profile, project, named, some, only in product(
+        ("ada", "bob"), (None, "p"), (None, ("a",), ("a", "c"), ("d", "e")), kinds, (False, True)
+    ):
+        yield Scope(profile, project, named, some, only, outside_projects=True)
 
 
 def in_scope(one: Memory, scope: Scope, memories: list[Memory]) -> bool:
@@ -44,6 +48,8 @@ def in_scope(one: Memory, scope: Scope, memories: list[Memory]) -> bool:
     if one.profile != scope.profile or (scope.kinds is not None and one.kind not in scope.kinds):
         return False
     if scope.project is not None and one.project != scope.project:
+        return False
+    if scope.outside_projects and one.project is not None:
         return False
     if scope.sessions is None:
         return True
@@ -57,7 +63,7 @@ def is_found(one: Memory, scope: Scope, memories: list[Memory]) -> bool:
     """Whether a search of a scope finds a memory: in a project also an identity memory without a project."""
     if in_scope(one, scope, memories):
         return True
-    wanted = scope.kinds is None or "identity" in scope.kinds
+    wanted = (scope.kinds is None or "identity" in scope.kinds) and not scope.outside_projects
     if (one.profile, one.kind, one.project) != (scope.profile, "identity", None) or not wanted:
         return False
     if scope.sessions is None:

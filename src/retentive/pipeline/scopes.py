@@ -28,7 +28,7 @@ def scope_difference(memory: Memory, scope: Scope, store: Store) -> tuple[str, s
         return "project", quoted(memory.project), "none"
     shared = memory.kind == "identity" and memory.project is None
     if scope.sessions is None:
-        if scope.project in (None, memory.project) or (shared and _has_project(store, scope)):
+        if scope.project in (None, memory.project) or (shared and not scope.is_empty and _has_project(store, scope)):
             return None
         return "project", quoted(memory.project), f"'{scope.project}'"
     named = [one for one in store.sessions(scope.profile, project=scope.project) if one.name in scope.sessions]

@@ -82,18 +82,32 @@ class SearchedQuery:
     @property
     def is_limited(self) -> bool:
         """Whether some memories of the session of a candidate may not be its neighbours."""
-        query = self.query
-        return bool(query.exclude or query.filter or query.scope.kinds is not None or self.keywords is not None)
+        query, scope = self.query, self.query.scope
+        # The session of a shared identity memory may be outside the scope.
+        in_project = scope.project is not None or scope.sessions is not None
+        return bool(
+            query.exclude
+            or query.filter
+            or scope.kinds is not None
+            or self.keywords is not None
+            or (in_project and not scope.only_sessions)
+        )
 
     def admits(self, memory: Memory) -> bool:
-        """Whether a memory may be a neighbour: not excluded, of a kind asked for, and matching filter and operators."""
-        query, kinds = self.query, self.query.scope.kinds
+        """Whether a memory of the session of a candidate may be a neighbour: in the scope, and matching the query."""
+        query, scope = self.query, self.query.scope
         return (
             memory.id not in query.exclude
-            and (kinds is None or memory.kind in kinds)
+            and (scope.kinds is None or memory.kind in scope.kinds)
+            and (memory.project is not None or memory.kind == "identity" or self._has_session(memory))
             and query.filter.unmet_by(memory) is None
             and self.matches(memory)
         )
+
+    def _has_session(self, memory: Memory) -> bool:
+        """Whether a memory in no project is in the scope by its session, and not only shared with a project."""
+        scope = self.query.scope
+        return scope.project is None and (scope.sessions is None or memory.session in scope.sessions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,8 @@ def find_similar(
 ) -> list[Similar]:
     """The current memories of the same project that are nearest to a stored memory, best first.
 
-    Without a vector, those that share at least half of their words with it. If `within` is limited to sessions, only
-    those of these sessions.
+    Without a vector, those that share at least half of their words with it. If `within` is limited to a project or to
+    sessions, those in it.
     """
     found = []
     for other, cosine in _nearest(store, memory, now=now, limit=limit, within=within):
@@ -147,7 +147,7 @@ def _nearest(
 ) -> list[tuple[Memory, float | None]]:
     """The nearest other memories with their cosines; by words, without cosines, if the memory has no vector."""
     scope = Scope(memory.profile, memory.project, outside_projects=memory.project is None)
-    if within is not None and within.sessions is not None:
+    if within is not None and (within.sessions is not None or within.project is not None):
         scope = within
     query = Query(memory.text, scope, Tuning(), now, limit, exclude=(memory.id,))
     with store.open_search(query) as reads:

@@ -147,6 +147,8 @@ class Containers:
         In a project it finds the identity memories of the profile without a project, too.
         """
         inside = self.matcher(scope)
+        if scope.is_empty:
+            return lambda memory: False
         names = (scope.project,) if scope.sessions is None else self._projects_of(scope)
         if not any((scope.profile, name) in self.projects for name in names if name is not None):
             return inside

@@ -41,7 +41,8 @@ _COPY = b"COPY count_changes (profile, name, memories, length) FROM STDIN (FORMA
 class ResolvedScope:
     """A scope as ids; None means any. `memories` is how many it has, `query` the scope as a part of a tsquery.
 
-    `shared` has the keys of memories that a search of the scope finds beside its own.
+    `shared` has the keys of memories that a search of the scope finds beside its own. With `outside_projects` it has
+    only what is in no project.
     """
 
     profile: int
@@ -51,6 +52,7 @@ class ResolvedScope:
     memories: int
     query: str | None
     shared: Sequence[int] = ()
+    outside_projects: bool = False
 
     @property
     def condition(self) -> str:
@@ -68,6 +70,8 @@ class ResolvedScope:
             condition = in_projects if self.projects else in_sessions
         if self.shared:
             condition = f"({condition} OR memory = ANY (%(shared)s::bigint[]))"
+        if self.outside_projects:
+            condition = f"{condition} AND project IS NULL"
         return condition if self.kinds is None else f"{condition} AND kind = ANY (%(kinds)s)"
 
     @property
@@ -168,8 +172,9 @@ def read_search_stats(execute: Execute, scope: Scope, text: str | None = None) -
     model_id, name, revision, dimension, fingerprint, indexed, vectors_per_memory = row[8:15]
     extension, extension_index, dated, terms, in_profile, in_scope = row[15:]
     resolved = active = None
-    if profile is not None and kinds != [] and (projects is None or projects or sessions):
-        resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query, shared)
+    if profile is not None and not scope.is_empty and (projects is None or projects or sessions):
+        outside = scope.outside_projects
+        resolved = ResolvedScope(profile, projects, sessions, kinds, scope_memories, scope_query, shared, outside)
     if model_id is not None:
         model = Model(name, revision, dimension, fingerprint)
         active = ActiveModel(model_id, model, indexed, vectors_per_memory)

@@ -295,7 +295,7 @@ class NameRegistry:
 
         A search of a project also finds the identity memories of the profile that belong to no project.
         """
-        if not encodable(scope.profile, scope.project) or scope.kinds == () or scope.sessions == ():
+        if not encodable(scope.profile, scope.project) or scope.is_empty or scope.sessions == ():
             return None
         must: list[q.Condition] = [q.FieldCondition(key="profile", match=q.MatchValue(value=scope.profile))]
         if scope.kinds is not None:
@@ -309,6 +309,8 @@ class NameRegistry:
             of_project = q.FieldCondition(key="project", match=q.MatchValue(value=scope.project))
             shared = searching and self._exists("project", scope.profile, scope.project)
             must.append(q.Filter(should=[of_project, SHARED]) if shared else of_project)
+        if scope.outside_projects:
+            must.append(NO_PROJECT)
         return q.Filter(must=must)
 
     def _exists(self, *names: str) -> bool:
@@ -341,9 +343,7 @@ class NameRegistry:
         if projects and searching:
             conditions.append(SHARED)
         within: list[q.Condition] = []
-        if scope.outside_projects:
-            within.append(NO_PROJECT)
-        elif scope.project is not None and not projects:
+        if scope.project is not None and not projects:
             within.append(any_of("project", [scope.project]))
         return q.Filter(should=conditions, must=within or None)
 

@@ -45,6 +45,7 @@ IN_SCOPE = """
     profile = :profile
       AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects))
         OR session IN (SELECT value FROM json_each(:sessions)))
+      AND (NOT :outside_projects OR project IS NULL)
       AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
 """
 """The condition for the memories of a `ResolvedScope`, with its parameters."""
@@ -122,11 +123,12 @@ class Containers:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedScope:
-    """A scope as ids; None means any."""
+    """A scope as ids; None means any. With `outside_projects` it has only what is in no project."""
 
     profile: int
     containers: Containers | None
     kinds: tuple[int, ...] | None
+    outside_projects: bool = False
 
     def fts_filter(self, *, single_profile: bool) -> str:
         """The scope as part of an FTS5 query; empty if it excludes nothing.
@@ -139,9 +141,16 @@ class ResolvedScope:
             parts.append([*_tokens("r", self.containers.projects), *_tokens("s", self.containers.sessions), *shared])
         elif not single_profile:
             parts.append(_tokens("p", (self.profile,)))
+        if self.outside_projects:
+            parts.append(_tokens("r", (0,)))
         if self.kinds is not None:
             parts.append(_tokens("k", self.kinds))
         return "".join(f" AND scope : ({' OR '.join(tokens)})" for tokens in parts)
+
+    @property
+    def is_profile(self) -> bool:
+        """Whether all memories of the profile are in the scope."""
+        return self.containers is None and self.kinds is None and not self.outside_projects
 
     @property
     def shares_identity(self) -> bool:
@@ -162,6 +171,7 @@ class ResolvedScope:
             "projects": None if containers is None else json.dumps(containers.projects),
             "sessions": None if containers is None else json.dumps(containers.sessions),
             "kinds": None if self.kinds is None else json.dumps(self.kinds),
+            "outside_projects": self.outside_projects,
         }
 
 
@@ -171,7 +181,7 @@ def _tokens(letter: str, ids: tuple[int, ...]) -> list[str]:
 
 def resolve(connection: apsw.Connection, scope: Scope) -> ResolvedScope | None:
     """Resolve the names of a scope; None if one does not exist, which matches nothing."""
-    if scope.kinds == () or not all(is_storable(name) for name in (scope.profile, scope.project) if name):
+    if scope.is_empty or not all(is_storable(name) for name in (scope.profile, scope.project) if name):
         return None
     profile: int | None = connection.execute("SELECT id FROM profiles WHERE name = ?", (scope.profile,)).get
     if profile is None:
@@ -184,9 +194,10 @@ def resolve(connection: apsw.Connection, scope: Scope) -> ResolvedScope | None:
         if project is None:
             return None
     if scope.sessions is None:
-        return ResolvedScope(profile, None if project is None else Containers(projects=(project,)), kinds)
+        within = None if project is None else Containers(projects=(project,))
+        return ResolvedScope(profile, within, kinds, scope.outside_projects)
     containers = _containers(connection, scope, profile, project)
-    return None if containers is None else ResolvedScope(profile, containers, kinds)
+    return None if containers is None else ResolvedScope(profile, containers, kinds, scope.outside_projects)
 
 
 def _containers(connection: apsw.Connection, scope: Scope, profile: int, within: int | None) -> Containers | None:

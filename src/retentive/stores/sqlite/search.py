@@ -338,7 +338,7 @@ class SqliteSearch:
             memories, length = self._profile_totals
             mean_length = length / max(memories, 1)
             frequencies = _profile_frequencies(connection, scope.profile, terms)
-            if scope.containers is not None or scope.kinds is not None:
+            if not scope.is_profile:
                 in_scope = self._postings.count(self._scope_query, self._state.words)
                 if in_scope is None:
                     in_scope = count_memories(connection, scope)

@@ -328,6 +328,8 @@ class _Columns:
                 shared = self.scope["kind"][:count] == IDENTITY
                 shared &= self.scope["project"][:count] == 0
                 inside |= shared & (self.scope["profile"][:count] == scope.profile)
+        if scope.outside_projects:
+            inside &= self.scope["project"][:count] == 0
         if scope.kinds is not None:
             inside &= _any_of(self.scope["kind"][:count], scope.kinds)
         return inside

@@ -66,18 +66,30 @@ store AS MATERIALIZED (
   SELECT (SELECT coalesce(sum(memories), 0) FROM counts WHERE profile = 0)
     + (SELECT coalesce(sum(memories), 0) FROM count_changes WHERE profile = 0) AS memories
 ),
+own AS MATERIALIZED (
+  SELECT CASE
+    -- Memories in no project have no count.
+    WHEN %(outside_projects)s::boolean AND %(sessions)s::text[] IS NULL THEN (
+      SELECT count(*) FROM memories AS m
+      WHERE m.profile = (SELECT profile FROM resolved) AND m.project IS NULL AND m.kind = ANY (%(any_kinds)s::integer[])
+    )
+    ELSE coalesce(sum(memories), 0)::bigint
+  END AS memories
+  FROM counted WHERE name = ANY ((SELECT names FROM scope_names)::text[])
+),
 in_scope AS MATERIALIZED (
   SELECT
-    coalesce(sum(memories), 0)::bigint + (SELECT cardinality(keys) FROM shared_memories) AS memories,
+    own.memories + (SELECT cardinality(keys) FROM shared_memories) AS memories,
     -- The scope as a part of a tsquery; NULL if it excludes no memory.
-    CASE WHEN coalesce(sum(memories), 0) < (SELECT memories FROM store) THEN nullif(concat_ws(
+    CASE WHEN own.memories < (SELECT memories FROM store) THEN nullif(concat_ws(
       ' & ',
       (SELECT '(' || string_agg('''=' || container || '''', ' | ') || coalesce(' | (' || (SELECT query FROM shared) || ')', '')
               || ')' FROM containers),
+      CASE WHEN %(outside_projects)s::boolean THEN '''=r0''' END,
       (SELECT '(' || string_agg('''=k' || kind::text || '''', ' | ') || ')'
        FROM unnest(%(kinds)s::integer[]) AS k (kind))
     ), '') END AS query
-  FROM counted WHERE name = ANY ((SELECT names FROM scope_names)::text[])
+  FROM own
 ),
 known_terms AS (
   SELECT name, memories FROM counted
