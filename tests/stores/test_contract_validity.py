@@ -205,6 +205,57 @@ def test_an_end_that_was_given_is_left_as_it_is_by_the_memories_of_its_key(store
     assert [one.valid_to for one in store.get([id_of(3), id_of(4)])] == [None, day(4)]
 
 
+def test_of_equal_starts_one_stays_open_when_the_last_of_the_key_moves_before_them(store: Store) -> None:
+    for number, at in ((1, 2), (2, 3)):
+        store.add([fact(number, occurred=day(at))], model=MODEL)
+    for number in (2, 1):  # both of the same day, the first one stored last
+        [memory] = store.get([id_of(number)])
+        store.update(Record(memory._replace(occurred=day(1))), model=None, fields=("occurred",))
+    store.add([fact(3, occurred=day(5))], model=MODEL)
+    [third] = store.get([id_of(3)])
+    store.update(Record(third._replace(occurred=day(0))), model=None, fields=("occurred",))
+
+    found = {one.id: (one.valid_to, one.superseded_by) for one in store.get([id_of(at) for at in (1, 2, 3)])}
+    assert found == {id_of(3): (day(1), id_of(1)), id_of(2): (day(1), id_of(1)), id_of(1): (None, None)}
+
+
+MOVES = {
+    "its memories go between those of the key in the project": (
+        {1: ("p", "s", 1), 2: ("p", "s", 5), 3: (None, None, 3)},
+        None,
+        {1: (3, 3), 3: (5, 2), 2: None},
+    ),
+    "what it had ended in its project is open again": (
+        {1: ("p", None, 1), 2: ("p", "s", 3)},
+        "q",
+        {1: None, 2: None},
+    ),
+    "what others had ended is open again where it is now": (
+        {1: ("p", "s", 1), 2: ("p", None, 3)},
+        "q",
+        {1: None, 2: None},
+    ),
+    "it is older than what is there": (
+        {1: ("p", "s", 1), 2: ("p", "s", 2), 3: ("q", None, 3), 4: ("p", None, 4)},
+        "q",
+        {1: (2, 2), 2: (3, 3), 3: None, 4: None},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_a_session_that_is_moved_leaves_one_memory_of_a_key_open_in_both_projects(store: Store, case: str) -> None:
+    facts, target, expected = MOVES[case]
+    for number, (project, session, at) in facts.items():
+        store.add([fact(number, project=project, session=session, occurred=day(at))], model=MODEL, exact=True)
+    store.move_session("default", "s", from_project="p", project=target)
+
+    found = {one.id: (one.valid_to, one.superseded_by) for one in store.get([id_of(number) for number in facts])}
+    ends = {number: (None, None) if end is None else (day(end[0]), id_of(end[1])) for number, end in expected.items()}
+    assert found == {id_of(number): end for number, end in ends.items()}
+    assert store.check() == []
+
+
 def test_a_session_that_is_moved_brings_its_keys_into_the_project(store: Store) -> None:
     store.add([fact(1, project="p", occurred=day(1)), fact(2, session="s", occurred=day(2))], model=MODEL)
     store.add([fact(3, key="job", project="p", occurred=day(5)), fact(4, key="job", session="s")], model=MODEL)

@@ -81,6 +81,26 @@ def settle_update(
     return memory, []
 
 
+def settle_session(
+    moved: Sequence[Memory], project: str | None, *, here: Sequence[Memory], former: Sequence[Memory]
+) -> list[Memory]:
+    """The memories of one key that a session brings into a project, as they are to be stored, and what changes by it.
+
+    `here` are those of the key in the project, `former` the others where the session was. All are in the order of
+    arrival.
+    """
+    before = {one.id: one for one in (*moved, *here, *former)}
+    after, there, left = dict(before), [one.id for one in here], [one.id for one in (*moved, *former)]
+    for id in [one.id for one in moved]:
+        left.remove(id)
+        others, remaining = ([after[one] for one in ids] for ids in (there, left))
+        memory = after[id]
+        settled, changed = settle_update(memory, memory._replace(project=project), None, others, remaining)
+        after |= {one.id: one for one in (settled, *changed)}
+        there.append(id)
+    return [one for id, one in after.items() if one != before[id]]
+
+
 def _is_moved(current: Memory, memory: Memory) -> bool:
     """Whether an update gives a memory another place among those of a key."""
     return (current.key, current.start, current.project) != (memory.key, memory.start, memory.project)
@@ -101,7 +121,8 @@ def _freed(memory: Memory, slot: Sequence[Memory]) -> dict[str, Memory]:
     """What a memory that has another place now had ended by its key, as it is without that, by id."""
     ended = {one.id for one in slot if one.superseded_by == memory.id and one.reason == NEWER_OF_KEY}
     chain = [one for one in slot if one.valid_to is None or one.reason == NEWER_OF_KEY or one.id == memory.id]
-    in_order = sorted(chain, key=lambda one: one.start)  # of equal starts, in the order of arrival
+    # Of equal starts, what was ended by another one of them comes first; otherwise they are in the order of arrival.
+    in_order = sorted(chain, key=lambda one: (one.start, one.valid_to is None or one.valid_to > one.start))
     freed = {}
     for one, following in zip(in_order, [*in_order, None][1:], strict=True):
         if one.id in ended:

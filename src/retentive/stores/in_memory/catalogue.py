@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import date
 
 from retentive.models import KINDS, Kind, Memory, Scope
-from retentive.stores.in_memory.entries import Contents, session_of, slot_of
+from retentive.stores.in_memory.entries import Contents, Slot, session_of, slot_of
 from retentive.stores.in_memory.entries import Session as SessionName
 from retentive.stores.rules import home_of, no_session, taken_name
-from retentive.stores.validity import settle_update
+from retentive.stores.validity import settle_session
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
 
 
@@ -57,9 +58,11 @@ class InMemoryCatalogue(Contents):
             self._containers.sessions |= {target}
             if project is not None:
                 self._containers.projects.add((profile, project))
-            for memory in self._of_session(source):
-                for one in self._moved(memory, memory._replace(project=project)):
-                    self._replace_memory(one)
+            moved = self._of_session(source)
+            for one in self._settled(moved, project) if source != target else ():
+                self._replace_memory(one)
+            for memory in moved:
+                self._replace_memory(self._entries[memory.id].memory._replace(project=project))
                 progress(1)
             return self._session(*target)
 
@@ -78,12 +81,19 @@ class InMemoryCatalogue(Contents):
             self._containers.sessions -= {name}
             return True
 
-    def _moved(self, before: Memory, memory: Memory) -> list[Memory]:
-        """Return a memory in another project, and those of its key that change with it."""
-        if memory.key is None or memory.valid_to is not None or before.project == memory.project:
-            return [memory]
-        settled, changed = settle_update(before, memory, None, self._of_slot(slot_of(memory)))
-        return [settled, *changed]
+    def _settled(self, moved: Sequence[Memory], project: str | None) -> list[Memory]:
+        """Return the memories with keys that change when these move to a project."""
+        slots: dict[Slot, list[Memory]] = {}
+        for memory in moved:
+            if memory.key is not None:
+                slots.setdefault(slot_of(memory), []).append(memory)
+        changed = []
+        for of_slot in slots.values():
+            ids = {memory.id for memory in of_slot}
+            former = [one for one in self._of_slot(slot_of(of_slot[0])) if one.id not in ids]
+            here = self._of_slot(slot_of(of_slot[0]._replace(project=project)))
+            changed += settle_session(of_slot, project, here=here, former=former)
+        return changed
 
     def profiles(self) -> list[Profile]:
         with self._lock:

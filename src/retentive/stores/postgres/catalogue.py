@@ -12,7 +12,7 @@ from retentive.stores.postgres.memories import active_model
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.search_stats import CountName, append_changes
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.postgres.validity import settle_moved
+from retentive.stores.postgres.validity import retire, settle_moved
 from retentive.stores.rules import home_of, no_session, taken_name
 from retentive.stores.sql_codec import KIND_NUMBERS, ScopeIds, from_micros
 from retentive.stores.values import Day, Profile, Progress, Project, Session, Stats, no_progress
@@ -93,7 +93,7 @@ class CatalogueTables:
             number, owner, old = named[home]
             new = 0 if project is None else project_ids(connection, [(owner, project)])[owner, project]
             if new != old:
-                _move(connection, number, owner, old, new)
+                _move(connection, number, owner, old, new, project)
             return _sessions(connection, profile, id=number)[0]
 
         # One transaction: it locks only the rows of this session, and other writers do not wait for them.
@@ -122,17 +122,15 @@ def _sessions(connection: Connection, profile: str, project: str | None = None, 
     ]
 
 
-def _move(connection: Connection, session: int, profile: int, old: int, new: int) -> None:
+def _move(connection: Connection, session: int, profile: int, old: int, new: int, name: str | None) -> None:
     """Set the project of a session, of its memories and of their vectors."""
     connection.execute("UPDATE sessions SET project = nullif(%s, 0) WHERE id = %s", (new, session))
-    keyed = "SELECT key FROM memories WHERE session = %s AND fact_key IS NOT NULL AND valid_to IS NULL"
-    keys = [key for (key,) in connection.execute(keyed, (session,))]
-    if keys:
-        settle_moved(connection, keys, profile=profile, project=new)
+    settled = settle_moved(connection, session, profile=profile, old=old, new=new, project=name)
     moved = connection.execute(
         "UPDATE memories SET project = nullif(%s, 0) WHERE session = %s RETURNING kind", (new, session)
     ).fetchall()
     connection.execute("UPDATE vectors SET project = nullif(%s, 0) WHERE session = %s", (new, session))
+    retire(connection, settled)
     changes: Counter[CountName] = Counter()
     for kind, count in Counter(kind for (kind,) in moved).items():
         for project, sign in ((old, -1), (new, +1)):

@@ -10,7 +10,7 @@ from retentive.models import Memory
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.sql_codec import FACT_COLUMNS, ScopeIds, to_memories, to_micros
-from retentive.stores.validity import concerns_keys, settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
 
 # Names are looked up by id for each row: a join could be planned as a scan of all sessions.
 COLUMNS = f"""
@@ -79,12 +79,26 @@ def settle_updated(
     return settled
 
 
-def settle_moved(connection: Connection, keys: Sequence[int], *, profile: int, project: int) -> None:
-    """Retire what has the same key as another memory in the project to which memories are about to move."""
-    rows = connection.execute(_KEYED, (list(keys),), binary=True)
-    found = list(to_memories(rows, []).values())
-    settled = settle(connection, found, [ScopeIds(profile, project, 0, 0)] * len(found))
-    retire(connection, [memory for memory in settled if memory.valid_to is not None])
+def settle_moved(
+    connection: Connection, session: int, *, profile: int, old: int, new: int, project: str | None
+) -> list[Memory]:
+    """The memories with keys that change when a session moves to a project. Until they are written, they are closed.
+
+    `old` and `new` are the ids of its projects, and `project` is the name of the new one.
+    """
+    by_key: dict[str, list[Memory]] = {}
+    for memory in to_memories(connection.execute(_KEYED, (session,), binary=True), []).values():
+        by_key.setdefault(memory.key or "", []).append(memory)
+    _lock(connection, [(key, profile, home) for key in by_key for home in (old, new)])
+    changed: list[Memory] = []
+    for key, moved in by_key.items():
+        ids = {memory.id for memory in moved}
+        former = [one for one in _of_key(connection, (key, profile, old)) if one.id not in ids]
+        here = _of_key(connection, (key, profile, new))
+        changed += settle_session(moved, project, here=here, former=former)
+    for memory in changed:
+        connection.execute("UPDATE memories SET valid_to = %s WHERE id = %s", (to_micros(memory.start), memory.id))
+    return changed
 
 
 def _lock(connection: Connection, slots: Iterable[_Slot]) -> None:

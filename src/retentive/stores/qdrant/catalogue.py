@@ -32,6 +32,10 @@ class QdrantCatalogue(StoreParts):
         """Retire all open memories of each slot but the last. Another part of the store does it."""
         raise NotImplementedError
 
+    def settle_moved(self, session: str, source: str | None, slots: Collection[Slot]) -> None:
+        """Change what a session changes that was moved into these slots. Another part of the store does it."""
+        raise NotImplementedError
+
     def sessions(self, profile: str, *, project: str | None = None) -> list[Session]:
         found = [(name, its_project) for _, its_project, name in self._names.sessions(profile, project)]
         return self._sessions(profile, sorted(found, key=lambda one: (one[0], one[1] or "")))
@@ -46,10 +50,13 @@ class QdrantCatalogue(StoreParts):
         progress: Progress = no_progress,
     ) -> Session:
         with self._lock:
-            self._names.move(profile, session, from_project, project)
+            source = self._names.move(profile, session, from_project, project)
             where = in_session(profile, project, session)
             keyed = self._connection.facet(self._connection.memories, "key", where)
-            self.close_others([(profile, project, str(key)) for key in keyed])
+            slots = [(profile, project, str(key)) for key in keyed]
+            if source != project:
+                self.settle_moved(session, source, slots)
+            self.close_others(slots)
             moved = self._sessions(profile, [(session, project)])[0]
         progress(moved.memories)
         return moved

@@ -52,7 +52,7 @@ from retentive.stores.rules import (
     parse_cursor,
     stays_in_session,
 )
-from retentive.stores.validity import concerns_keys, settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
 from retentive.stores.values import IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
 MAX_POINTS = 500
@@ -112,6 +112,21 @@ class QdrantMemories(StoreParts):
     def close_others(self, slots: Collection[Slot]) -> None:
         """Retire all open memories of each slot but the last."""
         close_others(self._connection, slots, self._retire)
+
+    def settle_moved(self, session: str, source: str | None, slots: Collection[Slot]) -> None:
+        """Change what a session changes that was moved into these slots from another project."""
+        for profile, project, key in slots:
+            here, former = (
+                [memory for _, of_slot in of_slots(self._connection, [(profile, home, key)]) for _, memory in of_slot]
+                for home in (project, source)
+            )
+            moved = [one._replace(project=source) for one in here if one.session == session]
+            others = [one for one in here if one.session != session]
+            changed = settle_session(moved, project, here=others, former=former)
+            unchanged = [*here, *former]
+            for one in sorted(changed, key=lambda one: one.valid_to is None):  # only then may another one be open
+                if one not in unchanged:
+                    self._retire(one)
 
     def _retire(self, memory: Memory) -> None:
         with suppress(NotFound):  # it was forgotten meanwhile

@@ -203,8 +203,11 @@ class NameRegistry:
 
     # Moving sessions
 
-    def move(self, profile: str, session: str, source: str | None, project: str | None) -> None:
-        """Move a session with its memories. If that is interrupted, the next write to the session completes it."""
+    def move(self, profile: str, session: str, source: str | None, project: str | None) -> str | None:
+        """Move a session with its memories, and return the project that it was in.
+
+        If that is interrupted, the next write to the session completes it.
+        """
         name = (profile, session)
         note = self._read(name)
         if note is None:
@@ -213,13 +216,13 @@ class NameRegistry:
             same = note.last == (source, project)
             note = self._complete(name, note)
             if same:
-                return
+                return source
         known = [one for one in note.projects if source in (None, one)]
         if not known:
             raise no_session(session, profile, source)
         home = home_of(session, source, known)
         if home == project:
-            return
+            return home
         if project in note.projects and self._connection.count(
             self._connection.memories, in_session(profile, project, session)
         ):
@@ -229,6 +232,7 @@ class NameRegistry:
         if not self._write(name, note, note.moved(home, project)):
             raise Unavailable(f"another process is moving the session '{session}'; try again")
         self._complete(name, note.moved(home, project))
+        return home
 
     def drop(self, profile: str, session: str, project: str | None) -> bool:
         """Delete a session without memories; return whether there was one."""

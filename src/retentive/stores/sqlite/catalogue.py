@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
@@ -13,8 +13,8 @@ import apsw
 from retentive.errors import Conflict
 from retentive.models import KINDS, Kind, Model, Scope
 from retentive.stores.rules import home_of, no_session, taken_name
-from retentive.stores.sql_codec import ScopeIds, from_micros
-from retentive.stores.sqlite import memory_table, validity, vector_blocks
+from retentive.stores.sql_codec import from_micros
+from retentive.stores.sqlite import validity, vector_blocks
 from retentive.stores.sqlite.memory_table import resolve, sessions_named
 from retentive.stores.sqlite.row_changes import NameRegistry, add_keywords, keyword_entries, remove_keywords
 from retentive.stores.values import Day, Profile, Project, Session, Stats
@@ -167,23 +167,13 @@ def move_memories(connection: apsw.Connection, move: Move, keys: Sequence[int]) 
         return
     remove_keywords(connection, entries)
     moved = [(key, terms, replace(old, project=move.project or 0)) for key, terms, old in entries]
-    _settle_moved(connection, {key: new for key, _, new in moved})
+    settled = validity.settle_moved(connection, [key for key, _, _ in moved], move.project)
     connection.executemany(
         "UPDATE memories SET project = ? WHERE key = ?", ((move.project, key) for key, _, _ in moved)
     )
+    validity.retire(connection, settled)
     add_keywords(connection, moved)
     vector_blocks.move_vectors(connection, {key: new for key, _, new in moved})
-
-
-def _settle_moved(connection: apsw.Connection, scopes: Mapping[int, ScopeIds]) -> None:
-    """Retire what has the same key as another memory in the project to which memories are about to move."""
-    keyed = connection.execute(
-        "SELECT key FROM memories WHERE key IN carray(?) AND fact_key IS NOT NULL AND valid_to IS NULL ORDER BY key",
-        (apsw.carray(array("q", scopes)),),
-    )
-    found = memory_table.by_keys(connection, [key for (key,) in keyed])
-    settled = validity.settle(connection, list(found.values()), [scopes[key] for key in found])
-    validity.retire(connection, [memory for memory in settled if memory.valid_to is not None])
 
 
 def stats(connection: apsw.Connection, model: Model | None, *, size: int) -> Stats:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 import numpy as np
@@ -13,7 +14,7 @@ from retentive.models import Memory
 from retentive.stores.sql_codec import ScopeIds, to_micros
 from retentive.stores.sqlite import memory_table
 from retentive.stores.sqlite.memory_table import fetch_json
-from retentive.stores.validity import concerns_keys, settle_keys, settle_update
+from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
 
 _NEVER = np.iinfo(np.int64)
 
@@ -25,6 +26,10 @@ _DATED = """
     WHERE valid_from IS NOT NULL OR valid_to IS NOT NULL OR expires IS NOT NULL
 """
 _OF_KEY = "SELECT key FROM memories WHERE fact_key = ? AND profile = ? AND coalesce(project, 0) = ? ORDER BY key"
+_KEYED = """
+    SELECT key, fact_key, profile, coalesce(project, 0) FROM memories
+    WHERE key IN carray(?) AND fact_key IS NOT NULL ORDER BY key
+"""
 _SLOT = "SELECT fact_key, profile, coalesce(project, 0) FROM memories WHERE id = ?"
 _RETIRE = "UPDATE memories SET valid_to = ?, superseded_by = ?, reason = ?, actor = ? WHERE id = ?"
 
@@ -58,6 +63,22 @@ def settle_updated(
         connection.execute("UPDATE memories SET valid_to = ? WHERE id = ?", (to_micros(memory.start), memory.id))
     retire(connection, changed)
     return settled
+
+
+def settle_moved(connection: apsw.Connection, keys: Sequence[int], project: int | None) -> list[Memory]:
+    """The memories with keys that change when some of them move to a project. Until then, they are closed."""
+    rows: list[Any] = connection.execute(_KEYED, (apsw.carray(array("q", keys)),)).fetchall()
+    name = connection.execute("SELECT name FROM projects WHERE id = ?", (project,)).get
+    changed: list[Memory] = []
+    for slot in dict.fromkeys((key, profile, home) for _, key, profile, home in rows):
+        moved = memory_table.by_keys(connection, [row[0] for row in rows if row[1:] == slot])
+        ids = {memory.id for memory in moved.values()}
+        former = [memory for memory in _memories_of_key(connection, slot) if memory.id not in ids]
+        here = _memories_of_key(connection, (slot[0], slot[1], project or 0))
+        changed += settle_session(list(moved.values()), name, here=here, former=former)
+    closed = ((to_micros(memory.start), memory.id) for memory in changed)
+    connection.executemany("UPDATE memories SET valid_to = ? WHERE id = ?", closed)
+    return changed
 
 
 def _memories_of_key(connection: apsw.Connection, slot: tuple[str | None, int, int]) -> list[Memory]:

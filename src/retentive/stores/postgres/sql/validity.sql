@@ -30,4 +30,4 @@ ORDER BY expires, key LIMIT %(limit)s
 FOR UPDATE
 
 -- name: keyed
-SELECT {columns} FROM memories AS m WHERE m.key = ANY (%s) AND m.fact_key IS NOT NULL AND m.valid_to IS NULL ORDER BY m.key
+SELECT {columns} FROM memories AS m WHERE m.session = %s AND m.fact_key IS NOT NULL ORDER BY m.key FOR UPDATE OF m
