@@ -284,6 +284,23 @@ def test_an_identity_memory_of_the_profile_can_be_judged_in_a_project(engine):
     assert engine.judge("who am I?", good=[me], project="p")
 
 
+@pytest.mark.parametrize("write", [str.upper, lambda id: id.replace("-", ""), lambda id: f"{{{id}}}"])
+def test_an_id_is_found_however_a_uuid_is_written(engine, write):
+    memory = engine.remember("the key is under the pot", id=write("0190abcd-0000-7000-8000-0000000000aa"))
+    new = engine.remember("the key is in the drawer")
+    id = write(memory.id)
+
+    assert engine.get(id) == memory == engine.get_many([id])[0]
+    assert [hit.id for hit in engine.recall("where is the key?", exclude=[id]).hits] == [new.id]
+    assert engine.explain("key", id).outcome == "hit"
+    assert {one.memory for one in engine.judge("where?", good={id: 2})} == {memory.id}
+    assert engine.update(id, importance=1.0).importance == 1.0
+    assert engine.supersede(id, write(new.id)).superseded_by == new.id
+    assert engine.restore(id).superseded_by is None
+    assert engine.retract(id).valid_to is not None
+    assert engine.forget(id) == [memory.id]
+
+
 EMPTY_NAMES = [{"profile": ""}, {"project": ""}, {"session": ""}, {"session": []}, {"session": [""]}, {"kinds": []}]
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
-from retentive.models import Filter, Kind, Memory, Query, Recall, Scope, check_unicode
+from retentive.models import Filter, Kind, Memory, Query, Recall, Scope, canonical_id, check_unicode
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
@@ -274,6 +274,7 @@ class Engine(FactVerbs, Transfer):
         Of changes made at the same time, none is lost: an update changes only the fields that it names. `if_version` is
         the `version` of the memory that the caller has read: `VersionConflict` if it has changed since.
         """
+        id = canonical_id(id)
         key = self._idempotency_key(idempotency_key, lambda: {"id": id, **changes})
         before = self.get(id, within=within)
         changed = update_memory(
@@ -307,6 +308,7 @@ class Engine(FactVerbs, Transfer):
         for id in ids:
             if not isinstance(id, str):
                 raise Invalid(f"ids: an id is text, not {type(id).__name__}; pass several as forget(*ids)")
+        ids = tuple(map(canonical_id, ids))
         if not ids and idempotency_key is None:
             return []  # an empty write would wait for other writers and for the disk
         key = self._idempotency_key(idempotency_key, lambda: sorted(ids) if if_version is None else [*ids, if_version])

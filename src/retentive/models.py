@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
+from uuid import UUID
 
 from retentive.errors import Invalid
 
@@ -222,6 +223,14 @@ MAX_QUERY_TEXT = 8000
 """A query is read to this many characters: its head and its tail. Reading more costs time and finds nothing more."""
 
 
+def canonical_id(id: str) -> str:
+    """An id in the form in which it is stored; a text that is no UUID stays as it is."""
+    try:
+        return str(UUID(id))
+    except (ValueError, AttributeError, TypeError):
+        return id
+
+
 def check_name(name: str, value: Any) -> None:
     """Raise `Invalid` if this cannot be a name; None is allowed except for a profile."""
     if value is None and name != "profile":
@@ -286,7 +295,7 @@ class Query:
     def pool(self) -> int:
         """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
-        wanted = tuning.pool_factor * self.limit if self.limit > 0 else ALL
+        wanted = min(tuning.pool_factor * self.limit, ALL) if self.limit > 0 else ALL
         return max(wanted, tuning.pool_floor, tuning.rerank)
 
     @property

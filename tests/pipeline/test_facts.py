@@ -224,3 +224,47 @@ def test_an_export_brings_back_every_field_and_another_profile_its_own_ids(local
         other.import_from(tmp_path / "all.jsonl", profile="bob")
         found = {one.text: one for one in other.list(Scope("bob"), include_retired=True).memories}
         assert found[paris.text].superseded_by == found[berlin.text].id
+
+
+def test_a_verb_that_is_sent_again_with_its_idempotency_key_is_made_once(engine: Engine) -> None:
+    paris, berlin = paris_and_berlin(engine)
+    rome = engine.remember("Ana lives in Rome at14", occurred="2026-01-01")
+    engine.supersede(paris.id, berlin.id, idempotency_key="a")
+    engine.restore(paris.id, idempotency_key="b")
+    engine.supersede(paris.id, rome.id)
+
+    assert engine.supersede(paris.id, berlin.id, idempotency_key="a").superseded_by == rome.id
+    assert engine.restore(paris.id, idempotency_key="b").superseded_by == rome.id
+    assert engine.get(paris.id).superseded_by == rome.id
+
+
+def test_a_verb_that_changed_nothing_is_not_made_when_it_is_sent_again(engine: Engine) -> None:
+    paris, _ = paris_and_berlin(engine)
+    assert engine.restore(paris.id, idempotency_key="a") == paris
+    retracted = engine.retract(paris.id)
+
+    assert engine.restore(paris.id, idempotency_key="a") == retracted == engine.get(paris.id)
+
+
+def test_the_idempotency_key_of_a_verb_with_other_values_is_a_conflict(engine: Engine) -> None:
+    paris, berlin = paris_and_berlin(engine)
+    retracted = engine.retract(paris.id, at="2025-02-01", idempotency_key="a")
+    for values in ({"at": "2025-03-01"}, {"at": "2025-02-01", "reason": "moved"}, {}):
+        with pytest.raises(Conflict, match="for another request"):
+            engine.retract(paris.id, idempotency_key="a", **values)
+    engine.supersede(berlin.id, paris.id, reason="one", idempotency_key="b")
+    with pytest.raises(Conflict, match="for another request"):
+        engine.supersede(berlin.id, paris.id, reason="two", idempotency_key="b")
+
+    assert engine.get(paris.id) == retracted
+    assert engine.get(berlin.id).reason == "one"
+
+
+def test_a_verb_that_was_refused_is_made_when_it_is_sent_again(engine: Engine) -> None:
+    paris, berlin = paris_and_berlin(engine)
+    engine.retract(paris.id)
+    with pytest.raises(Conflict):
+        engine.supersede(paris.id, berlin.id, idempotency_key="a")
+    engine.restore(paris.id)
+
+    assert engine.supersede(paris.id, berlin.id, idempotency_key="a").superseded_by == berlin.id

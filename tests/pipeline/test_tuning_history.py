@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 
-from retentive.errors import Invalid, NotFound
+from retentive.errors import Conflict, Invalid, NotFound
 from retentive.pipeline.tuning_history import MAX_HISTORY, history, save_parameters, saved_parameters, undo_change
 from retentive.stores import open_store
 from retentive.stores.in_memory import InMemoryStore
@@ -78,6 +79,29 @@ def test_a_change_that_is_sent_again_is_not_made_again_whatever_came_after_it():
     undo_change(store, by="", now=NOW, idempotency_key="b")
     undo_change(store, by="", now=NOW, idempotency_key="b")
     assert saved_parameters(store) == {"rrf_k": 2.0}
+
+
+def test_a_request_that_changed_nothing_is_not_made_when_it_is_sent_again():
+    store = InMemoryStore()
+    save_parameters(store, {"rrf_k": 2}, by="", now=NOW)
+    save_parameters(store, {"rrf_k": 2}, by="", now=NOW, idempotency_key="a")
+    save_parameters(store, {"rrf_k": 3}, by="", now=NOW)
+    save_parameters(store, {"rrf_k": 2}, by="", now=NOW, idempotency_key="a")
+
+    assert saved_parameters(store) == {"rrf_k": 3.0}
+
+
+def test_the_idempotency_key_of_another_change_is_a_conflict_for_a_day():
+    store = InMemoryStore()
+    save_parameters(store, {"rrf_k": 2}, by="", now=NOW, idempotency_key="a")
+    with pytest.raises(Conflict, match="for another request"):
+        save_parameters(store, {"rrf_k": 3}, by="", now=NOW, idempotency_key="a")
+    with pytest.raises(Conflict, match="for another request"):
+        undo_change(store, by="", now=NOW, idempotency_key="a")
+    assert saved_parameters(store) == {"rrf_k": 2.0}
+
+    save_parameters(store, {"rrf_k": 3}, by="", now=NOW + timedelta(days=1, seconds=1), idempotency_key="a")
+    assert saved_parameters(store) == {"rrf_k": 3.0}
 
 
 def test_a_parameter_that_is_wrong_changes_nothing():

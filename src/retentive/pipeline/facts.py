@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
-from retentive.models import Memory, Scope, check_name
+from retentive.models import Memory, Scope, canonical_id, check_name
 from retentive.pipeline.remember import to_time
 from retentive.pipeline.store_verbs import StoreVerbs
 from retentive.stores.base import Store
@@ -43,6 +43,8 @@ class FactWriter:
         """Retire a memory from the time on at which another one starts to be valid, and return it."""
         if old == new:
             raise Invalid("a memory cannot replace itself")
+        if (repeated := self._repeated(old)) is not None:
+            return repeated
         by = self._get(new)
         if by.profile != self._get(old).profile:
             raise Invalid("a memory can only be replaced by one of the same profile")
@@ -66,6 +68,8 @@ class FactWriter:
         One that has an end gets the given one in its place. Without one, it stays as it is if it has ended.
         """
         _check_notes(reason, actor)
+        if (repeated := self._repeated(id)) is not None:
+            return repeated
 
         def change(memory: Memory) -> Memory:
             if memory.valid_to is None or memory.superseded_by is not None:
@@ -79,15 +83,28 @@ class FactWriter:
 
     def restore(self, id: str) -> Memory:
         """Undo that a memory was retired, and return it. `Conflict` if another memory has its key by now."""
-        return self._write(
+        return self._repeated(id) or self._write(
             id, lambda memory: memory._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
         )
+
+    def _repeated(self, id: str) -> Memory | None:
+        """A memory as it is now, if this request was made before under its idempotency key."""
+        if self._key is None:
+            return None
+        record = Record(self._get(id))
+        try:
+            # No memory has this version, so that nothing is written if the key is new.
+            return self._store.update(
+                record, model=None, fields=(), if_version="", within=self._within, idempotency_key=self._key
+            )
+        except VersionConflict:
+            return None
 
     def _write(self, id: str, change: Callable[[Memory], Memory]) -> Memory:
         for _ in range(ATTEMPTS):
             memory = self._get(id)
             changed = change(memory)
-            if changed == memory:
+            if changed == memory and self._key is None:
                 return memory
             try:
                 return self._store.update(
@@ -125,7 +142,8 @@ class FactVerbs(StoreVerbs):
         A retired memory is not deleted: recalls leave it out, `as_of` finds it for the time before, and `restore`
         undoes this. `Conflict` if it is retired already.
         """
-        writer = self._fact_writer(within, idempotency_key, ["supersede", old_id, new_id])
+        old_id, new_id = canonical_id(old_id), canonical_id(new_id)
+        writer = self._fact_writer(within, idempotency_key, ["supersede", old_id, new_id, reason, actor])
         return writer.supersede(old_id, new_id, now=self.now(), reason=reason, actor=actor)
 
     def retract(
@@ -142,12 +160,13 @@ class FactVerbs(StoreVerbs):
 
         `at` replaces an end that it has. `Conflict` if another memory has replaced it by then.
         """
-        writer = self._fact_writer(within, idempotency_key, ["retract", id])
-        return writer.retract(id, at=to_time(at, "at"), now=self.now(), reason=reason, actor=actor)
+        end = to_time(at, "at")
+        writer = self._fact_writer(within, idempotency_key, ["retract", canonical_id(id), end, reason, actor])
+        return writer.retract(id, at=end, now=self.now(), reason=reason, actor=actor)
 
     def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
         """Undo that a memory was retired, and return it. `Conflict` if another current memory has its key."""
-        return self._fact_writer(within, idempotency_key, ["restore", id]).restore(id)
+        return self._fact_writer(within, idempotency_key, ["restore", canonical_id(id)]).restore(id)
 
     def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
         """Return a memory with all that it replaced, that replaced it, or that have its key, oldest first."""
@@ -168,7 +187,7 @@ class FactVerbs(StoreVerbs):
             self._drop_suggestions()
         return count
 
-    def _fact_writer(self, within: Scope | None, idempotency_key: str | None, request: Sequence[str]) -> FactWriter:
+    def _fact_writer(self, within: Scope | None, idempotency_key: str | None, request: Sequence[Any]) -> FactWriter:
         key = self._idempotency_key(idempotency_key, lambda: request)
         return FactWriter(self.store, partial(self.get, within=within), within=within, idempotency_key=key)
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Scope, check_unicode
+from retentive.models import Scope, canonical_id, check_unicode
 from retentive.stores.base import Store
 from retentive.stores.values import Judgement
 
@@ -72,11 +72,12 @@ def _check_query(query: Any) -> None:
 
 
 def _ids(given: Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+    return [canonical_id(id) for id in ([given] if isinstance(given, str) else given)]
 
 
 def _grades(good: Iterable[str] | Mapping[str, int]) -> dict[str, int]:
-    grades = dict(good) if isinstance(good, Mapping) else dict.fromkeys(_ids(good), 1)
+    given = good if isinstance(good, Mapping) else dict.fromkeys(_ids(good), 1)
+    grades = {canonical_id(id): grade for id, grade in given.items()}
     for id, grade in grades.items():
         if type(grade) is not int or not 1 <= grade <= MAX_RELEVANCE:
             raise Invalid(f"the relevance of {id}: an integer from 1 to {MAX_RELEVANCE}, not {grade!r:.80}")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentive.errors import Invalid
-from retentive.models import KINDS, Filter, Kind, Model, Scalar
+from retentive.models import KINDS, Filter, Kind, Model, Scalar, canonical_id
 from retentive.pipeline.remember import check_metadata, to_time
 from retentive.ranking import Tuning
 from retentive.stores.values import Vector
@@ -53,9 +53,9 @@ def to_excluded(given: Any) -> tuple[str, ...]:
         raise Invalid(f"exclude: ids of memories, not {type(given).__name__}")
     ids = (given,) if isinstance(given, str) else tuple(given)
     for id in ids:
-        if not isinstance(id, str) or len(id) != ID_LENGTH:
+        if not isinstance(id, str) or len(canonical_id(id)) != ID_LENGTH:
             raise Invalid(f"exclude: {id!r:.80} is not the id of a memory")
-    return ids
+    return tuple(map(canonical_id, ids))
 
 
 def to_names(name: str, given: Any) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Memory, Scalar, Scope, check_name, check_unicode
+from retentive.models import Memory, Scalar, Scope, canonical_id, check_name, check_unicode
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.judgements import to_judgements
 from retentive.pipeline.listing import list_matching
@@ -40,6 +40,7 @@ class StoreVerbs:
         """
         if not isinstance(id, str):
             raise Invalid(f"id: it must be text, not {type(id).__name__}")
+        id = canonical_id(id)
         found = self.store.get([id], within=within)
         if found:
             return found[0]
@@ -56,7 +57,7 @@ class StoreVerbs:
         given: Any = ids
         if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(id, str) for id in given):
             raise Invalid("ids: a list of ids, each of which is text")
-        return self.store.get(ids, within=within)
+        return self.store.get([canonical_id(id) for id in ids], within=within)
 
     def stats(self) -> Stats:
         """Return statistics of the store."""

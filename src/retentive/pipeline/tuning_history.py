@@ -10,11 +10,14 @@ from typing import Any
 
 from retentive.errors import Invalid, NotFound, RetentiveError, VersionConflict
 from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable, check_unicode
+from retentive.pipeline.remember import request_fingerprint
 from retentive.ranking import Tuning, preset
 from retentive.ranking.tuning import OUTSIDE_PRESETS, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
+from retentive.stores.rules import check_same_request
+from retentive.stores.values import IdempotencyKey
 
 PARAMETERS, HISTORY = "tuning", "tuning/history"
 EXPORTED = (PARAMETERS, HISTORY)
@@ -24,6 +27,8 @@ MAX_HISTORY = 200
 
 _SAVED = JsonEntries[dict[str, Any]](PARAMETERS, dict[str, Any])
 _HISTORY = JsonEntries[list[dict[str, Any]]](HISTORY, list[dict[str, Any]])
+_REQUESTS = JsonEntries[dict[str, tuple[str, datetime]]]("tuning/requests", dict[str, tuple[str, datetime]])
+"""The fingerprint and the time of each request, by its idempotency key, for a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,10 @@ def save_parameters(
     """Save parameters over the saved ones; None resets one.
 
     An unknown name or an invalid value raises `Invalid` and changes nothing. A preset or `hybrid` block replaces all
-    saved parameters but `min_relevance`; None in its place resets all. Neither changes the parameters of chat. A change
-    that was already made under the same idempotency key is not made again, whatever was changed since.
+    saved parameters but `min_relevance`; None in its place resets all. Neither changes the parameters of chat.
+
+    A request that was made before under its idempotency key is not made again, whatever was changed since. `Conflict`
+    if the key was used for another request.
     """
 
     def changed(before: dict[str, Any], _: Sequence[TuningChange]) -> dict[str, Any]:
@@ -157,7 +164,8 @@ def save_parameters(
             check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
-    _change(store, changed, check, by=by, now=now, idempotency_key=idempotency_key)
+    request = ["save", parameters]
+    _change(store, changed, check, request, by=by, now=now, idempotency_key=idempotency_key)
 
 
 def history(store: KeyValue) -> Sequence[TuningChange]:
@@ -182,7 +190,7 @@ def undo_change(
             raise NotFound("there is no change to undo" if id is None else f"there is no change {id} to undo")
         return dict(found.before)
 
-    _change(store, restored, check, by=by, now=now, idempotency_key=idempotency_key)
+    _change(store, restored, check, ["undo", id], by=by, now=now, idempotency_key=idempotency_key)
 
 
 def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
@@ -201,14 +209,11 @@ def refusal(store: KeyValue, entries: Mapping[str, str]) -> str | None:
     return None
 
 
-def _is_recorded(changes: Sequence[TuningChange], idempotency_key: str | None) -> bool:
-    return idempotency_key is not None and any(change.idempotency_key == idempotency_key for change in changes)
-
-
 def _change(
     store: KeyValue,
     change: Callable[[dict[str, Any], Sequence[TuningChange]], dict[str, Any]],
     check: Callable[[dict[str, Any]], None],
+    request: Sequence[Any],
     *,
     by: str,
     now: datetime,
@@ -219,12 +224,13 @@ def _change(
     `change` gets the parameters and the changes so far, oldest first, and returns the new parameters. `check` gets the
     parameters in the same transaction, and may refuse the change.
     """
+    key = None if idempotency_key is None else IdempotencyKey(idempotency_key, request_fingerprint(request), now)
 
     def work(transaction: Transaction) -> None:
         before = transaction.get(_SAVED) or {}
         entries = transaction.get(_HISTORY) or []
         changes = list(map(_to_change, entries))
-        if _is_recorded(changes, idempotency_key):
+        if key is not None and _is_repeated(transaction, key, changes):
             return
         check(before)
         after = change(before, changes)
@@ -236,6 +242,18 @@ def _change(
         transaction.set(_HISTORY, entries[-MAX_HISTORY:])
 
     transact(store, work)
+
+
+def _is_repeated(transaction: Transaction, key: IdempotencyKey, changes: Sequence[TuningChange]) -> bool:
+    """Whether a request was made before, also if it changed nothing. A new one is recorded."""
+    known = {name: one for name, one in (transaction.get(_REQUESTS) or {}).items() if one[1] >= key.expires_before}
+    if key.name in known:
+        check_same_request(key, known[key.name][0])
+        return True
+    transaction.set(_REQUESTS, {**known, key.name: (key.fingerprint, key.at)})
+    return any(
+        one.idempotency_key == key.name and one.at >= key.expires_before for one in changes
+    )  # before a migration
 
 
 def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, NotFound, Unavailable
-from retentive.inference.embedders import Matrix
+from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Scope
 from retentive.stores import open_store
 from retentive.stores.values import Judgement
@@ -360,110 +359,6 @@ def test_memories_wait_for_an_embedder_that_is_down_and_are_counted(store):
     done = take(store, item(1), item(2), embedder=compass)
 
     assert (done.added, done.unembedded, store.stats().unembedded) == (2, 2, 2)
-
-
-class TurnReader(Compass):
-    """Reads every turn together with the one before it, and keeps what it read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.read: list[str] = []
-
-    def in_context(self, text: str, before: str) -> str | None:
-        return f"{text} after {before}"
-
-    def reads_alone(self, text: str) -> bool:
-        return False
-
-    def embed(self, texts: Sequence[str]) -> Matrix:
-        self.read += texts
-        return super().embed(texts)
-
-
-def turn(number: int) -> ImportItem:
-    return item(number, session="chat")
-
-
-def test_a_turn_is_embedded_with_the_one_before_it_which_is_in_a_batch_that_is_not_stored_yet(store, monkeypatch):
-    monkeypatch.setattr(importer, "BATCH", 2)
-    embedder, heard = TurnReader(), []
-
-    done = take(store, *map(turn, range(5)), embedder=embedder, progress=heard.append)
-
-    follows = [f"note number {at} after note number {at - 1}" for at in range(1, 5)]
-    assert embedder.read == ["note number 0", *follows]
-    assert (done.added, done.unembedded, sum(heard), store.stats().memories) == (5, 0, 5, 5)
-
-
-def test_a_memory_that_is_in_two_consecutive_batches_is_stored_once(store, monkeypatch):
-    monkeypatch.setattr(importer, "BATCH", 2)
-    heard: list[int] = []
-
-    done = take(store, *map(turn, (0, 1, 1, 2, 2, 3)), embedder=TurnReader(), progress=heard.append)
-
-    assert (done.added, done.existing, sum(heard), store.stats().memories) == (4, 2, 6, 4)
-    assert Imports(store).undo(done.run).memories == 4
-
-
-def test_a_turn_is_not_embedded_with_one_that_the_store_refused(store, monkeypatch):
-    monkeypatch.setattr(importer, "BATCH", 2)
-    add, embedder = store.add, TurnReader()
-
-    def refuse(records, **options):
-        if any(record.memory.text == "note number 1" for record in records):
-            raise Conflict("not this one")
-        return add(records, **options)
-
-    monkeypatch.setattr(store, "add", refuse)
-    done = take(store, *map(turn, range(4)), embedder=embedder)
-
-    assert (done.added, done.skipped) == (3, {"not this one": 1})
-    assert embedder.read[-2:] == ["note number 2 after note number 0", "note number 3 after note number 2"]
-
-
-def test_an_import_that_is_interrupted_while_a_batch_is_embedded_continues_in_the_same_run(store, monkeypatch):
-    monkeypatch.setattr(importer, "BATCH", 2)
-
-    class Stops(Given):
-        def read(self, path: Path) -> Iterator[ImportEntry]:
-            yield from super().read(path)
-            raise KeyboardInterrupt
-
-    stops = file_source(Stops(*map(turn, range(4))), Path("given"))
-    with pytest.raises(ImportInterrupted) as stopped:
-        import_source(store, TurnReader(), stops, target=ImportTarget("default"), clock=lambda: NOW)
-    assert (stopped.value.result.added, store.stats().memories) == (2, 2)
-
-    done = take(store, *map(turn, range(6)), embedder=TurnReader())
-
-    assert (done.resumed, done.added, done.existing, store.stats().unembedded) == (True, 4, 2, 0)
-    assert Imports(store).undo(done.run).memories == 6
-
-
-def test_a_batch_that_another_process_adds_meanwhile_is_counted_as_existing(store, monkeypatch):
-    monkeypatch.setattr(importer, "BATCH", 2)
-    add, heard = store.add, []
-
-    def slow_add(records, **options):
-        monkeypatch.setattr(store, "add", add)
-        take(store, turn(0), turn(1), path=Path("other"))
-        return add(records, **options)
-
-    monkeypatch.setattr(store, "add", slow_add)
-    done = take(store, *map(turn, range(4)), embedder=TurnReader(), progress=heard.append)
-
-    assert (done.added, done.existing, sum(heard), store.stats().memories) == (2, 2, 4, 4)
-
-
-def test_an_import_whose_store_fails_ends_with_that_error(store, monkeypatch):
-    monkeypatch.setattr(importer, "BATCH", 2)
-
-    def fail(records, **options):
-        raise Unavailable("the disk is full")
-
-    monkeypatch.setattr(store, "add", fail)
-    with pytest.raises(Unavailable, match="the disk is full"):
-        take(store, *map(turn, range(6)), embedder=TurnReader())
 
 
 def test_long_texts_are_stored_in_smaller_batches(store, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -273,10 +273,6 @@ class _Importer:
 
     def add_all(self, entries: Iterable[ImportEntry]) -> None:
         """Import all entries."""
-        with self._writer or nullcontext():
-            self._add_all(entries)
-
-    def _add_all(self, entries: Iterable[ImportEntry]) -> None:
         settings: list[SettingEntry] = []
         for entry in entries:
             if isinstance(entry, ImportItem | StoredMemory):
@@ -331,8 +327,6 @@ class _Importer:
 
     def _flush(self) -> None:
         self._flush_memories()
-        if self._writer is not None:
-            self._count(self._writer.finish())
         entries, self._pending_judgements = self._pending_judgements, []
         self.judgements += self._side_records.add_judgements(list(self._to_target(entries)))
 
@@ -342,22 +336,15 @@ class _Importer:
         for pending in batch:
             first.setdefault(pending.memory.id, pending)
         existing = existing_ids(self._store, list(first))
-        if self._writer is not None:
-            existing |= self._writer.pending_ids
         new = [
             pending
             for id, pending in first.items()
             if id not in existing and (self._would_add is None or self._would_add.add(id))
         ]
-        self.existing += len(batch) - len(new)
-        self._progress(len(batch) - len(new))
-        if new:
-            self._count(self._writer.add(new) if self._writer else WriteCounts(len(new)))
-
-    def _count(self, written: WriteCounts) -> None:
+        written = self._writer.add(new) if self._writer and new else WriteCounts(len(new))
         self.written += written
-        self.existing += written.existing
-        self._progress(written.all)
+        self.existing += len(batch) - written.added - written.rejected
+        self._progress(len(batch))
 
     def _to_target(self, entries: Iterable[JudgementEntry]) -> Iterator[JudgementEntry]:
         """Yield judgements of the memories that were imported, under their ids and profiles there."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
@@ -38,43 +35,18 @@ class PendingMemory:
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts:
-    """How many memories were added, how many of them without a vector, and how many the store rejected.
-
-    `existing` are those that another process has added in the meantime.
-    """
+    """How many memories were added, how many of them without a vector, and how many the store rejected."""
 
     added: int = 0
     unembedded: int = 0
     rejected: int = 0
-    existing: int = 0
 
     def __add__(self, other: WriteCounts) -> WriteCounts:
-        return WriteCounts(
-            self.added + other.added,
-            self.unembedded + other.unembedded,
-            self.rejected + other.rejected,
-            self.existing + other.existing,
-        )
-
-    @property
-    def all(self) -> int:
-        """How many memories were dealt with."""
-        return self.added + self.rejected + self.existing
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedBatch:
-    """Memories with their vectors, and the model that computed these."""
-
-    records: list[Record]
-    model: Model | None
+        return WriteCounts(self.added + other.added, self.unembedded + other.unembedded, self.rejected + other.rejected)
 
 
 class MemoryWriter:
-    """Adds memories in batches, each into the session of its project. Other processes may write too.
-
-    While a batch is written, the next one is embedded on another thread: writing uses one core and waits for the disk.
-    """
+    """Adds memories in batches, each into the session of its project. Other processes may write too."""
 
     def __init__(
         self,
@@ -88,65 +60,24 @@ class MemoryWriter:
         self._embedder = embedder
         self._log = log
         self._skip = skip
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="import")
-        self._pending: Sequence[PendingMemory] = ()
-        self._embedding: Future[EmbeddedBatch] | None = None  # of the pending batch
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-    @property
-    def pending_ids(self) -> set[str]:
-        """The ids of the memories that are not written yet."""
-        return {pending.memory.id for pending in self._pending}
 
     def add(self, batch: Sequence[PendingMemory]) -> WriteCounts:
-        """Add memories that did not exist a moment ago; they may stay pending until the next call of `add` or `finish`.
-
-        Return the counts of what was written.
-        """
-        if self._embedder is None:
-            return self._write(batch, None)
-        before, embedding = self._pending, self._embedding
-        self._pending, self._embedding = batch, self._thread.submit(self._embed, batch, before)
-        if embedding is None:
-            return WriteCounts()
-        written = self._write(before, embedding)
-        if written.added < len(before):  # a turn of this batch may have been embedded with one that is not stored
-            self._embedding = self._thread.submit(self._embed, batch)
-        return written
-
-    def finish(self) -> WriteCounts:
-        """Write the memories that are pending."""
-        batch, embedding = self._pending, self._embedding
-        self._pending, self._embedding = (), None
-        return self._write(batch, embedding) if batch else WriteCounts()
-
-    def _write(self, batch: Sequence[PendingMemory], embedding: Future[EmbeddedBatch] | None) -> WriteCounts:
-        """Write a batch, which is embedded if it has not been, and again if its memories have changed."""
-        existing = 0
+        """Add memories that did not exist a moment ago."""
         for _ in range(TRIES):
             try:
-                embedded = self._embed(batch) if embedding is None else embedding.result()
-                return self._add(batch, embedded) + WriteCounts(existing=existing)
+                return self._add(batch)
             except Conflict:
-                found = existing_ids(self._store, [pending.memory.id for pending in batch])
-                batch = [pending for pending in batch if pending.memory.id not in found]
-                existing, embedding = existing + len(found), None
+                existing = existing_ids(self._store, [pending.memory.id for pending in batch])
+                batch = [pending for pending in batch if pending.memory.id not in existing]
                 if not batch:
-                    return WriteCounts(existing=existing)
-        return sum((self._add_one(pending) for pending in batch), WriteCounts(existing=existing))
+                    return WriteCounts()
+        return sum((self._add_one(pending) for pending in batch), WriteCounts())
 
-    def _add(self, batch: Sequence[PendingMemory], embedded: EmbeddedBatch) -> WriteCounts:
-        records = embedded.records
+    def _add(self, batch: Sequence[PendingMemory]) -> WriteCounts:
+        records, model = self._records(batch)
         key = self._log.record_memories([record.memory.id for record in records])
         try:
-            self._store.add(records, model=embedded.model, exact=_is_exact(batch))
+            self._store.add(records, model=model, exact=_is_exact(batch))
         except (Conflict, Invalid):
             self._log.discard(key)
             raise
@@ -154,16 +85,13 @@ class MemoryWriter:
 
     def _add_one(self, pending: PendingMemory) -> WriteCounts:
         try:
-            return self._add([pending], self._embed([pending]))
+            return self._add([pending])
         except (Conflict, Invalid) as error:
             self._skip(pending.where, str(error))
             return WriteCounts(rejected=1)
 
-    def _embed(self, batch: Sequence[PendingMemory], before: Sequence[PendingMemory] = ()) -> EmbeddedBatch:
-        """Return the batch with vectors: those of the file if they are of the right model, else new ones.
-
-        `before` are the memories that are stored before it, if they may not be stored yet.
-        """
+    def _records(self, batch: Sequence[PendingMemory]) -> tuple[list[Record], Model | None]:
+        """Return the batch with vectors: those of the file if they are of the right model, else new ones."""
         embedder = usable_embedder(self._store, self._embedder)
         model = self._model(batch, embedder)
         records = {
@@ -173,14 +101,13 @@ class MemoryWriter:
         }
         missing = [pending.memory for pending in batch if pending.memory.id not in records]
         if embedder and missing:
-            earlier = [pending.memory for pending in (*before, *batch)]
-            found = turns_before(self._store, embedder, earlier, exact=_is_exact(batch))[len(before) :]
-            turns = [turn for turn, one in zip(found, batch, strict=True) if one.memory.id not in records]
+            before = turns_before(self._store, embedder, [pending.memory for pending in batch], exact=_is_exact(batch))
+            turns = [turn for turn, one in zip(before, batch, strict=True) if one.memory.id not in records]
             records |= {
                 one.memory.id: one for one in embed_memories(embedder, missing, turns=turns) if one.vectors is not None
             }
         given = [records.get(one.memory.id, Record(one.memory)) for one in batch]
-        return EmbeddedBatch(given, model if records else None)
+        return given, model if records else None
 
     def _model(self, batch: Sequence[PendingMemory], embedder: Embedder | None) -> Model | None:
         """Return the model whose vectors can be stored: the store's, else the embedder's, else that of the file."""
