@@ -41,7 +41,10 @@ def compile_library(library: Path) -> bool:
     library.unlink(missing_ok=True)
     if platform.machine() not in ("x86_64", "AMD64") or os.environ.get("RETENTIVE_NATIVE") == "0":
         return False
-    compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    try:
+        compiler = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    except ValueError:  # a quotation mark without its counterpart
+        compiler = [os.environ["CC"]]
     if not shutil.which(compiler[0]):
         print(f"Retentive is built without its library for x86-64: there is no C compiler {compiler[0]}")
         return False
@@ -50,7 +53,7 @@ def compile_library(library: Path) -> bool:
     unfinished = library.with_suffix(f".{os.getpid()}")
     command = [*compiler, *FLAGS, "-o", str(unfinished), *sources, "-lm"]
     compiled = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's compiler
-    if compiled.returncode:
+    if compiled.returncode or not unfinished.is_file():
         print(f"Retentive is built without its library for x86-64; {compiler[0]} said:\n{compiled.stderr}")
         unfinished.unlink(missing_ok=True)
         return False

@@ -6,9 +6,9 @@ processes change less. Both axes are logarithmic: linear growth is a rise by one
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -160,12 +160,15 @@ def _number(time: float) -> str:
     return f"{time:.1f}" if time < 10 else f"{time:.0f}"
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print the picture of some results."""
-    column = "CPU p50, ms" if "--cpu" in arguments else "p50, ms"
-    files = [Path(argument) for argument in arguments if argument != "--cpu"]
-    print(draw(lines([json.loads(file.read_text(encoding="utf-8")) for file in files], column=column)), end="")
+    parser = argparse.ArgumentParser(prog="python -m bench.curve", description="Draw how recalls grow, as SVG.")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="results of python -m bench --json FILE")
+    parser.add_argument("--cpu", action="store_true", help="CPU time instead of the time on the clock")
+    options = parser.parse_args(arguments)
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in options.files]
+    print(draw(lines(results, column="CPU p50, ms" if options.cpu else "p50, ms")), end="")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

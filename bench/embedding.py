@@ -87,7 +87,7 @@ def embed_in_turn(names: list[str], turns: int, progress: Progress) -> dict[str,
     """The CPU milliseconds of each task by the library and by onnxruntime: the median of several passes."""
     sample = SampleTexts(SEED)
     short = [sample.turn(TURN_WORDS) for _ in range(turns + 1)]
-    long = [sample.turn(LONG_WORDS) for _ in range(turns // 8)]
+    long = [sample.turn(LONG_WORDS) for _ in range(max(turns // 8, 1))]
     queries = [sample.query() for _ in range(turns)]
 
     pairs = list(itertools.pairwise(short))
@@ -182,6 +182,8 @@ def main() -> None:
     parser.add_argument("--import-turns", type=int, default=4_000, metavar="N", help="turns to import; 0: none")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures as JSON")
     options = parser.parse_args()
+    if options.turns < 1 or options.import_turns % SESSION_TURNS:
+        parser.error(f"--turns is at least 1, and --import-turns a multiple of {SESSION_TURNS}")
     if not native.instruction_sets():
         sys.exit("this machine has no library for its processor, so there is nothing to compare; see docs/decisions.md")
     progress, started, load = Progress(), perf_counter(), {"before": load_average()}

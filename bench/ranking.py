@@ -54,7 +54,9 @@ def measure_ranking(
     if any(answer.degraded for answer in answers):
         raise SystemExit(f"the real embedder was not used: {answers[0].degraded_reason}")
     whole = spread([answer.elapsed_ms for answer in answers])
-    return RankingTimes(spread(times[_WARM_UP:]), whole, spread([answer.stages["rank"] for answer in answers]))
+    return RankingTimes(
+        spread(times[min(_WARM_UP, len(pairs)) :]), whole, spread([answer.stages["rank"] for answer in answers])
+    )
 
 
 def _ranked_lists(memories: Sequence[Memory], random: np.random.Generator) -> tuple[RankedList, RankedList]:

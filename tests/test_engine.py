@@ -284,7 +284,7 @@ def test_an_identity_memory_of_the_profile_can_be_judged_in_a_project(engine):
     assert engine.judge("who am I?", good=[me], project="p")
 
 
-@pytest.mark.parametrize("write", [str.upper, lambda id: id.replace("-", ""), lambda id: f"{{{id}}}"])
+@pytest.mark.parametrize("write", [str.upper, lambda given: given.replace("-", ""), "{{{}}}".format])
 def test_an_id_is_found_however_a_uuid_is_written(engine, write):
     memory = engine.remember("the key is under the pot", id=write("0190abcd-0000-7000-8000-0000000000aa"))
     new = engine.remember("the key is in the drawer")
@@ -417,3 +417,21 @@ def test_drafts_and_plain_values_mean_the_same(engine):
     a, b = engine.remember_many([Draft("x", speaker="Ana", occurred=NOW - timedelta(days=1)), {"text": "x"}])
 
     assert (a.speaker, b.speaker, a.content_hash) == ("Ana", None, b.content_hash)
+
+
+@pytest.mark.parametrize("wrong", [{"since": ""}, {"until": 0}, {"metadata": []}])
+def test_an_empty_filter_of_another_type_is_refused(engine, wrong):
+    with pytest.raises(Invalid, match=next(iter(wrong))):
+        engine.recall("key", **wrong)
+
+
+@pytest.mark.parametrize("address", [":memory:", "sqlite:///:memory:", "file::memory:?cache=shared"])
+def test_the_address_of_a_database_in_memory_is_refused_with_ours(address):
+    with pytest.raises(Invalid, match="memory://"):
+        Engine.open(address)
+
+
+@pytest.mark.parametrize("limit", [2**31, 2**63, 2**70])
+def test_a_limit_of_any_size_returns_all(engine, limit):
+    memory = engine.remember("the key is under the pot")
+    assert [hit.id for hit in engine.recall("key", limit=limit).hits] == [memory.id]

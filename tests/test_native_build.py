@@ -131,3 +131,24 @@ def test_no_function_of_the_library_reads_or_writes_outside_of_its_arrays(hook, 
     )  # fmt: skip
 
     assert ended.returncode == 0, ended.stderr
+
+
+@with_compiler
+@pytest.mark.parametrize("size", [0, 10, 64, 1000, 40_000, -1])
+def test_a_part_of_the_library_is_not_loaded(hook, sources, size):
+    from retentive.native import _is_whole
+
+    assert hook.compile_library(sources / "library.so")
+    whole = (sources / "library.so").read_bytes()
+    assert _is_whole(sources / "library.so")
+
+    (sources / "library.so").write_bytes(whole[:size])
+    assert not _is_whole(sources / "library.so")
+
+
+@pytest.mark.parametrize("compiler", ['"cc', "true"])
+def test_with_a_compiler_that_makes_nothing_there_is_no_library(hook, sources, monkeypatch, compiler):
+    monkeypatch.setenv("CC", compiler)
+
+    assert not hook.compile_library(sources / "library.so")
+    assert not (sources / "library.so").exists()

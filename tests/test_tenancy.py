@@ -179,6 +179,22 @@ def test_the_session_of_an_identity_memory_that_a_project_shares_stays_outside(e
     assert {one.id for one in ProfileView(engine, "default", project="work").similar(who.id)} == {also.id, work.id}
 
 
+@pytest.mark.parametrize("drafts", ["tea", {"text": "tea"}, ["tea"]])
+def test_a_view_stores_a_list_of_objects_and_says_so(engine, drafts):
+    with pytest.raises(Invalid, match=r'a list of objects, such as \[\{"text"'):
+        ProfileView(engine, "ana").remember(drafts)
+
+
+def test_an_unknown_decision_on_a_suggestion_is_refused(engine):
+    engine.remember("My flat is in Paris near the river", occurred="2024-01-01")
+    engine.remember("My flat is no longer in Paris near the river", occurred="2025-01-01")
+    view = ProfileView(engine, engine.settings.profile)
+    [review] = view.reviews()
+    with pytest.raises(Invalid, match="action: confirm, dismiss or undo, not 'cofirm'"):
+        view.review(review.suggestion.id, "cofirm")
+    assert view.reviews() == [review]
+
+
 def test_what_is_in_no_project_is_a_scope(engine):
     inside = engine.remember("The flat is in Paris", project="novel", occurred="2024-01-01")
     outside = engine.remember("The flat is no longer in Paris", occurred="2025-03-01")

@@ -380,6 +380,7 @@ class Engine(FactVerbs, Transfer):
         if type(text) is not str or type(limit) is not int:
             check_query(text, limit)
         since, until, metadata = options.get("since"), options.get("until"), options.get("metadata")
+        unfiltered = since is None and until is None and metadata in (None, {})
         return Query(
             text=text,
             scope=self.scope(
@@ -394,7 +395,7 @@ class Engine(FactVerbs, Transfer):
             limit=int(limit),
             exclude=to_excluded(exclude) if exclude else (),
             vector=None if vector is None else unit_vector(vector, self.store.model()),
-            filter=to_filter(since, until, metadata) if since or until or metadata else Filter(),
+            filter=Filter() if unfiltered else to_filter(since, until, metadata),
             as_of=to_as_of(as_of) if as_of is not None else None,
             include_retired=bool(options.get("include_retired", False)),
         )

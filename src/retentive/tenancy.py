@@ -45,6 +45,9 @@ class ProfileView:
     ) -> Sequence[Memory]:
         """Store memories and return them, all or none."""
         placed = []
+        given: Any = drafts
+        if isinstance(given, str | Mapping) or not all(isinstance(draft, Mapping) for draft in given):
+            raise Invalid('drafts: a list of objects, such as [{"text": "The key is under the pot"}]')
         for draft in drafts:
             self._check_profile(draft.get("profile"))
             placed.append({**draft, "profile": self.profile, "project": self._project(draft.get("project"))})
@@ -161,7 +164,9 @@ class ProfileView:
         reviews, narrow = self.engine.reviews, self._narrow(within)
         if action == "confirm":
             return reviews.confirm(id, actor=actor, profile=self.profile, within=narrow)
-        decide = reviews.undo if action == "undo" else reviews.dismiss
+        decide = {"dismiss": reviews.dismiss, "undo": reviews.undo}.get(action)
+        if decide is None:
+            raise Invalid(f"action: confirm, dismiss or undo, not {action!r:.80}")
         return decide(id, profile=self.profile, within=narrow)
 
     def sweep(self) -> int:

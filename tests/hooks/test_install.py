@@ -150,6 +150,14 @@ def test_the_command_line_shows_installs_reports_and_removes(home: Path) -> None
     assert json.loads(config_file("claude-code").read_text()) == {}
 
 
+@pytest.mark.parametrize("url", ["localhost:4000", "https://127.0.0.1:4000", "http://127.0.0.1:4000/v1", "x"])
+def test_an_address_that_no_hook_can_use_is_refused(home: Path, url: str) -> None:
+    words = [sys.executable, "-m", "retentive", "hook", "install", "claude-code", "--url", url]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--url: the address of the service is http://HOST:PORT, not {url}" in done.stderr
+
+
 def test_on_windows_a_command_has_no_backslash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     program = ["C:\\Program Files\\Python\\python.exe", "-c", "import sys", "C:\\Lib\\retentive"]

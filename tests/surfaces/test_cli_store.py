@@ -131,3 +131,20 @@ def test_backup_names_its_file_and_the_files_that_it_deleted(tmp_path: Path):
     assert [one["id"] for one in json_of("list", "--store", second["file"])["memories"]] == [id]
     run("backup", "--keep", "0", "--store", str(store), code=2)
     assert "retentive export" in run("backup", "--store", "memory://", code=2).output
+
+
+def test_an_export_of_a_project_or_session_that_does_not_exist_is_refused(tmp_path):
+    remember("The key is under the pot", "--project", "kitchen")
+
+    for option, name in (("--project", "kitchn"), ("--session", "nope")):
+        done = run("export", str(tmp_path / "all.jsonl"), option, name, code=3)
+        assert name in done.stderr
+    assert "kitchen" in run("export", str(tmp_path / "all.jsonl"), "--project", "kitchn", code=3).stderr
+    assert not (tmp_path / "all.jsonl").exists()
+
+
+def test_lines_that_begin_with_a_byte_order_mark_are_remembered(tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    lines.write_bytes(b'\xef\xbb\xbf{"text": "The key is under the pot"}\n')
+
+    assert json_of("remember", "--jsonl", str(lines))["stored"] == 1

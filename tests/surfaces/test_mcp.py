@@ -385,6 +385,7 @@ def test_a_fact_is_replaced_by_its_key_or_by_hand_and_its_history_can_be_read(en
     then = call(server, "memory_recall", query="lives", as_of="2024-06-01")["hits"]
     assert [hit["id"] for hit in then] == [paris]
     versions = call(server, "memory_revise", action="history", id=berlin)["memories"]
+    assert "pass `id` with history" in error(server, "memory_revise", action="history")
     assert [one["id"] for one in versions] == [paris, berlin, rome]
     call(server, "memory_revise", action="restore", id=berlin)
     call(server, "memory_revise", action="retract", id=rome)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentive.cli.options import common, styled
+from retentive.cli.options import common, exit_code, print_error, styled
+from retentive.cli.quick_recall import json_text
 from retentive.engine import Engine
-from retentive.errors import Invalid, MissingExtra, RetentiveError
+from retentive.errors import Invalid, MissingExtra, RetentiveError, Unavailable
 
 if TYPE_CHECKING:
     from retentive.chat.context import PromptContext
@@ -43,13 +44,16 @@ def chat(
     with common(ctx).engine(missing="create") as engine, asyncio.Runner() as runner:
         proxy = Chat(engine.settings.llm)
         try:
-            talk = Conversation(engine, proxy, MemoryOptions(session=session, project=project), model)
+            options = MemoryOptions(session=session, project=project)
+            talk = Conversation(engine, proxy, options, model, as_json=common(ctx).json)
             runner.run(talk.start())
             _read_and_answer(runner, talk)
-        except (KeyboardInterrupt, EOFError):
+        except KeyboardInterrupt:
             typer.echo(err=True)
         finally:
             runner.run(proxy.close())
+        if talk.failure is not None and not sys.stdin.isatty():  # a person has seen it
+            raise typer.Exit(exit_code(talk.failure))
 
 
 def _read_and_answer(runner: asyncio.Runner, talk: Conversation) -> None:
@@ -58,7 +62,11 @@ def _read_and_answer(runner: asyncio.Runner, talk: Conversation) -> None:
     if shows_prompt:
         import readline  # noqa: F401 - lines can be edited
     while True:
-        line = input(PROMPT if shows_prompt else "").strip()
+        try:
+            line = input(PROMPT if shows_prompt else "").strip()
+        except EOFError:
+            typer.echo(err=True)
+            return
         if line in END:
             return
         if line:
@@ -66,9 +74,11 @@ def _read_and_answer(runner: asyncio.Runner, talk: Conversation) -> None:
 
 
 class Conversation:
-    """The messages of one run of the program, and how they are answered."""
+    """The messages of one run of the program, and how they are answered. `failure` is the last error."""
 
-    def __init__(self, engine: Engine, proxy: Chat, options: MemoryOptions, model: str | None) -> None:
+    def __init__(
+        self, engine: Engine, proxy: Chat, options: MemoryOptions, model: str | None, *, as_json: bool
+    ) -> None:
         from retentive.tenancy import ProfileView
 
         self._view: ProfileView = ProfileView(engine, engine.settings.profile)
@@ -76,6 +86,8 @@ class Conversation:
         self._options = options
         self._model = model or engine.settings.llm.model
         self._messages: list[dict[str, Any]] = []
+        self._as_json = as_json
+        self.failure: RetentiveError | None = None
 
     async def start(self) -> None:
         """Check that a model is configured, find its name if none is, and say with what the user talks."""
@@ -110,7 +122,8 @@ class Conversation:
             reply = await self._chat.complete(self._view, request, self._options)
             answer = await self._print(reply)
         except (LlmError, RetentiveError) as error:
-            typer.echo(styled(f"error: {error}", fg="red"), err=True)
+            self.failure = error if isinstance(error, RetentiveError) else Unavailable(str(error))
+            print_error(self.failure, as_json=self._as_json)
             answer = ""
         if answer:
             self._messages.append({"role": "assistant", "content": answer})
@@ -122,6 +135,10 @@ class Conversation:
         """Print a reply and return the text of the answer; an empty text if it is an error."""
         from retentive.cli.show import safe
 
+        if self._as_json:
+            answer = "".join([piece async for piece in _texts(reply)])
+            typer.echo(json_text({"answer": answer, "context": reply.context and reply.context.to_dict()}))
+            return answer
         if reply.context is not None:
             _note(_recalled(reply.context))
         answer = ""
@@ -134,12 +151,12 @@ class Conversation:
 
 
 async def _texts(reply: Reply) -> AsyncIterator[str]:
-    """Yield the text of an answer as it arrives. `Invalid` with the model's message if it is an error."""
+    """Yield the text of an answer as it arrives. `Unavailable` with the model's message if it is an error."""
     from retentive.chat.sse import AnswerStream, read_answer
 
     if isinstance(reply.body, bytes):
         if reply.status >= 400:
-            raise Invalid(_error_message(reply.body) or f"the model answered with status {reply.status}")
+            raise Unavailable(_error_message(reply.body) or f"the model answered with status {reply.status}")
         yield read_answer(reply.body).text
         return
     stream, printed = AnswerStream(), 0
@@ -150,7 +167,7 @@ async def _texts(reply: Reply) -> AsyncIterator[str]:
             yield text[printed:]
             printed = len(text)
             if stream.failed:
-                raise Invalid(_error_message(piece.partition(b"data:")[2]) or "the answer was interrupted")
+                raise Unavailable(_error_message(piece.partition(b"data:")[2]) or "the answer was interrupted")
     finally:
         reply.body.end()
 

@@ -27,6 +27,7 @@ from retentive.hooks.install import (
 )
 from retentive.hooks.main import run_hook
 from retentive.hooks.options import DEADLINE_MS, SCOPES, HookOptions
+from retentive.hooks.service_client import ServiceClient, ServiceError
 from retentive.hooks.state import HookState
 from retentive.server.runtime_file import running_service
 from retentive.settings import load_settings
@@ -104,6 +105,11 @@ def install(ctx: typer.Context, client: ClientArgument, dry_run: DryRun = False,
     given = common(ctx)
     if options["scope"] not in SCOPES:
         raise Invalid(f"--scope is one of {', '.join(SCOPES)}")
+    if options["url"]:
+        try:
+            ServiceClient(options["url"], deadline=0)
+        except ServiceError as error:
+            raise Invalid(f"--url: {error}") from None
     names = {"store": given.store, "embedder": given.embedder, "profile": given.profile}
     settings = load_settings(names, config=given.config)
     store = settings.store if "://" in settings.store else str(Path(settings.store).expanduser().absolute())

@@ -163,7 +163,7 @@ def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict
 
 def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Draft]:
     try:
-        text = read_input() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = read_input() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise Invalid(f"{path} is not valid UTF-8 at byte {error.start + 1:,}; nothing was stored") from None
     except FileNotFoundError:

@@ -324,12 +324,22 @@ def shown(message: str) -> str:
 
 def fail(error: RetentiveError, *, as_json: bool) -> NoReturn:
     """Print an error and end with its exit code."""
+    print_error(error, as_json=as_json)
+    raise SystemExit(exit_code(error))
+
+
+def exit_code(error: RetentiveError) -> int:
+    """The exit code of an error."""
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def print_error(error: RetentiveError, *, as_json: bool) -> None:
+    """Print an error to standard error."""
     message = with_store(str(error))
     if as_json:
         typer.echo(json.dumps({"error": {"code": error.code, "message": message}}), err=True)
     else:
         typer.echo(styled(f"error: {shown(message)}", fg="red"), err=True)
-    raise SystemExit(next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1))
 
 
 def read_input() -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retentive.cli.help import command, group
+from retentive.cli.names import unknown_names
 from retentive.cli.options import SCOPE, Interrupted, common, confirm, emit, warn, with_store
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable
@@ -104,6 +105,8 @@ def export(
     given = common(ctx)
     to_output = path == "-"
     with given.engine() as engine, _progress("exporting", lambda: engine.stats().memories) as advance:
+        if not everything and (unknown := unknown_names(engine, project=project, sessions=session)):
+            raise NotFound(unknown)
         done = engine.export_to(
             path,
             format=format,

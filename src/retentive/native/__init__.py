@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ INSTRUCTION_SETS = ("avx2", "avx-vnni", "avx512-vnni", "amx")
 @cache
 def library() -> Any:
     """The library, or None."""
-    if not LIBRARY.is_file() or os.environ.get("RETENTIVE_NATIVE") == "0":
+    if not LIBRARY.is_file() or os.environ.get("RETENTIVE_NATIVE") == "0" or not _is_whole(LIBRARY):
         return None
     try:
         found = ctypes.CDLL(str(LIBRARY))
@@ -51,6 +52,19 @@ def library() -> Any:
     for name, types in _ARGUMENTS.items():
         getattr(found, name).argtypes = types
     return found
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a library of Linux has its last part, the table of sections: to load a part of one ends the process."""
+    with path.open("rb") as file:
+        header = file.read(64)
+    if len(header) < 64:
+        return False
+    if not header.startswith(b"\x7fELF"):
+        return True  # of another system
+    (table,) = struct.unpack_from("<Q", header, 40)
+    size, count = struct.unpack_from("<HH", header, 58)
+    return bool(path.stat().st_size >= table + size * count)
 
 
 @cache

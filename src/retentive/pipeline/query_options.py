@@ -85,7 +85,7 @@ def to_filter(since: date | str | None, until: date | str | None, metadata: Mapp
             end = None
     if start is not None and end is not None and start >= end:
         raise Invalid("until: must be after since")
-    given = metadata or {}
+    given = {} if metadata is None else metadata
     check_metadata(given)
     for key, value in given.items():
         if value is not None and not isinstance(value, str | int | float):

@@ -15,6 +15,8 @@ def open_store(address: str, *, busy_seconds: float = 60, create: bool = True) -
     A store that does not exist is created, or `NotFound` is raised if `create` is False. A write waits `busy_seconds`
     for other processes that write, and then gives up.
     """
+    if address in (":memory:", "sqlite:///:memory:", "sqlite://:memory:") or address.startswith("file::memory:"):
+        raise Invalid("a store in memory is memory://, which is gone when the process ends")
     scheme, separator, _ = address.partition("://")
     loader = _LOADERS.get(scheme if separator else "sqlite")
     if loader is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -32,9 +33,9 @@ def settings(model: ModelServer) -> dict[str, str]:
     return {"RETENTIVE_LLM_URL": model.url, "RETENTIVE_EMBEDDER": "none"}
 
 
-def piped(text: str, **env: str) -> subprocess.CompletedProcess[str]:
+def piped(text: str, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
     own = {**os.environ, "RETENTIVE_EMBEDDER": "none", **env}
-    words = [sys.executable, "-m", "retentive", "chat"]
+    words = [sys.executable, "-m", "retentive", "chat", *options]
     return subprocess.run(words, input=text, env=own, capture_output=True, text=True, check=False)
 
 
@@ -93,9 +94,21 @@ def test_an_error_of_the_model_is_shown_and_the_chat_goes_on(model, key):
 
     done = piped("first\nsecond\n", RETENTIVE_LLM_URL=model.url)
 
-    assert (done.returncode, done.stdout) == (0, "You said: second\n")
+    assert (done.returncode, done.stdout) == (5, "You said: second\n")
     assert "error: slow down" in done.stderr
     assert [one["content"] for one in model.prompt if one["role"] == "user"] == ["second"]
+
+
+def test_answers_and_errors_of_a_pipe_are_json_if_that_is_asked_for(model, key):
+    model.script = [answers("no list"), fails(429, "slow down")]
+
+    done = piped("first\nWhere is the spare key?\n", "--json", RETENTIVE_LLM_URL=model.url)
+
+    [answer] = map(json.loads, done.stdout.splitlines())
+    assert answer["answer"] == "You said: Where is the spare key?"
+    assert answer["context"]["items"][0]["text"] == key
+    error = next(json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
+    assert (done.returncode, error) == (5, {"error": {"code": "unavailable", "message": "slow down"}})
 
 
 def test_without_a_model_server_there_is_a_message_that_says_what_to_set(key):
@@ -104,6 +117,6 @@ def test_without_a_model_server_there_is_a_message_that_says_what_to_set(key):
     assert "RETENTIVE_LLM_URL" in done.stderr
 
     unreachable = piped("hello\n", RETENTIVE_LLM_URL=unused_address())
-    assert unreachable.returncode == 0
+    assert unreachable.returncode == 5
     assert "cannot be reached" in unreachable.stderr
     assert "Traceback" not in unreachable.stderr

@@ -317,6 +317,8 @@ async def memory_revise(
     def work(scope: ToolScope) -> ReviseResult:
         if (action == "supersede") != bool(by.strip()):
             raise ToolError("pass `by` with supersede, and only then; nothing was changed")
+        if action != "suggestions" and not id.strip():
+            raise ToolError(f"pass `id` with {action}; nothing was changed")
         if action == "suggestions":
             reviews = scope.view.reviews(within=scope.within)
             return ReviseResult(memories=[], suggestions=[suggestion_out(one) for one in reviews[:20]])
