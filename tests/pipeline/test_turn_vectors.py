@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -50,6 +51,28 @@ def test_only_a_very_short_turn_is_embedded_alone_as_well(engine):
         (2, f"first {LONG}"),
         (1, None),
     ]
+
+
+def test_turns_that_are_given_in_another_order_are_embedded_with_the_one_before_them(engine):
+    turns = [{"text": f"{at} {LONG}", "session": "s", "position": at} for at in (5, 1, 3, 0)]
+    engine.remember_many(turns)
+    engine.remember_many([{"text": f"{at} {LONG}", "session": "s", "position": at} for at in (4, 2)])
+
+    order = [f"{at} {LONG}" for at in range(6)]
+    assert turns_of(engine) == {text: (1, before) for text, before in zip(order, [None, *order], strict=False)}
+
+
+def test_an_import_into_a_session_embeds_the_turns_after_it_again(engine, tmp_path):
+    def take(*positions: int) -> None:
+        lines = [json.dumps({"text": f"{at} {LONG}", "session": "s", "position": at}) for at in positions]
+        (tmp_path / "turns.jsonl").write_text("\n".join(lines))
+        engine.import_from(tmp_path / "turns.jsonl")
+
+    take(1, 4)
+    take(0, 1, 2, 3, 4, 5)
+
+    order = [f"{at} {LONG}" for at in range(6)]
+    assert turns_of(engine) == {text: (1, before) for text, before in zip(order, [None, *order], strict=False)}
 
 
 def test_of_the_turn_before_the_first_words_are_read(embedder):

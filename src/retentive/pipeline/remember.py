@@ -9,6 +9,7 @@ import re
 import secrets
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
@@ -355,35 +356,59 @@ def turns_before(
 ) -> list[Memory | None]:
     """The turn before each memory in its session, if the embedder reads turns with the one before them.
 
-    It is an earlier one of these memories or one that is stored; if they are `stored` themselves, the store knows. Only
-    episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
+    It is one of these memories or one that is stored, whichever is nearer; if they are `stored` themselves, the store
+    knows. Only episodes have one: a fact is understood alone. `exact` is as in `Memories.add`.
     """
     found: list[Memory | None] = [None] * len(memories)
     if context_reader(embedder) is None or not store.keeps_turns:
         return found
-    last: dict[tuple[str, str | None, str], Memory] = {}
+    if not stored:
+        found = _turns_among(memories)
     named = {(one.profile, one.session) for one in memories if one.project is not None}
     asked = []  # of the store
     for at, memory in enumerate(memories):
-        if memory.session is None:
-            continue
-        session = (memory.profile, memory.project, memory.session)
-        mate = last.get(session)
-        if memory.kind == "episodic" and mate is not None and _is_before(mate, memory):
-            found[at] = mate
-        elif memory.kind == "episodic" and (stored or exact or memory.project or session[::2] not in named):
-            asked.append(at)  # otherwise its session may be that of one of these memories
-        if not stored:
-            last[session] = memory
-    turns = store.previous([memories[at] for at in asked]) if asked else []
-    for at, turn in zip(asked, turns, strict=True):
-        if turn is None or not exact or turn.project == memories[at].project:
+        # The session of a memory without a project may be that of one of these memories.
+        known = stored or exact or memory.project or (memory.profile, memory.session) not in named
+        is_last = memory.position is None and found[at] is not None
+        if memory.session is not None and memory.kind == "episodic" and known and not is_last:
+            asked.append(at)
+    for at, turn in zip(asked, store.previous([memories[at] for at in asked]) if asked else (), strict=True):
+        of_project = turn is not None and (not exact or turn.project == memories[at].project)
+        if turn is not None and of_project and (turn.position or 0) >= _position_of(found[at]):
             found[at] = turn
     return found
 
 
-def _is_before(turn: Memory, memory: Memory) -> bool:
-    return turn.position is None or memory.position is None or turn.position < memory.position
+def _turns_among(memories: Sequence[Memory]) -> list[Memory | None]:
+    """The turn before each of these memories among them: by position, or without one the turn that was given before."""
+    placed: dict[tuple[str, str | None, str], list[tuple[int, Memory]]] = {}
+    for memory in memories:
+        if memory.session is not None and memory.position is not None:
+            session = memory.profile, memory.project, memory.session
+            placed.setdefault(session, []).append((memory.position, memory))
+    for turns in placed.values():
+        turns.sort(key=_position)
+    last: dict[tuple[str, str | None, str], Memory] = {}
+    found: list[Memory | None] = []
+    for memory in memories:
+        turn = None
+        if memory.session is not None:
+            session = memory.profile, memory.project, memory.session
+            if memory.position is None:
+                turn = last.get(session)
+            elif place := bisect_left(placed[session], memory.position, key=_position):
+                turn = placed[session][place - 1][1]
+            last[session] = memory
+        found.append(turn if memory.kind == "episodic" else None)
+    return found
+
+
+def _position(placed: tuple[int, Memory]) -> int:
+    return placed[0]
+
+
+def _position_of(turn: Memory | None) -> int:
+    return -1 if turn is None else turn.position or 0
 
 
 def _embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[Vector | None]:

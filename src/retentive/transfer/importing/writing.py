@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Model
-from retentive.pipeline.remember import embed_memories, turns_before, usable_embedder
+from retentive.pipeline.remember import embed_following, embed_memories, turns_before, usable_embedder
 from retentive.pipeline.tuning_history import refusal
 from retentive.stores.base import Store
 from retentive.stores.values import Judgement, Record, Vector
@@ -77,10 +77,13 @@ class MemoryWriter:
         records, model = self._records(batch)
         key = self._log.record_memories([record.memory.id for record in records])
         try:
-            self._store.add(records, model=model, exact=_is_exact(batch))
+            stored = self._store.add(records, model=model, exact=_is_exact(batch))
         except (Conflict, Invalid):
             self._log.discard(key)
             raise
+        placed = any(pending.memory.session and pending.memory.position is not None for pending in batch)
+        if placed and (embedder := usable_embedder(self._store, self._embedder)):
+            embed_following(self._store, embedder, stored)
         return WriteCounts(len(records), sum(record.vectors is None for record in records))
 
     def _add_one(self, pending: PendingMemory) -> WriteCounts:
