@@ -435,3 +435,10 @@ def test_the_address_of_a_database_in_memory_is_refused_with_ours(address):
 def test_a_limit_of_any_size_returns_all(engine, limit):
     memory = engine.remember("the key is under the pot")
     assert [hit.id for hit in engine.recall("key", limit=limit).hits] == [memory.id]
+
+
+def test_a_memory_after_the_last_position_can_be_updated(engine):
+    engine.remember("the first", session="s", position=2**53 - 1)
+    after = engine.remember("the second", session="s")
+
+    assert engine.update(after.id, importance=1.0).position == 2**53 == after.position

@@ -202,6 +202,15 @@ def test_neighbours_are_the_memories_before_and_after_in_the_same_session(store:
     }
 
 
+def test_memories_at_the_same_position_are_not_neighbours(store: Store):
+    store.add([record(n, "note", session="s", position=at) for n, at in ((1, 1), (2, 2), (3, 2), (4, 3))], model=None)
+    with store.open_search(make_query("note")) as search:
+        pairs = search.neighbours([id_of(n) for n in (1, 2, 3, 4)])
+
+    found = {id: tuple(one and one.position for one in pair) for id, pair in pairs.items()}
+    assert found == {id_of(1): (None, 2), id_of(2): (1, 3), id_of(3): (1, 3), id_of(4): (2, None)}
+
+
 def test_neighbours_follow_positions_and_not_the_order_of_writing(store: Store):
     store.add([record(number, session="a", position=9 - 2 * number) for number in (1, 2, 3)], model=None)
 

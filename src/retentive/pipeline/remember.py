@@ -294,8 +294,9 @@ def _changed(old: Memory, changes: MemoryChanges, now: datetime) -> Memory:
     unknown = [name for name in changes if name not in changeable]
     if unknown:
         raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
-    fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", "position", *changeable)}
-    return to_memory(Draft(**{**fields, **changes}), now=now)
+    fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", *changeable)}
+    # The store has given its position, which may be beyond those that a caller can give.
+    return to_memory(Draft(**{**fields, **changes}), now=now)._replace(position=old.position)
 
 
 def embed_memories(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,8 +65,13 @@ class InMemorySearch:
         found: dict[str, tuple[Memory | None, Memory | None]] = {}
         for memories in sessions.values():
             memories.sort(key=lambda memory: memory.position or 0)
-            for before, memory, after in zip([None, *memories[:-1]], memories, [*memories[1:], None], strict=True):
-                found[memory.id] = (before, after)
+            positions = [memory.position or 0 for memory in memories]
+            for memory, position in zip(memories, positions, strict=True):  # several may have the same
+                before, after = bisect_left(positions, position), bisect_right(positions, position)
+                found[memory.id] = (
+                    memories[before - 1] if before else None,
+                    memories[after] if after < len(memories) else None,
+                )
         return {id: found[id] for id in ids if id in found}
 
     def retired(self, limit: int) -> list[Memory]:
