@@ -251,9 +251,8 @@ def _is_repeated(transaction: Transaction, key: IdempotencyKey, changes: Sequenc
         check_same_request(key, known[key.name][0])
         return True
     transaction.set(_REQUESTS, {**known, key.name: (key.fingerprint, key.at)})
-    return any(
-        one.idempotency_key == key.name and one.at >= key.expires_before for one in changes
-    )  # before a migration
+    # An earlier version recorded it with the change only.
+    return any(one.idempotency_key == key.name and one.at >= key.expires_before for one in changes)
 
 
 def _by_python_name(parameters: Mapping[str, Any]) -> dict[str, Any]:
