@@ -283,6 +283,24 @@ def test_an_import_that_ends_first_keeps_the_record_of_another_in_its_run(store,
     assert [run.groups for run in Imports(store).list()] == [3]
 
 
+def test_a_run_that_two_imports_wrote_counts_the_memories_of_both_whichever_ends_last(store, monkeypatch):
+    monkeypatch.setattr(importer, "BATCH_WITHOUT_VECTORS", 2)
+    add, others = store.add, []
+
+    def slow_add(records, **options):
+        monkeypatch.setattr(store, "add", add)
+        added = add(records, **options)
+        others.append(take(store, *map(item, range(6))))
+        return added
+
+    monkeypatch.setattr(store, "add", slow_add)
+    done = take(store, *map(item, range(6)))
+
+    (run,) = Imports(store).list()
+    assert (others[0].run, others[0].resumed, run.added) == (done.run, True, 6)
+    assert Imports(store).undo(done.run).memories == 6
+
+
 def homes(store):
     return [(one.name, one.project, one.memories) for one in store.sessions("default")]
 

@@ -165,8 +165,9 @@ class ImportLog:
         """
         if not self.run.groups:
             return None
-        if self.resumed:
-            added = _count_added(self._store, self.run)
+        recorded = _RUNS.get(self._store, self.run.id) or self.run
+        if self.resumed or recorded != self.run:  # another process has imported the same file in this run
+            added = _count_added(self._store, recorded)
 
         def close(transaction: Transaction) -> ImportRun:
             stored = transaction.get(_RUNS, self.run.id)  # another process may import the same file in this run
