@@ -195,6 +195,19 @@ def test_an_unknown_decision_on_a_suggestion_is_refused(engine):
     assert view.reviews() == [review]
 
 
+def test_a_query_in_the_future_is_used_now_and_a_view_may_record_no_use(engine):
+    engine.remember("The spare key is under the pot", profile="bo")
+    read = engine.remember("The dentist is on Thursday", profile="ana")
+    ProfileView(engine, "ana").recall("dentist")
+    ProfileView(engine, "bo").recall("key", now="2999-01-01")
+    ProfileView(engine, "ana", records_use=False).recall("dentist")
+    engine._recall_log.record_use()
+
+    used = engine.get(read.id)
+    assert used.access_count == 1
+    assert used.accessed <= engine.now()
+
+
 def test_what_is_in_no_project_is_a_scope(engine):
     inside = engine.remember("The flat is in Paris", project="novel", occurred="2024-01-01")
     outside = engine.remember("The flat is no longer in Paris", occurred="2025-03-01")

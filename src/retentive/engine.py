@@ -413,7 +413,7 @@ class Engine(FactVerbs, Transfer):
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
             answer = rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
-        self._recall_log.add(answer, asked.now if record_use else None)
+        self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
 
     def explain(

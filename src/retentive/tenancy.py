@@ -28,9 +28,10 @@ from retentive.stores.values import Judgement, Page, Profile, Project, Session
 class ProfileView:
     """An engine limited to one profile, or to one project of it."""
 
-    def __init__(self, engine: Engine, profile: str, *, project: str | None = None) -> None:
+    def __init__(self, engine: Engine, profile: str, *, project: str | None = None, records_use: bool = True) -> None:
         check_name("profile", profile)
         check_name("project", project)
+        self.records_use = records_use
         self.engine = engine
         self.profile = profile
         self.project = project
@@ -62,7 +63,7 @@ class ProfileView:
 
     def recall(self, query: str | Query, *, record_use: bool = True, **options: Unpack[QueryOptions]) -> Recall:
         """Find the memories that answer a query, best first, with the reasons."""
-        return self.engine.recall(self._to_query(query, options), record_use=record_use)
+        return self.engine.recall(self._to_query(query, options), record_use=record_use and self.records_use)
 
     def explain(
         self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]

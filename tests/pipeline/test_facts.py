@@ -249,6 +249,7 @@ def test_a_verb_that_changed_nothing_is_not_made_when_it_is_sent_again(engine: E
 def test_the_idempotency_key_of_a_verb_with_other_values_is_a_conflict(engine: Engine) -> None:
     paris, berlin = paris_and_berlin(engine)
     retracted = engine.retract(paris.id, at="2025-02-01", idempotency_key="a")
+    assert engine.retract(paris.id.upper(), at="2025-02-01T02:00:00+02:00", idempotency_key="a") == retracted
     for values in ({"at": "2025-03-01"}, {"at": "2025-02-01", "reason": "moved"}, {}):
         with pytest.raises(Conflict, match="for another request"):
             engine.retract(paris.id, idempotency_key="a", **values)

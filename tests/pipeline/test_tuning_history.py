@@ -91,6 +91,14 @@ def test_a_request_that_changed_nothing_is_not_made_when_it_is_sent_again():
     assert saved_parameters(store) == {"rrf_k": 3.0}
 
 
+def test_a_request_with_the_names_of_its_parameters_in_another_spelling_is_the_same():
+    store = InMemoryStore()
+    save_parameters(store, {"rrfK": 2}, by="", now=NOW, idempotency_key="a")
+    save_parameters(store, {"rrf_k": 2}, by="", now=NOW, idempotency_key="a")
+
+    assert len(history(store)) == 1
+
+
 def test_the_idempotency_key_of_another_change_is_a_conflict_for_a_day():
     store = InMemoryStore()
     save_parameters(store, {"rrf_k": 2}, by="", now=NOW, idempotency_key="a")

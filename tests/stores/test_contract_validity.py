@@ -219,6 +219,18 @@ def test_of_equal_starts_one_stays_open_when_the_last_of_the_key_moves_before_th
     assert found == {id_of(3): (day(1), id_of(1)), id_of(2): (day(1), id_of(1)), id_of(1): (None, None)}
 
 
+def test_of_equal_starts_one_stays_open_when_the_last_of_the_key_leaves_them(store: Store) -> None:
+    store.add([fact(1, project="p", session="t", occurred=day(2))], model=MODEL)
+    store.add([fact(2, occurred=day(2))], model=MODEL)
+    store.move_session("default", "t", project=None)
+    store.add([fact(3, occurred=day(2))], model=MODEL)
+    [third] = store.get([id_of(3)])
+    store.update(Record(third._replace(occurred=day(1))), model=None, fields=("occurred",))
+
+    found = [one.id for one in store.list(Scope(), current_at=day(3)).memories]
+    assert len(found) == 1
+
+
 MOVES = {
     "its memories go between those of the key in the project": (
         {1: ("p", "s", 1), 2: ("p", "s", 5), 3: (None, None, 3)},

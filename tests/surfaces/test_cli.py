@@ -184,7 +184,9 @@ def test_update_and_forget_change_what_recall_finds():
 
     assert json_of("update", id, "--text", "pears", "--importance", "0.9", "--embedder", "none")["text"] == "pears"
     assert json_of("recall", "pears", "--embedder", "none")["hits"][0]["id"] == id
-    assert json_of("forget", id) == {"forgotten": 1}
+    for written in (id.replace("-", ""), f"{{{id}}}", id.upper()):
+        assert json_of("get", written)["id"] == id
+    assert run("forget", id.replace("-", "")).stderr == ""
     assert json_of("recall", "pears", "--embedder", "none")["hits"] == []
 
 

@@ -208,6 +208,25 @@ def test_whoever_may_only_read_changes_nothing(engine, method, path):
     assert everything(engine.store, "me") == before
 
 
+@pytest.mark.parametrize("path", ["/v1/recall", "/v1/context"])
+def test_recalls_of_whoever_may_only_read_record_no_use(engine, path):
+    memory = engine.remember("the spare key is under the pot", profile="me")
+    for access, expected in (("read", 0), ("write", 1)):
+        answer = client(engine, token=token(engine, "me", access)).post(path, json={"query": "spare key"})
+        assert answer.status_code == 200
+        assert memory.id in answer.text
+        engine._recall_log.record_use()
+        assert engine.get(memory.id).access_count == expected
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin", "Authorization", "X-Profile"])
+def test_a_header_that_decides_on_access_may_not_be_repeated(engine, name):
+    value = {"Host": "127.0.0.1", "Origin": "http://127.0.0.1"}.get(name, "x")
+    asking = client(engine)
+    refused = asking.get("/settings", headers=[(name, value), (name, "evil.example")])
+    assert name.lower() in problem(refused, 400, "invalid")["detail"]
+
+
 @pytest.mark.parametrize(("method", "path"), operations())
 def test_where_tokens_are_required_nobody_comes_in_without_one(engine, method, path):
     asking = client(engine, require_token=True)

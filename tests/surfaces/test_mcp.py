@@ -230,7 +230,8 @@ def test_a_memory_is_read_corrected_and_forgotten(server: MCPServer, engine: Eng
     assert "nothing to change" in error(server, "memory_update", id=id)
 
     unknown = "01900000-0000-7000-8000-000000000009"
-    assert call(server, "memory_forget", ids=[id, unknown]) == {"forgotten": [id], "not_found": [unknown]}
+    given = [id.upper(), id, unknown]
+    assert call(server, "memory_forget", ids=given) == {"forgotten": [id], "not_found": [unknown]}
     assert error(server, "memory_get", id=id) == f"there is no memory {id}"
     assert "nothing was forgotten" in error(server, "memory_forget", ids=[id])
 

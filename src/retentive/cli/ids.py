@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retentive.cli.options import shown_ids
 from retentive.errors import Invalid, NotFound
-from retentive.models import Scope, snippet
+from retentive.models import Scope, canonical_id, snippet
 
 if TYPE_CHECKING:
     from retentive.engine import Engine
@@ -25,7 +25,7 @@ def resolve_id(engine: Engine, word: str) -> str:
 
     Only the ids of the profile are searched. `NotFound` if none starts with it, `Invalid` with a list if several do.
     """
-    prefix = word.strip().lower()
+    prefix = canonical_id(word.strip().lower())
     if len(prefix) >= WHOLE:
         return prefix
     scope = Scope(engine.settings.profile)

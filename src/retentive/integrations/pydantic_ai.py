@@ -16,7 +16,7 @@ from retentive.chat.prompt_block import one_line
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, NotFound, RetentiveError
 from retentive.integrations.documents import profile_view
-from retentive.models import Kind, Memory
+from retentive.models import Kind, Memory, canonical_id
 from retentive.ranking.rank import score_parts
 from retentive.tenancy import ProfileView
 
@@ -122,7 +122,7 @@ class RetentiveToolset(FunctionToolset[Any]):
         Use it when the user asks for something to be forgotten, or after they have agreed; recall first, so that you
         delete the right ones. Returns the ids that were deleted and those that did not exist.
         """
-        unique = list(dict.fromkeys(ids))
+        unique = list(dict.fromkeys(map(canonical_id, ids)))
         forgotten = list(self._view.forget(*unique))
         return one_line({"forgotten": forgotten, "not_found": [id for id in unique if id not in forgotten]})
 

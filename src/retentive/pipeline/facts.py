@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -161,7 +161,8 @@ class FactVerbs(StoreVerbs):
         `at` replaces an end that it has. `Conflict` if another memory has replaced it by then.
         """
         end = to_time(at, "at")
-        writer = self._fact_writer(within, idempotency_key, ["retract", canonical_id(id), end, reason, actor])
+        at_utc = end and end.astimezone(UTC)
+        writer = self._fact_writer(within, idempotency_key, ["retract", canonical_id(id), at_utc, reason, actor])
         return writer.retract(id, at=end, now=self.now(), reason=reason, actor=actor)
 
     def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:

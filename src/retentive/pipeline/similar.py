@@ -6,7 +6,7 @@ on average less alike than facts that are both true.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retentive.models import Memory, Query, Scope, Serializable
@@ -149,6 +149,8 @@ def _nearest(
     scope = Scope(memory.profile, memory.project, outside_projects=memory.project is None)
     if within is not None and (within.sessions is not None or within.project is not None):
         scope = within
+    elif within is not None:
+        scope = replace(scope, kinds=within.kinds)
     query = Query(memory.text, scope, Tuning(), now, limit, exclude=(memory.id,))
     with store.open_search(query) as reads:
         vector = reads.vectors([memory.id]).get(memory.id)

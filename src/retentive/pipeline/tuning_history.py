@@ -164,7 +164,7 @@ def save_parameters(
             check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
-    request = ["save", parameters]
+    request = ["save", {parameter_name(name): value for name, value in parameters.items()}]
     _change(store, changed, check, request, by=by, now=now, idempotency_key=idempotency_key)
 
 

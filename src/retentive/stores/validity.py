@@ -121,8 +121,14 @@ def _freed(memory: Memory, slot: Sequence[Memory]) -> dict[str, Memory]:
     """What a memory that has another place now had ended by its key, as it is without that, by id."""
     ended = {one.id for one in slot if one.superseded_by == memory.id and one.reason == NEWER_OF_KEY}
     chain = [one for one in slot if one.valid_to is None or one.reason == NEWER_OF_KEY or one.id == memory.id]
-    # Of equal starts, what was ended by another one of them comes first; otherwise they are in the order of arrival.
-    in_order = sorted(chain, key=lambda one: (one.start, one.valid_to is None or one.valid_to > one.start))
+
+    def place(one: Memory) -> tuple[datetime, int]:
+        """Of equal starts, first what another one of them has ended, then what the memory had ended, then the rest."""
+        if one.id in ended:
+            return one.start, 1
+        return one.start, 2 if one.valid_to is None or one.valid_to > one.start else 0
+
+    in_order = sorted(chain, key=place)  # otherwise in the order of arrival
     freed = {}
     for one, following in zip(in_order, [*in_order, None][1:], strict=True):
         if one.id in ended:

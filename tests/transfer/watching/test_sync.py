@@ -258,6 +258,19 @@ def test_a_dry_run_tells_everything_and_changes_nothing(engine, folder):
     assert told(sync(engine, folder)) == told(changes)
 
 
+def test_a_folder_that_is_replaced_by_a_link_is_not_followed_and_its_memories_are_kept(engine, folder, tmp_path):
+    write(folder, "a.md", "the spare key")
+    running = syncing(engine, folder)
+    assert told(list(running.sync())) == [("added", "a.md")]
+    write(tmp_path / "other", "a.md", "a secret")
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "other")
+
+    with pytest.raises(Unavailable, match="is a link to another folder now; its memories are kept"):
+        list(running.sync())
+    assert [memory.text for memory in memories(engine).values()] == ["the spare key"]
+
+
 def test_an_unreadable_file_is_reported_once_keeps_its_memories_and_is_retried(engine, folder):
     now = 0.0
     write(folder, "a.md", "words")

@@ -176,12 +176,16 @@ def check_access(caller: Caller, access: Access) -> None:
 
 
 def open_view(request: Request, caller: Caller, profile: str | None) -> ProfileView:
-    """Return a view of the caller's profile; the owner may choose one. An empty name is not valid (422)."""
+    """Return a view of the caller's profile; the owner may choose one. An empty name is not valid (422).
+
+    Recalls of a caller who may not write do not record the use of memories, which affects later recalls.
+    """
     engine: Engine = request.app.state.engine
     profile = None if profile is None else name_in_header("X-Profile", profile)
     if caller.profile is not None and profile not in (None, caller.profile):
         raise HTTPException(403, f"this token is limited to profile '{caller.profile}'")
-    return ProfileView(engine, caller.profile or profile or engine.settings.profile)
+    name = caller.profile or profile or engine.settings.profile
+    return ProfileView(engine, name, records_use=caller.has("write"))
 
 
 def name_in_header(header: str, value: str) -> str:
@@ -254,6 +258,10 @@ OpenAIReadView = Annotated[ProfileView, Depends(_require_openai("read"))]
 OpenAIWriteView = Annotated[ProfileView, Depends(_require_openai("write"))]
 
 
+ONCE = ("host", "origin", "authorization", "x-profile", "x-project")
+"""Headers of which a request may have one: a proxy could check another one than the service."""
+
+
 class RequestGuard:
     """Rejects requests with a foreign Host or Origin, too large a body, or half of a surrogate pair in their head.
 
@@ -277,7 +285,10 @@ class RequestGuard:
         host = headers.get("host", "").lower()
         origin = headers.get("origin")
         length = headers.get("content-length", "0")
-        if _host_name(host) not in self._hosts:
+        repeated = next((name for name in ONCE if len(headers.getlist(name)) > 1), None)
+        if repeated is not None:
+            refusal = problem(400, f"the header {repeated} must occur once", code="invalid")
+        elif _host_name(host) not in self._hosts:
             detail = (
                 "the Host header names another host; allow it with RETENTIVE_SERVER_HOSTS, after which every request "
                 "needs a token"

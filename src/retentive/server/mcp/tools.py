@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
-from retentive.models import Hit, Kind, Memory, Query, Scalar, Scope, check_name, snippet
+from retentive.models import Hit, Kind, Memory, Query, Scalar, Scope, canonical_id, check_name, snippet
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.similar import Similar
@@ -124,7 +124,7 @@ class ToolScope:
 
     def forget(self, ids: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
         """Delete memories; return the ids that existed and those that did not. `NotFound` if none existed."""
-        unique = list(dict.fromkeys(ids))
+        unique = list(dict.fromkeys(map(canonical_id, ids)))
         forgotten = self.view.forget(*unique, within=self.within)
         existed = set(forgotten)
         missing = [id for id in unique if id not in existed]

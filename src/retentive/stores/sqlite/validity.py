@@ -50,10 +50,13 @@ def settle_updated(
     connection: apsw.Connection, current: Memory, memory: Memory, scope: ScopeIds, fields: Collection[str] | None
 ) -> Memory:
     """An updated memory as it is to be stored. Others of its key, and of the one that it had, change with it."""
+    before: tuple[str | None, int, int] = connection.execute(_SLOT, (memory.id,)).get
+    if before[2] != scope.project:  # its session is being moved
+        name = connection.execute("SELECT name FROM projects WHERE id = ?", (scope.project,)).get
+        memory = memory._replace(project=name)
     if not concerns_keys(current, memory):
         return memory
     slot = (memory.key, scope.profile, scope.project)
-    before: tuple[str | None, int, int] = connection.execute(_SLOT, (memory.id,)).get
     others, former = (
         [one for one in _memories_of_key(connection, of) if one.id != memory.id] if of[0] is not None else []
         for of in (slot, before)

@@ -91,8 +91,10 @@ def _text_file(path: str, entry: os.DirEntry[str]) -> TextFile | Skipped:
     return TextFile(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns))
 
 
-def read_bytes(folder: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:
+def read_bytes(folder: Path, path: str, *, max_bytes: int = MAX_BYTES, root: Path | None = None) -> bytes:
     """Return the contents of a file in the folder; `Unreadable` if it is too large or not in the folder.
+
+    `root` is where the folder was, without links, if it may have become a link since.
 
     Since it was found, the path may have become something else: a link, a pipe, a file under a folder that is now a
     link.
@@ -105,7 +107,7 @@ def read_bytes(folder: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise Unreadable("it is not a regular file")
             real = whole.resolve(strict=True)
-            if not real.is_relative_to(folder.resolve()) or not os.path.samestat(real.stat(), status):
+            if not real.is_relative_to(root or folder.resolve()) or not os.path.samestat(real.stat(), status):
                 raise Unreadable("it is outside of the folder")
             with os.fdopen(descriptor, "rb", closefd=False) as file:
                 data = file.read(max_bytes + 1)

@@ -110,6 +110,7 @@ class FolderSync:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
+        self._root = folder.resolve()
         self.retries = Retries(clock)
         self.held = 0
         self._engine = engine
@@ -177,6 +178,8 @@ class FolderSync:
         }
 
     def _list_files(self, listing: _Listing) -> Iterator[FileChange]:
+        if self.folder.resolve() != self._root:
+            raise Unavailable(f"{self.folder} is a link to another folder now; its memories are kept")
         for found in find_text_files(self.folder):
             if isinstance(found, TextFile):
                 listing.files[found.path] = found
@@ -232,7 +235,7 @@ class FolderSync:
 
     def _plan(self, file: TextFile, state: FileState | None, orphans: Orphans) -> FilePlan:
         read_at = time.time_ns()
-        data = read_bytes(self.folder, file.path)
+        data = read_bytes(self.folder, file.path, root=self._root)
         digest = hashlib.blake2b(data, digest_size=16, key=_SPLITTING).hexdigest()
         stamp = file.stamp if read_at - max(file.stamp[1:]) > _SETTLED_NS else None
         if state is not None and state.digest == digest:
