@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,7 +17,8 @@ from retentive.errors import Conflict, Unavailable
 from retentive.models import Scope
 from retentive.stores.sqlite.batches import FIRST_BATCH
 from retentive.stores.sqlite.connections import WriteQueue
-from tests.stores.build import MODEL, embedded, id_of, keyword_ids, listed, nearest_ids, record, vector
+from retentive.stores.values import Record
+from tests.stores.build import MODEL, NOW, embedded, id_of, keyword_ids, listed, nearest_ids, record, vector
 from tests.stores.sqlite_file import opened
 from tests.stores.test_sqlite_processes import child, hold_the_lock
 
@@ -61,6 +63,26 @@ def test_a_memory_can_be_changed_while_its_session_is_moved(path: str):
         assert moved.memories == MANY
         assert [(one.text, one.project) for one in store.get([last])] == [("changed", "q")]
         assert len(keyword_ids(store, "note changed", Scope(project="q"))) == MANY
+        assert store.check() == []
+
+
+def test_a_fact_that_is_changed_while_its_session_is_moved_is_settled_where_it_goes(path: str):
+    homes = [("a", "p", 1), (None, "p", 5), (None, "q", 2)]
+    facts = [
+        embedded(MANY + at, key="home", session=session, project=project, occurred=NOW + timedelta(days=days))
+        for at, (session, project, days) in enumerate(homes)
+    ]
+    fill(path)
+    changed = Record(facts[0].memory._replace(importance=0.9))
+    changes = iter([lambda other: other.update(changed, model=None, fields=("importance",))])
+    with opened(path) as store, opened(path) as other:
+        store.add(facts, model=MODEL)
+        store.move_session("default", "a", project="q", progress=lambda _: next(changes, lambda other: None)(other))
+
+        moved, left, there = store.get([id_of(MANY + number) for number in range(3)])
+        assert (moved.importance, moved.project) == (0.9, "q")
+        assert (moved.valid_to, moved.superseded_by) == (there.occurred, there.id)
+        assert left.valid_to is None is there.valid_to
         assert store.check() == []
 
 
