@@ -180,8 +180,8 @@ class Scope:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no memory can be in it."""
-        return self.kinds == () or (self.outside_projects and self.project is not None)
+        """Whether no memory can be in it, whatever the store has."""
+        return () in (self.kinds, self.sessions) or (self.outside_projects and self.project is not None)
 
 
 Scalar = str | int | float | bool | None

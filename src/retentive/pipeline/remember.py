@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -388,7 +389,7 @@ def _turns_among(memories: Sequence[Memory]) -> list[Memory | None]:
             session = memory.profile, memory.project, memory.session
             placed.setdefault(session, []).append((memory.position, memory))
     for turns in placed.values():
-        turns.sort(key=_position)
+        turns.sort(key=itemgetter(0))
     last: dict[tuple[str, str | None, str], Memory] = {}
     found: list[Memory | None] = []
     for memory in memories:
@@ -397,15 +398,11 @@ def _turns_among(memories: Sequence[Memory]) -> list[Memory | None]:
             session = memory.profile, memory.project, memory.session
             if memory.position is None:
                 turn = last.get(session)
-            elif place := bisect_left(placed[session], memory.position, key=_position):
+            elif place := bisect_left(placed[session], memory.position, key=itemgetter(0)):
                 turn = placed[session][place - 1][1]
             last[session] = memory
         found.append(turn if memory.kind == "episodic" else None)
     return found
-
-
-def _position(placed: tuple[int, Memory]) -> int:
-    return placed[0]
 
 
 def _position_of(turn: Memory | None) -> int:

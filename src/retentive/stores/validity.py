@@ -84,10 +84,10 @@ def settle_update(
 def settle_session(
     moved: Sequence[Memory], project: str | None, *, here: Sequence[Memory], former: Sequence[Memory]
 ) -> list[Memory]:
-    """The memories of one key that a session brings into a project, as they are to be stored, and what changes by it.
+    """The memories of one key that a session brings into a project, as they are to be stored, and others that change.
 
-    `here` are those of the key in the project, `former` the others where the session was. All are in the order of
-    arrival.
+    `here` are those of the key in the project, `former` the others of the key where the session was. Each is in the
+    order of arrival.
     """
     before = {one.id: one for one in (*moved, *here, *former)}
     after, there, left = dict(before), [one.id for one in here], [one.id for one in (*moved, *former)]

@@ -258,7 +258,7 @@ OpenAIReadView = Annotated[ProfileView, Depends(_require_openai("read"))]
 OpenAIWriteView = Annotated[ProfileView, Depends(_require_openai("write"))]
 
 
-ONCE = ("host", "origin", "authorization", "x-profile", "x-project")
+SINGLE_HEADERS = ("host", "origin", "authorization", "x-profile", "x-project")
 """Headers of which a request may have one: a proxy could check another one than the service."""
 
 
@@ -285,7 +285,7 @@ class RequestGuard:
         host = headers.get("host", "").lower()
         origin = headers.get("origin")
         length = headers.get("content-length", "0")
-        repeated = next((name for name in ONCE if len(headers.getlist(name)) > 1), None)
+        repeated = next((name for name in SINGLE_HEADERS if len(headers.getlist(name)) > 1), None)
         if repeated is not None:
             refusal = problem(400, f"the header {repeated} must occur once", code="invalid")
         elif _host_name(host) not in self._hosts:

@@ -82,9 +82,10 @@ def settle_updated(
 def settle_moved(
     connection: Connection, session: int, *, profile: int, old: int, new: int, project: str | None
 ) -> list[Memory]:
-    """The memories with keys that change when a session moves to a project. Until they are written, they are closed.
+    """The memories with keys that change when a session moves to a project.
 
-    `old` and `new` are the ids of its projects, and `project` is the name of the new one.
+    They are closed until they are written: a key has at most one open memory in a project. `old` and `new` are the ids
+    of the session's projects, and `project` is the name of the new one.
     """
     by_key: dict[str, list[Memory]] = {}
     for memory in to_memories(connection.execute(_KEYED, (session,), binary=True), []).values():

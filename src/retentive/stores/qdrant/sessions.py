@@ -299,7 +299,7 @@ class NameRegistry:
 
         A search of a project also finds the identity memories of the profile that belong to no project.
         """
-        if not encodable(scope.profile, scope.project) or scope.is_empty or scope.sessions == ():
+        if not encodable(scope.profile, scope.project) or scope.is_empty:
             return None
         must: list[q.Condition] = [q.FieldCondition(key="profile", match=q.MatchValue(value=scope.profile))]
         if scope.kinds is not None:

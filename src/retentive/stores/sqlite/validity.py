@@ -69,7 +69,10 @@ def settle_updated(
 
 
 def settle_moved(connection: apsw.Connection, keys: Sequence[int], project: int | None) -> list[Memory]:
-    """The memories with keys that change when some of them move to a project. Until then, they are closed."""
+    """The memories with keys that change when some of them move to a project.
+
+    They are closed until they are written: a key has at most one open memory in a project.
+    """
     rows: list[Any] = connection.execute(_KEYED, (apsw.carray(array("q", keys)),)).fetchall()
     name = connection.execute("SELECT name FROM projects WHERE id = ?", (project,)).get
     changed: list[Memory] = []
