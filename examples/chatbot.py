@@ -23,7 +23,7 @@ SESSION = "chatbot"
 
 def answer(view: ProfileView, client: OpenAI, model: str, question: str) -> str:
     """Return the model's answer to a question, and remember both."""
-    context = assemble(view, question, session=SESSION, everywhere=True, budget=1000)
+    context = assemble(view, question, session=SESSION, budget=1000)
     asked = [*context.messages, {"role": "user", "content": question}]
     reply = client.chat.completions.create(model=model, messages=asked).choices[0].message.content or ""
     said = (("user", question), ("assistant", reply))

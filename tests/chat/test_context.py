@@ -214,12 +214,45 @@ def test_nothing_to_tell_is_no_message(ada: ProfileView) -> None:
     assert assemble(ada, "x", session="s").messages == []
 
 
-def test_a_project_is_recalled_from_also_in_a_session_that_is_new(ada: ProfileView) -> None:
+def test_the_project_of_the_prompt_or_of_its_session_is_searched_or_else_the_whole_profile(ada: ProfileView) -> None:
     ada.remember([{"text": "llama one", "session": "old", "project": "p"}, {"text": "llama two", "session": "other"}])
-    assert told(assemble(ada, "llama", session="new", project="p")) == [("recalled", "llama one")]
-    assert told(assemble(ada, "llama", session="new")) == []
-    assert len(assemble(ada, "llama", session="new", everywhere=True).items) == 2
-    assert len(assemble(ada, "llama", session="new", project="p", everywhere=True).items) == 2
+    for asked in ({"session": "new", "project": "p"}, {"session": "old", "recent": 0}):
+        context = assemble(ada, "llama", **asked)  # type: ignore[arg-type]
+        assert (told(context), context.project) == ([("recalled", "llama one")], "p")
+    for asked in ({"session": "new"}, {"session": "new", "project": "p", "everywhere": True}):
+        context = assemble(ada, "llama", **asked)  # type: ignore[arg-type]
+        assert (len(context.items), context.project) == (2, None)
+
+
+def test_a_note_of_another_project_says_which_and_those_of_the_current_one_come_first(ada: ProfileView) -> None:
+    ada.remember(
+        [
+            {"text": "The llama spits, hums and bites.", "project": "zoo"},
+            {"text": "A llama.", "project": "farm"},
+            {"text": "The llama hums.", "session": "s", "project": "farm"},
+            {"text": "The llama bites and hums."},
+        ]
+    )
+    context = assemble(ada, "Which llama spits, hums and bites?", session="s", everywhere=True, parts=["recalled"])
+    found = [(line["text"], line.get("project")) for line in lines(context)]
+    assert sorted(found[:2]) == [("A llama.", None), ("The llama hums.", None)]
+    assert sorted(found[2:]) == [("The llama bites and hums.", None), ("The llama spits, hums and bites.", "zoo")]
+
+
+def test_a_note_is_newer_only_in_its_project_and_not_if_the_assistant_repeats_another(ada: ProfileView) -> None:
+    berths = [
+        {"text": "The llama sleeps in stable one", "project": "farm", "speaker": "user"},
+        {"text": "The llama sleeps in stable nine", "project": "zoo", "speaker": "user"},
+        {"text": "So the llama sleeps in stable one", "project": "farm", "speaker": "assistant"},
+    ]
+    for day, berth in enumerate(berths):
+        ada.remember([{**berth, "occurred": NOW + timedelta(days=day)}])
+    question, later = "Where does the llama sleep?", NOW + timedelta(days=9)
+    assert not any("newer" in line for line in lines(assemble(ada, question, now=later)))
+    moved = {"text": "The llama sleeps in stable two", "project": "farm", "speaker": "user"}
+    ada.remember([{**moved, "occurred": NOW + timedelta(days=5)}])
+    marked = {line["text"] for line in lines(assemble(ada, question, now=later)) if "newer" in line}
+    assert marked == {berths[0]["text"], berths[2]["text"]}
 
 
 def test_another_profile_is_never_told(engine: Engine, ada: ProfileView) -> None:

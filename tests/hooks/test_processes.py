@@ -80,6 +80,7 @@ def test_a_session_gets_a_briefing_then_relevant_memories_and_is_remembered(serv
     prompt = recorded(client, "prompt")
     recalled = context(hook(store, client, "prompt", prompt, LONG))
     assert "The berth of the boat" in recalled
+    assert '"project": "money"' in recalled
     assert "on Friday" not in recalled  # the briefing had it
     assert hook(store, client, "turn-end", recorded(client, "turn-end"), LONG).stdout == ""
     hook(store, client, "turn-end", recorded(client, "turn-end"), LONG)  # the client may run it twice

@@ -70,7 +70,8 @@ class PromptItem(Serializable):
 class PromptContext(Serializable):
     """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty.
 
-    `relevance` is that of the recall: the estimated probability that anything stored helps.
+    `relevance` is that of the recall: the estimated probability that anything stored helps. `project` is the project
+    that was searched, or None if it was the whole profile.
     """
 
     text: str
@@ -81,6 +82,7 @@ class PromptContext(Serializable):
     counter: str
     degraded: str | None = None
     relevance: float = 0.0
+    project: str | None = None
 
     @property
     def note(self) -> str | None:
@@ -118,38 +120,40 @@ def assemble(
 ) -> PromptContext:
     """Return the memories for a query, or for the messages that a client sends to a model.
 
-    The recall searches the project if one is given, else the session (with its project, if it has one), else the whole
-    profile; `everywhere` always searches the whole profile. `parts` are the parts of the block to fill. The recall
-    leaves out the memories with the ids in `exclude`, and with `exclude_session` the latest episodes of the session.
+    The recall searches the project if one is given, else that of the session if it has one, else the whole profile;
+    `everywhere` always searches the whole profile. Memories of the project come before others. `parts` are the parts
+    of the block to fill. The recall leaves out the memories with the ids in `exclude`, and with `exclude_session` the
+    latest episodes of the session.
     """
+    home = project or view.project or _project_of(view, session)
+    searched = view.project if everywhere else home
     counter = count_tokens or token_counter(view.engine)
-    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8))
+    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8), home)
     if tokens.left <= 0:
-        return PromptContext("", (), (), 0, budget, counter.name)
+        return PromptContext("", (), (), 0, budget, counter.name, project=searched)
     messages: Sequence[Message] = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    identity = _identity(view, project=None if everywhere else project) if "identity" in parts else []
+    identity = _identity(view, project=home) if "identity" in parts else []
     latest = (
         latest_episodes(view, session, recent, project=project) if session is not None and "recent" in parts else []
     )
-    known = latest_episodes(view, session, MAX_EXCLUDED, project=project) if session and exclude_session else []
+    known = latest_episodes(view, session, MAX_EXCLUDED, project=searched) if session and exclude_session else []
     new, repeated = _split_repeated_episodes(messages, latest)
     answer = _recall(
         view,
         last_user_text(messages) if "recalled" in parts else "",
-        project=None if everywhere else project,
-        session=session if project is None and not everywhere else None,
+        project=searched,
         limit=min(MAX_RECALLED, max(10, budget // 40)),
         exclude=[*exclude, *(memory.id for memory in (*identity, *latest, *known))],
         tuning=view.engine.tuning.for_prompt(tuning),
         now=now,
     )
     hits, repeated_hits = _split_repeated_hits(messages, answer.hits if answer is not None else ())
-    hits.sort(key=lambda hit: -(hit.relevance or 0.0))
+    hits.sort(key=lambda hit: (home is not None and hit.memory.project != home, -(hit.relevance or 0.0)))
     wanted = _wanted(tokens, identity, new, hits)
     left_out = [tokens.item(memory, "recent", REPEATED, left_out="repeated") for memory in repeated]
     left_out += [tokens.item(hit.memory, "recalled", REPEATED, left_out="repeated") for hit in repeated_hits]
     left_out += _irrelevant(answer)
-    context = tokens.fill(wanted, left_out)
+    context = replace(tokens.fill(wanted, left_out), project=searched)
     if answer is None:  # a recall without hits is false
         return context
     return replace(context, degraded=answer.degraded_reason or answer.degraded, relevance=answer.relevance)
@@ -189,9 +193,10 @@ def brief(
     first), and the last episodes of the latest session of the project other than `session`.
     """
     counter = count_tokens or token_counter(view.engine)
-    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8))
+    home = project or view.project
+    tokens = _TokenBudget(counter, budget, nonce or secrets.token_hex(8), home)
     if tokens.left <= 0:
-        return PromptContext("", (), (), 0, budget, counter.name)
+        return PromptContext("", (), (), 0, budget, counter.name, project=home)
     facts = view.list(project=project, kinds=["semantic"], limit=MAX_FACTS).memories if project is not None else ()
     wanted = [
         *(tokens.item(memory, "identity", "It describes the user.") for memory in _identity(view, project=project)),
@@ -204,7 +209,7 @@ def brief(
             for memory in sorted(facts, key=lambda memory: -memory.importance)
         ),
     ]
-    return tokens.fill(wanted, [])
+    return replace(tokens.fill(wanted, []), project=home)
 
 
 def _last_session(view: ProfileView, project: str | None, session: str | None, count: int) -> list[Memory]:
@@ -263,11 +268,15 @@ def why_recalled(hit: Hit) -> str:
 
 
 class _TokenBudget:
-    """Selects the items that fit into a number of tokens, beside the first and last lines of the block."""
+    """Selects the items that fit into a number of tokens, beside the first and last lines of the block.
 
-    def __init__(self, counter: TokenCounter, budget: int, nonce: str) -> None:
+    `home` is the project of the prompt.
+    """
+
+    def __init__(self, counter: TokenCounter, budget: int, nonce: str, home: str | None) -> None:
         if budget < 0:
             raise Invalid(f"budget: a number of tokens from 0, not {budget}")
+        self._home = home
         self.nonce = nonce
         self._budget = budget
         self._counter = counter
@@ -292,7 +301,7 @@ class _TokenBudget:
         if len(memory.text) > self._readable:
             return max(self.left + 1, len(memory.text) // 3)
         self._readable -= len(memory.text)
-        return self._counter.count(note_line(memory, part, newer=newer) + "\n")
+        return self._counter.count(note_line(memory, part, home=self._home, newer=newer) + "\n")
 
     def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
         """Return the items that fit, taken in order, and the others. If none fits whole, the first is cut."""
@@ -314,7 +323,7 @@ class _TokenBudget:
         budget, counter = self._budget, self._counter
         taken, too_large = self.take(wanted)
         items = _in_block_order(taken)
-        lines = [note_line(item.memory, item.part, text=item.text, newer=item.newer) for item in items]
+        lines = [note_line(item.memory, item.part, home=self._home, text=item.text, newer=item.newer) for item in items]
         text = prompt_block(lines, self.nonce)
         total = min(counter.count(text), budget) if text else 0
         return PromptContext(text, tuple(items), (*too_large, *left_out), total, budget, counter.name)
@@ -323,7 +332,7 @@ class _TokenBudget:
         """Cut an item to the budget, at the end of a sentence if possible; None if too little remains."""
 
         def line(text: str) -> str:
-            return note_line(item.memory, item.part, text=f"{text} …", newer=item.newer) + "\n"
+            return note_line(item.memory, item.part, home=self._home, text=f"{text} …", newer=item.newer) + "\n"
 
         # A token is rarely longer than 8 characters; what is behind them does not fit.
         head = item.text[: 8 * max(self.left, 0) + 100]
@@ -333,6 +342,15 @@ class _TokenBudget:
             return None
         why = f"{item.why} It was cut to its beginning to fit the budget."
         return replace(item, text=f"{start} …", tokens=tokens, why=why, cut=True)
+
+
+def _project_of(view: ProfileView, session: str | None) -> str | None:
+    """The project of a session: None if it has none, or if one of its name has none."""
+    if session is None:
+        return None
+    page = view.list(session=session, only_session=True)
+    projects = [memory.project for memory in page.memories]
+    return None if None in projects else next(iter(projects), None)
 
 
 def _identity(view: ProfileView, *, project: str | None) -> list[Memory]:
@@ -368,7 +386,11 @@ def _irrelevant(answer: Recall | None) -> list[PromptItem]:
 
 
 def _newer_notes(memories: Sequence[Memory]) -> dict[str, datetime]:
-    """The time of the newest later note that says something similar, by the id of the older one."""
+    """The time of the newest later note that may replace a note, by the id of the older one.
+
+    It says something similar and is of the same project. What the assistant says replaces only what it said itself:
+    mostly it repeats what others said.
+    """
     words = {memory.id: frozenset(folded_words(memory.text[:MAX_COMPARED])) for memory in memories}
     newer: dict[str, datetime] = {}
     for memory in memories:
@@ -376,7 +398,10 @@ def _newer_notes(memories: Sequence[Memory]) -> dict[str, datetime]:
         similar = [
             other.when
             for other in memories
-            if other.when > memory.when and len(own & words[other.id]) >= SIMILAR * max(len(own | words[other.id]), 1)
+            if other.when > memory.when
+            and other.project == memory.project
+            and (other.speaker != "assistant" or memory.speaker == "assistant")
+            and len(own & words[other.id]) >= SIMILAR * max(len(own | words[other.id]), 1)
         ]
         if similar:
             newer[memory.id] = max(similar)

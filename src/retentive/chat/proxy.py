@@ -27,7 +27,7 @@ DEFAULT_SESSION = "chat"
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
-    """How a request uses memory. Without a session or project it recalls from the whole profile."""
+    """How a request uses memory. Without a project, of its own or of its session, it recalls from the whole profile."""
 
     session: str | None = None
     project: str | None = None
@@ -171,7 +171,7 @@ class Chat:
             if turn is not None:
                 self.recorder.record(view, turn, NO_ANSWER)
             raise
-        own = {"X-Session": session.encode("ascii", "replace").decode()} if session.isprintable() else {}
+        own = {"X-Session": _header_text(session)}
         if context is not None:
             own |= _context_headers(context)
         all_headers = {**response.headers, **own}
@@ -252,12 +252,18 @@ def with_context(messages: Sequence[Message], context: PromptContext) -> list[Me
 def _context_headers(context: PromptContext) -> dict[str, str]:
     """The headers that say what was added to the prompt, what was left out, and why."""
     counts = context.left_out_counts
+    project = context.project
     return {
+        "X-Context-Scope": "profile" if project is None else f"project={_header_text(project)}",
         "X-Context-Tokens": str(context.token_count),
         "X-Context-Memories": str(len(context.items)),
         "X-Context-Relevance": f"{context.relevance:.2f}",
         "X-Context-Left-Out": ", ".join(f"{reason}={count}" for reason, count in counts.items()) or "none",
     }
+
+
+def _header_text(text: str) -> str:
+    return "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
 
 
 def _to_turn(messages: Sequence[Message], options: MemoryOptions) -> Turn:

@@ -26,10 +26,13 @@ PROMPT = "you: "
 
 def chat(
     ctx: typer.Context,
-    project: Annotated[str | None, typer.Option(help="Recall from this project, and store the turns in it.")] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(help="Recall from this project instead of the whole profile, and store the turns in it."),
+    ] = None,
     session: Annotated[
         str | None,
-        typer.Option(help="Session of the turns; by default 'chat', with the memories of the whole profile."),
+        typer.Option(help="Session of the turns; by default 'chat'."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model; by default that of the settings, or the server's.")] = None,
 ) -> None:
@@ -185,11 +188,12 @@ def _recalled(context: PromptContext) -> str:
     """What was added to the prompt, in one line."""
     from retentive.cli.show import cut
 
+    searched = "the whole profile" if context.project is None else f"project {context.project}"
     if not context.items:
-        return f"recalled: {context.note or 'nothing'}"
+        return f"recalled from {searched}: {context.note or 'nothing'}"
     # What the query found comes first; who the user is and the latest turns are in every prompt.
     items = sorted(context.items, key=lambda item: item.part != "recalled")
-    return cut(f"recalled {len(items)}: " + " · ".join(item.text for item in items))
+    return cut(f"recalled {len(items)} from {searched}: " + " · ".join(item.text for item in items))
 
 
 def _note(text: str) -> None:

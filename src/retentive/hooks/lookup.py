@@ -68,7 +68,7 @@ class Lookup:
         body = {
             "query": prompt[:MAX_QUERY],
             "session": session,
-            "project": project if narrow else None,
+            "project": project,
             "everywhere": not narrow,
             "budget": self._budget(),
             "recent": 0,

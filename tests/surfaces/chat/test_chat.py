@@ -233,14 +233,18 @@ def test_recent_episodes_stand_last_and_are_not_recalled_again(url: str, engine:
     assert found[2:] == [("recent", "llama fact 2"), ("recent", "llama fact 3")]
 
 
-def test_a_session_without_a_project_recalls_from_itself_and_from_everywhere_if_asked(
+def test_a_session_without_a_project_recalls_from_the_whole_profile_and_the_response_says_what_was_searched(
     url: str, engine: Engine, model: ModelServer
 ) -> None:
     engine.remember("The llama is called Kuzco.", session="elsewhere")
-    ask(url, "What is the llama called?", retentive={"session": "here"})
-    assert model.context == ""
-    ask(url, "What is the llama called, I wonder?", retentive={"session": "here", "everywhere": True})
+    answer = ask(url, "What is the llama called?", retentive={"session": "here"})
     assert "Kuzco" in model.context
+    assert answer.headers["X-Context-Scope"] == "profile"
+    answer = ask(url, "And what is the llama called here?", retentive={"session": "there", "project": "farm"})
+    assert answer.headers["X-Context-Scope"] == "project=farm"
+    assert "Kuzco" not in model.context
+    assert context_of(url, query="llama", session="here")["project"] is None
+    assert context_of(url, query="llama", session="there")["project"] == "farm"
 
 
 def test_without_a_session_a_chat_recalls_from_the_whole_profile(url: str, engine: Engine, model: ModelServer) -> None:

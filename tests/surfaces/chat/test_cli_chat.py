@@ -50,9 +50,9 @@ def test_a_chat_in_a_terminal_shows_what_was_recalled_streams_answers_and_stores
         shown.until("you: ")
         shown.type("/exit\n")
         assert shown.end() == 0
-        assert f"recalled 1: {key}" in turn
+        assert f"recalled 1 from the whole profile: {key}" in turn
         assert "Under the pot.\n" in turn
-        assert f"\x1b[2mrecalled 1: {key}" in shown.raw
+        assert f"\x1b[2mrecalled 1 from the whole profile: {key}" in shown.raw
     assert stored(tmp_path) == [
         ("user", "Where is the spare key?"),
         ("assistant", "Under the pot."),
@@ -85,7 +85,7 @@ def test_lines_of_a_pipe_are_answered_and_only_answers_are_on_standard_output(mo
     done = piped("Where is the spare key?\n", RETENTIVE_LLM_URL=model.url)
 
     assert (done.returncode, done.stdout) == (0, "You said: Where is the spare key?\n")
-    assert f"recalled 1: {key}" in done.stderr
+    assert f"recalled 1 from the whole profile: {key}" in done.stderr
     assert model.calls[-1].body["model"] == "stand-in"
 
 

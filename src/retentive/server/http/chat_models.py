@@ -16,8 +16,10 @@ ChatMessage = dict[str, Any]
 
 class _ContextOptions(CamelModel):
     session: Name | None = Field(None, description="The conversation. Its latest episodes are added to the prompt.")
-    project: Name | None = Field(None, description="Recall from this project.")
-    everywhere: bool = Field(False, description="Recall from the whole profile, not only from the session or project.")
+    project: Name | None = Field(
+        None, description="Recall from this project. Default: the project of the session, or else the whole profile."
+    )
+    everywhere: bool = Field(False, description="Recall from the whole profile, not only from the project.")
     budget: Annotated[int, Field(ge=0, le=200_000), INTEGER] | None = Field(
         None, description="Token budget for memories. Default: the live setting contextTokens."
     )
@@ -167,6 +169,7 @@ class ContextResponse(CamelModel):
     left_out: list[ContextItem] = Field(
         description="Memories that are not relevant, did not fit, or are in the messages already."
     )
+    project: str | None = Field(description="The project that was searched; null for the whole profile.")
     relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
     note: str | None = Field(description="Why there are no memories, if there are none.")
     degraded: str | None = Field(description="What was missing in the recall.")
@@ -182,6 +185,7 @@ class ContextResponse(CamelModel):
             counter=context.counter,
             items=[ContextItem.of(item) for item in context.items],
             left_out=[ContextItem.of(item) for item in context.left_out],
+            project=context.project,
             relevance=context.relevance,
             note=context.note,
             degraded=context.degraded,
