@@ -218,11 +218,11 @@ def test_the_openclaw_plugin_runs_the_hooks(home: Path) -> None:
     assert json.loads(done.stdout) == [
         "retentive",
         {"prependContext": "session-start\n\nprompt"},
-        {"prependContext": "prompt"},
+        {"prependContext": "session-start\n\nprompt"},
     ]
     calls = [line.split(" ", 1) for line in (home / "calls").read_text().splitlines()]
-    assert [event for event, _ in calls] == ["session-start", "prompt", "prompt", "turn-end", "session-end"]
-    assert json.loads(calls[3][1]) == {
+    assert [event for event, _ in calls] == [*["session-start", "prompt"] * 2, "turn-end", "session-end"]
+    assert json.loads(calls[4][1]) == {
         "sessionId": "s1",
         "workspaceDir": "/home/ana/boat",
         "runId": "r1",

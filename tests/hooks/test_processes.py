@@ -103,6 +103,23 @@ def test_after_a_compaction_a_session_is_given_its_memories_again(service: Servi
     assert "new strings" in context(hook(store, "claude-code", "prompt", sent, LONG))
 
 
+def test_openclaw_whose_context_lasts_one_turn_gets_briefing_and_memories_at_every_turn(
+    service: Service, store: Path
+) -> None:
+    sent = {"sessionId": "turns", "workspaceDir": "/x/boat", "prompt": "Which diesel engine has the boat at pier nine?"}
+
+    def given(event: str) -> list[str]:
+        text = json.loads(hook(store, "openclaw", event, sent, LONG).stdout)["prependContext"]
+        return [json.loads(line)["text"] for line in text.splitlines()[2:-1]]
+
+    first = given("session-start"), given("prompt")
+    assert "The boat has a diesel engine of 18 kW" in first[0]
+    assert "The berth of the boat at pier nine costs 300 a month" in first[1]
+    assert not set(first[0]) & set(first[1])  # in one prompt, nothing twice
+    assert (given("session-start"), given("prompt")) == first
+    assert "The boat has a diesel engine of 18 kW" in given("prompt")  # without a briefing, which may be late
+
+
 def test_a_scope_of_one_project_leaves_the_others_out(service: Service, store: Path) -> None:
     sent = {"session_id": "narrow", "cwd": "/x/boat", "prompt": "What does the cello need?"}
     assert "strings" not in context(hook(store, "claude-code", "prompt", sent, LONG, "--scope=project"))

@@ -11,7 +11,10 @@ TYPE_CHECKING = False  # the module `typing` takes a tenth of the time of a hook
 if TYPE_CHECKING:
     from typing import Any
 
-CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
+CONTEXT_STAYS = {"claude-code": True, "codex": True, "openclaw": False, "cursor": True}
+"""Whether what a hook adds stays in the history of a session, or lasts for one turn."""
+
+CLIENTS = tuple(CONTEXT_STAYS)
 EVENTS = ("session-start", "prompt", "turn-end", "session-end")
 
 MAX_CAPTURED = 20_000

@@ -11,7 +11,7 @@ import sys
 import time
 
 from retentive.hooks.capture import end_session, end_turn, note_prompt, store_queued
-from retentive.hooks.events import CLIENTS, EVENTS, HookEvent, format_answer, parse_event
+from retentive.hooks.events import CLIENTS, CONTEXT_STAYS, EVENTS, HookEvent, format_answer, parse_event
 from retentive.hooks.lookup import Found, Lookup
 from retentive.hooks.options import HookOptions, parse_options
 from retentive.hooks.state import HookState
@@ -81,7 +81,8 @@ def _prompt(options: HookOptions, state: HookState, event: HookEvent, lookup: Lo
         session.save()
         return ""
     found = lookup.context(event.prompt, session=event.session, project=session.project, exclude=session.injected)
-    session.injected += found.ids
+    # Where the context lasts for one turn, only the briefing of this turn is in the prompt already.
+    session.injected = [*session.injected, *found.ids] if CONTEXT_STAYS[options.client] else []
     session.save()
     return found.text
 

@@ -6,7 +6,6 @@ import { readFileSync } from "node:fs";
 const { program, options, capture } = JSON.parse(readFileSync(new URL("./retentive.json", import.meta.url), "utf8"));
 const LIMIT_MS = 5000;
 const LAST_MESSAGES = 100;
-const MOST_SESSIONS = 1000;
 
 function run(event, sent) {
   return new Promise((resolve) => {
@@ -41,21 +40,15 @@ export default {
   id: "retentive",
   name: "Retentive",
   register(api) {
-    const briefed = new Set();
-
     api.on(
       "before_prompt_build",
       async (event, context) => {
         const base = described(context, event);
         if (!base.sessionId) return undefined;
-        const texts = [];
-        if (!briefed.has(base.sessionId)) {
-          if (briefed.size >= MOST_SESSIONS) briefed.clear();
-          briefed.add(base.sessionId);
-          texts.push(await run("session-start", base));
-        }
-        texts.push(await run("prompt", { ...base, prompt: event.prompt }));
-        const prependContext = texts.filter(Boolean).join("\n\n");
+        // The context lasts for one turn, so each turn gets the briefing. The prompt's hook leaves out what is in it.
+        const briefing = await run("session-start", base);
+        const recalled = await run("prompt", { ...base, prompt: event.prompt });
+        const prependContext = [briefing, recalled].filter(Boolean).join("\n\n");
         return prependContext ? { prependContext } : undefined;
       },
       { timeoutMs: 2 * LIMIT_MS },
@@ -68,9 +61,7 @@ export default {
     });
 
     api.on("session_end", async (event, context) => {
-      const base = described(context, event);
-      briefed.delete(base.sessionId);
-      await run("session-end", base);
+      await run("session-end", described(context, event));
     });
   },
 };
