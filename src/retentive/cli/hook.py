@@ -163,7 +163,10 @@ def status(
     given = common(ctx)
     settings = load_settings({"store": given.store}, config=given.config)
     clients = [client.value] if client else list(CLIENTS)
-    state = HookState(settings.store)
+    try:
+        state = HookState(settings.store)
+    except OSError as error:
+        raise Invalid(f"the folder of the hooks cannot be used: {error}") from None
     found: dict[str, Any] = {
         "clients": [_client_status(name) for name in clients],
         "service": running_service(settings.store),

@@ -9,7 +9,7 @@ import os
 import time
 
 from retentive.server.light_json import dumps, loads
-from retentive.server.runtime_file import beside, remove, write_private
+from retentive.server.runtime_file import beside, make_private_folder, remove, write_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ class SessionState:
 
 
 class HookState:
-    """The folder of the hooks of one store."""
+    """The folder of the hooks of one store. `PermissionError` if another user could have written what is in it."""
 
     def __init__(self, store: str) -> None:
         self.folder = beside(store, ".hooks")
-        for name in ("sessions", "outbox"):
-            os.makedirs(os.path.join(self.folder, name), mode=0o700, exist_ok=True)
+        for name in ("", "sessions", "outbox"):
+            make_private_folder(os.path.join(self.folder, name).rstrip(os.sep))
 
     def session(self, name: str) -> SessionState:
         """Return the state of a session; an empty one if there is none or if it cannot be read."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from stat import S_ISLNK
 
 from retentive import __version__
 from retentive.server.light_json import dumps, loads
@@ -140,6 +141,19 @@ def remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def make_private_folder(path: str) -> None:
+    """Create a folder that only this user can use, or make an own one so; `PermissionError` if it is not an own one."""
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    if os.name == "posix":
+        state = os.lstat(path)
+        if S_ISLNK(state.st_mode):
+            raise PermissionError(f"{path} is a link; remove it")
+        if state.st_uid != os.getuid():
+            raise PermissionError(f"{path} belongs to another user; remove it, or use a store in a folder of your own")
+        if state.st_mode & 0o077:
+            os.chmod(path, 0o700)
 
 
 def write_private(path: str, text: str) -> None:
