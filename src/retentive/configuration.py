@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from retentive.errors import Invalid, NotFound
 
@@ -29,6 +30,11 @@ _SUGGESTED = re.compile(
     r"\bretentive(?= (?:(?:doctor|imports|judge|reembed|remember|samples|token|tune)\b|watch \S+ --forget))"
 )
 """The start of a command that a message suggests and that works on a store."""
+
+_HOST = r"(?:\[[^]]*\]|[^:,]*)(?::\d*)?"
+_HOSTS = re.compile(rf"{_HOST}(?:,{_HOST})*")
+_REPLICA = re.compile(r"(?<=[?&]replica=)(postgres(?:ql)?(?::|%3A)(?:/|%2F){2}[^&]*)", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&])([^=&?]*)=([^&]*)")
 
 
 def default_store() -> str:
@@ -69,10 +75,29 @@ def name_store(message: str, option: str) -> str:
 
 
 def public_address(address: str) -> str:
-    """An address with every password in it hidden."""
-    hidden = re.sub(r"://([^:/@?]*):[^@/]*@", r"://\1:***@", address)
-    hidden = re.sub(r"%3A%2F%2F([^&]*?)(?::|%3A)[^&]*?(?:@|%40)", r"%3A%2F%2F\1:***@", hidden, flags=re.IGNORECASE)
-    return re.sub(r"([?&][a-z_]*(?:password|key|token)=)[^&]*", r"\1***", hidden, flags=re.IGNORECASE)
+    """An address with every password and key in it hidden.
+
+    A password may contain the characters that end one in a URL: of an address of a store, all before the last @ is
+    hidden.
+    """
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    first, *others = _REPLICA.split(rest)
+    authority = re.split("[/?#]", first, maxsplit=1)[0]
+    user, at, _ = (authority if scheme in ("http", "https") else first).rpartition("@")
+    if at and ":" in user and not first.startswith("/"):
+        first = f"{user.partition(':')[0]}:***{first[len(user) :]}"
+    elif not at and not _HOSTS.fullmatch(authority):
+        first = f"{authority.partition(':')[0]}:***"
+    for place in range(0, len(others), 2):
+        others[place] = quote(public_address(unquote(others[place])), safe=":/@*?=,[]")
+    return f"{scheme}://{_PARAMETER.sub(_hide_secret, ''.join([first, *others]))}"
+
+
+def _hide_secret(parameter: re.Match[str]) -> str:
+    is_secret = unquote(parameter[2]).casefold().endswith(("password", "key", "token", "secret"))
+    return f"{parameter[1]}{parameter[2]}=***" if is_secret else parameter[0]
 
 
 def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] | None = None) -> Path | None:

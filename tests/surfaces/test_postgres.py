@@ -12,6 +12,7 @@ import pytest
 from retentive.engine import Engine
 from retentive.stores import open_store
 from tests.stores import postgres_server
+from tests.stores.postgres_proxy import proxied
 from tests.surfaces.service import run, served
 from tests.surfaces.test_cli import run as here
 
@@ -53,6 +54,33 @@ def test_the_service_serves_it_and_two_services_share_it(address: str):
         for service in (one, two):
             assert service.end() == 0
         assert "horse" not in one.said + two.said + json.dumps(status.body)
+
+
+def test_a_service_that_loses_its_server_tells_its_clients_neither_password_nor_address(address: str):
+    with proxied(address) as proxy:
+        slow = proxy.address.replace("postgres@", "ana:ho#r?se@", 1) + "&user=postgres&deadline=0.5"
+        with served(slow, embedder="none") as service:
+            assert service.remember("green tea with lemon").status == 201
+            proxy.cut_once(b"BEGIN", behind=False)
+            proxy.close()
+            answers = [service.recall("tea"), service.ask("GET", "/v1/sessions")]
+
+            assert [answer.status for answer in answers] == [503, 503]
+            told = json.dumps([answer.body for answer in answers])
+            assert "cannot be reached" in told
+            assert not [part for part in ("ho#", "r?se", "@", str(proxy.folder)) if part in told]
+            assert service.end() == 0
+            assert "r?se" not in service.said
+
+
+@pytest.mark.parametrize("password", ["ho/rse", "ho#/rse", "ho%rse", "ho@rse", "1/?x=horse"])
+def test_an_address_that_is_no_url_is_refused_without_showing_its_password(password: str):
+    done = run("status", "--store", f"postgresql://ana:{password}@db/memories", embedder="none")
+
+    assert done.returncode != 0
+    assert "the address of a PostgreSQL store" in done.stderr
+    assert "rse" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_an_engine_tells_its_address_without_the_password(address: str):

@@ -55,6 +55,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         except BaseException:
             self._connections.close()
             raise
+        self._connections.is_open = True
 
     def close(self) -> None:
         self._maintenance.close()

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
-from retentive.errors import Invalid
+from psycopg.pq import Conninfo
+
+from retentive.configuration import public_address
+from retentive.errors import Invalid, unknown_name
 
 DEADLINE = 10.0
 """Seconds for which reads and writes are retried when the server is lost."""
 
 _OWN_PARAMETERS = ("schema", "replica", "deadline", "readers", "writers", "bm25")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[^][:,/?@#]*)(?::\d*)?"
+_URL = re.compile(rf"(postgres(?:ql)?://(?:[^@/]*@)?{_HOST}(?:,{_HOST})*(?:/[^@?]*)?)(?:\?(.*))?", re.DOTALL)
+"""What libpq reads: user and password end at the first @, and contain no slash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +36,24 @@ class Address:
     @property
     def shown(self) -> str:
         """The URL of the server without its password."""
-        return without_password(self.server)
+        return public_address(self.server)
 
 
 def parse_address(text: str) -> Address:
     """Parse `postgresql://user:password@host:port/database?schema=…&replica=…&deadline=…&readers=…&writers=…&bm25=…`."""
-    parts = urlsplit(text)
-    parameters = parse_qsl(parts.query, keep_blank_values=True)
-    own = {name: value for name, value in parameters if name in _OWN_PARAMETERS}
-    for_libpq = [(name, value) for name, value in parameters if name not in _OWN_PARAMETERS]
+    server, own = _split(text)
     schema = own.get("schema")
     if schema is not None and not _SCHEMA.match(schema):
         raise Invalid(f"schema: lower-case letters, digits and _, at most 51, not {schema!r:.80}")
     replica = own.get("replica") or None
-    if replica is not None and not replica.startswith(("postgresql://", "postgres://")):
-        raise Invalid("replica: an address that starts with postgresql://, with its special characters as %XX")
+    if replica is not None:
+        if not replica.startswith(("postgresql://", "postgres://")):
+            raise Invalid("replica: an address that starts with postgresql://, with its special characters as %XX")
+        replica, _ = _split(replica)
     if own.get("bm25", "on") not in ("on", "off"):
         raise Invalid(f"bm25: on or off, not {own['bm25']!r:.40}")
     return Address(
-        urlunsplit(parts._replace(query=urlencode(for_libpq, quote_via=quote))),
+        server,
         schema,
         replica,
         _number("deadline", own.get("deadline"), DEADLINE, 0.1, 3600),
@@ -56,6 +61,28 @@ def parse_address(text: str) -> Address:
         int(_number("writers", own.get("writers"), 8, 1, 1000)),
         own.get("bm25", "on") == "on",
     )
+
+
+def _split(address: str) -> tuple[str, dict[str, str]]:
+    """The URL for libpq, and our own parameters. `Invalid` shows nothing that may belong to a password."""
+    if re.search(r"%(?:00|(?![0-9A-Fa-f]{2}))", address):
+        raise Invalid("the address of a PostgreSQL store has a % without two digits after it; write % itself as %25")
+    found = _URL.fullmatch(address)
+    pairs = [part.partition("=") for part in (found[2] or "").split("&") if part] if found else []
+    own = {unquote(name): unquote(value) for name, _, value in pairs if unquote(name) in _OWN_PARAMETERS}
+    for_libpq = [(name, value) for name, _, value in pairs if unquote(name) not in own]
+    readable = all(separator for _, separator, _ in pairs) and not any("@" in "".join(pair) for pair in for_libpq)
+    if found is None or not readable:
+        raise Invalid(
+            "the address of a PostgreSQL store is postgresql://user:password@host:port/database?name=value; "
+            "in the user, the password and the values, write / as %2F, @ as %40, # as %23 and ? as %3F"
+        )
+    known = [option.keyword.decode() for option in Conninfo.get_defaults()]
+    for name, _ in for_libpq:
+        if unquote(name) not in (*known, "ssl"):
+            names = [*_OWN_PARAMETERS, *known]
+            raise Invalid(unknown_name("PostgreSQL parameter", f"{unquote(name):.40}", names))
+    return found[1] + "?" * bool(for_libpq) + "&".join(map("=".join, for_libpq)), own
 
 
 def _number(name: str, text: str | None, default: float, least: float, most: float) -> float:
@@ -66,16 +93,3 @@ def _number(name: str, text: str | None, default: float, least: float, most: flo
     if not least <= number <= most:
         raise Invalid(f"{name}: a number from {least:g} to {most:g}, not {text!r:.40}")
     return number
-
-
-def without_password(address: str) -> str:
-    """Return an address with every password in it replaced by ***."""
-    parts = urlsplit(address)
-    if parts.password:
-        user, _, host = parts.netloc.rpartition("@")
-        parts = parts._replace(netloc=f"{user.partition(':')[0]}:***@{host}")
-    shown = [
-        (name, "***" if "password" in name else without_password(value) if name == "replica" else value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-    ]
-    return urlunsplit(parts._replace(query=urlencode(shown, safe="/:*@", quote_via=quote)))

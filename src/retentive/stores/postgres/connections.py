@@ -17,7 +17,7 @@ from psycopg.pq import TransactionStatus
 
 from retentive.errors import RetentiveError, Unavailable
 from retentive.stores.postgres.address import Address
-from retentive.stores.postgres.error_mapping import is_lost, is_rolled_back, to_store_error
+from retentive.stores.postgres.error_mapping import first_line, is_lost, is_rolled_back, to_store_error
 from retentive.stores.postgres.pool import Connection, Pool
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class Connections:
         self._writers = Pool(address.server, size=address.writers, settings=writing)
         self.readers = Pool(address.server, size=address.readers, settings=reading)
         self.replicas = Pool(address.replica, size=address.readers, settings=reading) if address.replica else None
+        self.is_open = False
         self.after_write: Callable[[], None] | None = None
         self._replica_paused_until = 0.0
         self._written, self._replayed = 0, 0
@@ -135,7 +136,7 @@ class Connections:
             except psycopg.Error as error:
                 if not (is_lost(error) or is_rolled_back(error)) or monotonic() > deadline:
                     committed = bool(done) and is_lost(error)
-                    raise to_store_error(error, self.address.shown, may_be_committed=committed) from error
+                    raise self.error_of(error, may_be_committed=committed) from error
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
     def _run_once(
@@ -162,6 +163,12 @@ class Connections:
             [row] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
             self._written = max(self._written, _log_position(row[0]))
 
+    def error_of(self, error: psycopg.Error, *, may_be_committed: bool = False) -> RetentiveError:
+        """Return our own error. Once the store is open, only the log has the address of the server."""
+        if self.is_open:
+            log.warning("%s: %s", self.address.shown, first_line(error))
+        return to_store_error(error, None if self.is_open else self.address.shown, may_be_committed=may_be_committed)
+
     # Other connections
 
     @contextmanager
@@ -181,9 +188,10 @@ class Connections:
         try:
             yield
         except psycopg.Error as error:
-            raise to_store_error(error, self.address.shown) from error
+            raise self.error_of(error) from error
         except OSError as error:
-            raise Unavailable(f"{self.address.shown}: {error}") from error
+            where = "the database server cannot be reached" if self.is_open else f"{self.address.shown}: {error}"
+            raise Unavailable(where) from error
 
 
 class Reader:
@@ -222,7 +230,7 @@ class Reader:
             except psycopg.Error as error:
                 self._release(error)
                 if not is_lost(error) or monotonic() > deadline:
-                    raise to_store_error(error, self._connections.address.shown) from error
+                    raise self._connections.error_of(error) from error
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
     def execute(self, statement: bytes, parameters: Mapping[str, Any]) -> Rows:

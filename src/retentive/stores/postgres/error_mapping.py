@@ -31,18 +31,24 @@ def is_rolled_back(error: psycopg.Error) -> bool:
     return isinstance(error, errors.DeadlockDetected | errors.SerializationFailure)
 
 
-def to_store_error(error: psycopg.Error, server: str, *, may_be_committed: bool = False) -> RetentiveError:
-    """Return our own error, which says what happened and what to do. `server` is its address without a password."""
-    cause = first_line(error)
+def to_store_error(error: psycopg.Error, server: str | None, *, may_be_committed: bool = False) -> RetentiveError:
+    """Return our own error, which says what happened and what to do. `server` is its address without a password.
+
+    Without one, as for the clients of a service, the error does not contain where the server is: libpq writes host and
+    socket into errors of a connection, which have no SQLSTATE.
+    """
+    cause = first_line(error) if server is not None or error.sqlstate is not None else "the connection failed"
+    server = server or "the database server"
     if may_be_committed:
         return Unavailable(
             f"{server} was lost during a commit ({cause}); check whether the change is there before you send it again"
         )
     if is_lost(error):
         return Unavailable(f"{server} cannot be reached ({cause}); check that the server is running, then try again")
-    if error.sqlstate is None and "database" in cause and "does not exist" in cause:
+    message = first_line(error)
+    if error.sqlstate is None and "database" in message and "does not exist" in message:
         return Invalid(f"{server}: there is no such database ({cause}); create it with: createdb NAME")
-    if error.sqlstate is None and any(part in cause for part in _REFUSED):
+    if error.sqlstate is None and any(part in message for part in _REFUSED):
         return Invalid(f"{server} refuses the connection ({cause}); check user and password in the store's address")
     if isinstance(error, errors.LockNotAvailable):
         return Unavailable(f"another transaction has kept {server} locked for too long; try again, nothing was changed")

@@ -47,7 +47,8 @@ def open_qdrant(address: str, busy_seconds: float, *, create: bool = True) -> Qd
 class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
     """See `retentive.stores.base.Store` for what each method does.
 
-    `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors.
+    `busy_seconds` is how long a change of the model waits for the index. `place` names the server in errors until the
+    store is open.
     """
 
     keeps_turns = False  # without transactions, a vector of two turns could outlive one of them
@@ -71,6 +72,7 @@ class QdrantStore(QdrantMemories, QdrantCatalogue, QdrantNotes, Undamaged):
         except BaseException:
             client.close()
             raise
+        self._connection.server = "Qdrant"  # the clients of a service do not learn where it is
         self._names = NameRegistry(self._connection, self._collections)
 
     def open_search(self, query: Query) -> QdrantSearch:

@@ -98,6 +98,7 @@ class Connection:
     def __init__(self, client: QdrantClient, *, prefix: str | None, settings: CollectionSettings, place: str) -> None:
         self.client = client
         self._place = place
+        self.server = f"Qdrant at {place}"  # in errors
         self.settings = settings
         self.clock = Clock()
         self.abandoned: set[int] = set()  # the stamps of idempotency keys whose writes have failed in this process
@@ -139,14 +140,14 @@ class Connection:
     def _readable(self, error: Exception) -> Invalid | Unavailable:
         if isinstance(error, UnexpectedResponse):
             if error.status_code in (401, 403):
-                return Unavailable(f"Qdrant at {self._place} does not accept the API key; set {API_KEY}")
+                return Unavailable(f"{self.server} does not accept the API key; set {API_KEY}")
             if error.status_code is not None and error.status_code < 500 and not _is_temporary(error):
-                return Invalid(f"Qdrant at {self._place} refused a request: {_reason(error)}")
-            return Unavailable(f"Qdrant at {self._place} failed: {_reason(error)}; try again later")
+                return Invalid(f"{self.server} refused a request: {_reason(error)}")
+            return Unavailable(f"{self.server} failed: {_reason(error)}; try again later")
         if isinstance(error, ResourceExhaustedResponse):
-            return Unavailable(f"Qdrant at {self._place} is overloaded; try again later")
+            return Unavailable(f"{self.server} is overloaded; try again later")
         source = getattr(error, "source", error)
-        return Unavailable(f"Qdrant at {self._place} cannot be reached ({type(source).__name__}); is it running?")
+        return Unavailable(f"{self.server} cannot be reached ({type(source).__name__}); is it running?")
 
     # Reads
 
