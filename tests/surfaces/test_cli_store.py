@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +150,40 @@ def test_lines_that_begin_with_a_byte_order_mark_are_remembered(tmp_path):
     lines.write_bytes(b'\xef\xbb\xbf{"text": "The key is under the pot"}\n')
 
     assert json_of("remember", "--jsonl", str(lines))["stored"] == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_only_the_owner_can_read_a_store_and_its_folder_also_after_they_were_opened_up(monkeypatch, tmp_path):
+    def modes() -> list[str]:
+        return [f"{one.name} {stat.S_IMODE(one.stat().st_mode):o}" for one in (folder, *sorted(folder.iterdir()))]
+
+    monkeypatch.delenv("RETENTIVE_STORE")
+    folder = tmp_path / "data" / "retentive"
+    before = os.umask(0o022)
+    try:
+        with Engine.open(embedder="none") as engine:
+            engine.remember("the spare key is under the blue pot")
+            created = modes()
+            for one in (*folder.iterdir(), folder):
+                one.chmod(0o755 if one.is_dir() else 0o644)
+            with Engine.open(embedder="none"):
+                opened = modes()
+    finally:
+        os.umask(before)
+
+    assert created == ["retentive 700", *(f"memories.db{end} 600" for end in ("", "-queue", "-shm", "-wal"))]
+    assert opened == created
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_doctor_tells_about_a_folder_in_which_others_can_replace_the_store(tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    store = str(folder / "a.db")
+    remember("The spare key is under the blue pot", "--store", store)
+    assert json_of("doctor", "--store", store, "--embedder", "none", code=1)["checks"]["store"] == []
+    folder.chmod(0o777)
+
+    [problem] = json_of("doctor", "--store", store, "--embedder", "none", code=1)["checks"]["store"]
+
+    assert f"chmod o-w {folder}" in problem

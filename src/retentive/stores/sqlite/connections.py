@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import apsw
 
+from retentive.configuration import default_store
 from retentive.errors import Conflict, Damaged, Invalid, RetentiveError, Unavailable
 from retentive.stores.sqlite.checkpoints import LOG_PAGES, Checkpoints
 
@@ -38,6 +39,9 @@ _MOVED = (
     "{} was deleted, moved or replaced while it was open, so {}. "
     "Move the original file back, or close the store and open it again to use the file that is there now"
 )
+
+SIDE_FILES = ("", "-wal", "-shm", "-journal", "-queue")
+"""What is added to the path of a store in the names of its files."""
 
 APPLICATION_ID = 0x52434C54
 """Identifies our files in their header. The value predates the name Retentive and must not change."""
@@ -74,7 +78,8 @@ class Connections:
         self._closed = False
         self.read_only = _is_read_only(path)
         with self.errors():
-            Path(path).resolve().parent.mkdir(parents=True, exist_ok=True)
+            if not self.read_only:
+                _create_private(Path(path).resolve())
             self._writer = self._connect()
             if self.read_only:
                 return
@@ -85,11 +90,15 @@ class Connections:
     def use_wal(self, *, new: bool) -> None:
         """Switch the file to WAL mode, in which readers do not wait for a writer. The file must be known as ours.
 
+        Files that an earlier version created become private.
+
         A new file returns free pages to the file system; another one begins to when it is compacted.
         """
         if self.read_only:
             return
         with self.errors():
+            if os.name != "nt":
+                _take_rights_of_others(Path(self.path).resolve())
             deadline = monotonic() + self._wait_seconds
             if new:
                 self._writer.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
@@ -322,7 +331,7 @@ class WriteQueue:
         if sys.platform != "win32":
             with suppress(OSError):
                 if self._file is None:
-                    self._file = os.open(self._path + "-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                    self._file = os.open(self._path + "-queue", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
                 while not locked and monotonic() < deadline:
                     try:
                         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -349,6 +358,28 @@ def _is_read_only(path: str) -> bool:
     """Whether the file exists and cannot be written, or its folder cannot, where SQLite writes its log."""
     file = Path(path)
     return file.exists() and not (os.access(file, os.W_OK) and os.access(file.resolve().parent, os.W_OK))
+
+
+def _create_private(path: Path) -> None:
+    """Create a file and its folder for their owner alone. SQLite gives the files beside it the same permissions."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _take_rights_of_others(file: Path) -> None:
+    """Let only the owner read and write the files of a store, and the default folder.
+
+    Another folder may be shared for a reason. What belongs to another user stays as it is: `doctor` tells about it.
+    """
+    places = [Path(f"{file}{end}") for end in SIDE_FILES]
+    if file.parent.name == "retentive" and file == Path(default_store()).resolve():
+        places.append(file.parent)
+    for place in places:
+        if place.is_file() or place.is_dir():
+            status = place.stat()
+            if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+                place.chmod(status.st_mode & 0o700)
 
 
 def _open_read_only(path: str) -> apsw.Connection:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -13,6 +16,7 @@ from retentive.models import Memory, counted
 from retentive.stores.damage import NOT_ITS_TEXT, Damage, damage_sentences
 from retentive.stores.rules import stale_vectors
 from retentive.stores.sql_codec import SCOPE_TOKENS
+from retentive.stores.sqlite.connections import SIDE_FILES
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import by_keys
 from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
@@ -39,6 +43,23 @@ def problems(connection: apsw.Connection) -> list[str]:
         return [*pages, f"SQLite: {error}"]
     finally:
         connection.execute("ROLLBACK")
+
+
+def permission_problems(path: str) -> list[str]:
+    """One sentence for each file of a store that others may read, and for a folder in which they may replace it."""
+    if os.name == "nt":
+        return []
+    file = Path(path).resolve()
+    files = [Path(f"{file}{end}") for end in SIDE_FILES]
+    found = [
+        f"{one} can be read or written by other users of this machine; run: chmod 600 {one}"
+        for one in files
+        if one.exists() and one.stat().st_mode & 0o077
+    ]
+    mode = file.parent.stat().st_mode
+    if mode & 0o002 and not mode & stat.S_ISVTX:
+        found.append(f"other users of this machine can replace files in {file.parent}; run: chmod o-w {file.parent}")
+    return found
 
 
 def page_problems(connection: apsw.Connection) -> list[str]:

@@ -432,7 +432,7 @@ class SqliteStore:
 
     def check(self) -> list[str]:
         with self._connections.read() as connection:
-            return integrity.problems(connection)
+            return [*integrity.permission_problems(self.path), *integrity.problems(connection)]
 
     def damaged(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Damage]:
         found: list[Damage] = []
