@@ -86,6 +86,8 @@ class ProfileView:
     ) -> Memory:
         """Change some fields of a memory and return it."""
         key, narrow = self._key(idempotency_key), self._narrow(within)
+        if "project" in changes:
+            changes["project"] = self._project(changes["project"])
         return self.engine.update(id, if_version=if_version, within=narrow, idempotency_key=key, **changes)
 
     def forget(

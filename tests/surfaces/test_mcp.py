@@ -83,8 +83,9 @@ def test_every_tool_is_described_annotated_and_structured(server: MCPServer, mod
         assert tool.description.count("; use it ") + tool.description.startswith("Delete") >= 1
         assert tool.output_schema["type"] == "object"
         assert all("description" in field for field in tool.input_schema["properties"].values())
-        narrowing = {"memory_recall": {"project"}, "memory_explain": {"project"}, "memory_remember": {"session"}}
-        assert {"profile", "project", "session"} & tool.input_schema["properties"].keys() == narrowing.get(name, set())
+        narrowing = {"memory_recall": {"project"}, "memory_explain": {"project"}}
+        place = {"project", "session"} if name in ("memory_remember", "memory_update") else narrowing.get(name, set())
+        assert {"profile", "project", "session"} & tool.input_schema["properties"].keys() == place
         assert tool.annotations.read_only_hint is (name in READING)
         if name in WRITING:
             assert tool.annotations.destructive_hint is (name in ("memory_update", "memory_forget"))
@@ -94,7 +95,7 @@ def test_every_tool_is_described_annotated_and_structured(server: MCPServer, mod
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_whole_list_of_tools_is_short_and_begins_with_the_most_used(engine: Engine, mode: str):
-    """A client sends the list to the model with every request. About 1,200 characters are left for further tools."""
+    """A client sends the list to the model with every request."""
     server = build_server(lambda _: open_scope(engine))
     listed = talk(server, lambda client: client.list_tools(), mode=mode)
     sent = json.dumps(listed.model_dump(mode="json", by_alias=True, exclude_none=True), separators=(",", ":"))
@@ -236,6 +237,31 @@ def test_a_memory_is_read_corrected_and_forgotten(server: MCPServer, engine: Eng
     assert "nothing was forgotten" in error(server, "memory_forget", ids=[id])
 
 
+def test_a_memory_is_stored_in_a_project_and_moved_dated_and_described_by_an_update(engine: Engine):
+    server = build_server(lambda _: open_scope(engine))
+    stored = call(server, "memory_remember", text="The boat was sold", project="boat", session="spring")
+    assert (stored["project"], stored["session"]) == ("boat", "spring")
+    (id,) = stored["ids"]
+    changes = {"project": "money", "session": "autumn", "occurred": "2026-05-08", "metadata": {"price": 300}}
+    changed = call(server, "memory_update", id=id, **changes)
+    memory = changed["memory"]
+    assert (memory["project"], memory["session"], memory["when"][:10]) == ("money", "autumn", "2026-05-08")
+    assert changed["metadata"] == {"price": 300}
+    (hit,) = call(server, "memory_recall", query="What was sold?", project="money", metadata={"price": 300})["hits"]
+    assert hit["id"] == id
+
+
+def test_a_memory_cannot_be_moved_out_of_the_scope_of_a_server(engine: Engine, server: MCPServer):
+    (id,) = call(server, "memory_remember", text="the key of home")["ids"]
+    assert error(server, "memory_update", id=id, project="work") == "there is no project 'work' for this caller"
+    alone = build_server(lambda _: open_scope(engine, session="alone"))
+    (mine,) = call(alone, "memory_remember", text="the key")["ids"]
+    for place in ({"project": "work"}, {"session": "other"}):
+        assert "limited to the session 'alone'" in error(alone, "memory_update", id=mine, **place)
+        assert "limited to the session 'alone'" in error(alone, "memory_remember", text="x", **place)
+    assert (engine.get(id).project, engine.get(mine).project, engine.get(mine).session) == ("home", None, "alone")
+
+
 def test_an_update_for_a_version_that_has_changed_is_an_error(server: MCPServer, engine: Engine):
     (id,) = call(server, "memory_remember", text="The key is under the pot")["ids"]
     version = call(server, "memory_get", id=id)["version"]
@@ -339,6 +365,9 @@ def test_no_tool_can_be_told_to_look_elsewhere(server: MCPServer, engine: Engine
     refused = {
         ("memory_recall", "project"): "there is no project 'other' for this caller",
         ("memory_explain", "project"): "there is no project 'other' for this caller",
+        ("memory_remember", "project"): "there is no project 'other' for this caller",
+        ("memory_update", "project"): "there is no project 'other' for this caller",
+        ("memory_update", "session"): "there is no memory x",
     }
     expected = refused.get((tool, argument), f"{tool} has no argument '{argument}'; its arguments are ")
     assert said.startswith(expected)

@@ -136,6 +136,8 @@ class MemoryChanges(TypedDict, total=False):
 
     text: str
     kind: Kind
+    project: str | None
+    session: str | None
     speaker: str | None
     importance: float
     metadata: Mapping[str, Any]
@@ -221,14 +223,15 @@ def update_memory(
     within: Scope | None,
     idempotency_key: IdempotencyKey | None,
 ) -> Memory:
-    """Change some fields of a memory and return it. It is embedded again if its text or speaker changed.
+    """Change some fields of a memory and return it. It is embedded again if its text, speaker or session changed.
 
     `old` only serves to check the changes and to embed the text beforehand: the store changes the memory as it is at
     the moment of writing.
     """
     new = _changed(old, changes, now)
     fields = {*changes, "content_hash"} if "text" in changes else {*changes}
-    usable = usable_embedder(store, embedder()) if fields & {"text", "speaker"} else None
+    moved = fields & {"project", "session"}
+    usable = usable_embedder(store, embedder()) if moved or fields & {"text", "speaker"} else None
     [record] = _embedded(store, usable, new) if usable else [Record(new)]
     updated = store.update(
         record,
@@ -238,8 +241,8 @@ def update_memory(
         within=within,
         idempotency_key=idempotency_key,
     )
-    if usable and record.vectors is not None and updated.indexed_text != new.indexed_text:
-        # The text or the speaker was changed at the same time: these vectors were not of the text that came out.
+    if usable and record.vectors is not None and (moved or updated.indexed_text != new.indexed_text):
+        # Another turn is before it now, or its text was changed at the same time: its vectors were of other texts.
         records = _embedded(store, usable, updated)
         if records[0].vectors is not None:
             store.attach(records, model=usable.model)
@@ -295,7 +298,7 @@ def _changed(old: Memory, changes: MemoryChanges, now: datetime) -> Memory:
     unknown = [name for name in changes if name not in changeable]
     if unknown:
         raise Invalid(f"'{unknown[0]}' cannot be changed; the fields that can are {', '.join(changeable)}")
-    fields = {name: getattr(old, name) for name in ("id", "profile", "project", "session", *changeable)}
+    fields = {name: getattr(old, name) for name in ("id", "profile", *changeable)}
     # The store has given its position, which may be beyond those that a caller can give.
     return to_memory(Draft(**{**fields, **changes}), now=now)._replace(position=old.position)
 

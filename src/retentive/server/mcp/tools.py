@@ -85,16 +85,16 @@ class ToolScope:
         """Explain why a memory ranks where it does for a query, or why it does not appear."""
         return self.view.explain(query, id, within=self.within)
 
-    def remember(self, drafts: Sequence[Mapping[str, Any]], *, session: str | None = None) -> Sequence[Memory]:
-        """Store memories in a session of the scope, by default in its own, and return them."""
-        if session not in (None, self.session) and self.within.sessions is not None:
-            raise Invalid(f"session: this memory is limited to the session '{self.session}'; leave the session out")
+    def remember(self, drafts: Sequence[Mapping[str, Any]]) -> Sequence[Memory]:
+        """Store memories in the scope, by default in its session, and return them."""
+        for draft in drafts:
+            self._check_place(draft)
         if self.within.sessions is not None and any(draft.get("key") for draft in drafts):
             raise Invalid(
                 f"key: this memory is limited to the session '{self.session}', and a key would replace facts of other "
                 "sessions; store the fact without a key, and retire the old one with memory_revise"
             )
-        return self.view.remember([{**draft, "session": session or self.session} for draft in drafts])
+        return self.view.remember([{**draft, "session": draft.get("session") or self.session} for draft in drafts])
 
     def get(self, id: str) -> Memory:
         """Return a memory."""
@@ -102,7 +102,16 @@ class ToolScope:
 
     def update(self, id: str, changes: Any, *, if_version: str | None = None) -> Memory:
         """Change some fields of a memory and return it."""
+        self._check_place(changes)
         return self.view.update(id, if_version=if_version, within=self.within, **changes)
+
+    def _check_place(self, fields: Mapping[str, Any]) -> None:
+        """Raise `Invalid` if a memory would leave the one session to which the scope is limited."""
+        if self.within.sessions is None:
+            return
+        for name, own in (("project", None), ("session", self.session)):
+            if fields.get(name) not in (None, own):
+                raise Invalid(f"{name}: this memory is limited to the session '{self.session}'; leave the {name} out")
 
     def similar(self, id: str) -> Sequence[Similar]:
         """Return the memories that are most like one."""
@@ -179,7 +188,7 @@ QueryText = Annotated[str, Field(description="What you want to know.")]
 Limit = Annotated[int, Field(ge=1, le=50, description="Most memories to return.")]
 Kinds = Annotated[
     list[Kind] | None,
-    Field(description="Only events (episodic), facts (semantic) or who somebody is (identity)."),
+    Field(description="Only events, facts or who somebody is."),
 ]
 Exclude = Annotated[list[str], Field(max_length=1000, description="Ids to leave out.")]
 Since = Annotated[str, Field(description="Only from this date or time on (ISO 8601).")]
@@ -191,6 +200,8 @@ NewKind = Annotated[
 ]
 Importance = Annotated[float, Field(ge=0, le=1, description="0.5 is normal.")]
 Speaker = Annotated[str, Field(description="Who said it.")]
+NewProject = Annotated[str, Field(description="If not the current one.")]
+NewSession = Annotated[str, Field(description="If not the current one.")]
 
 
 async def memory_recall(
@@ -205,7 +216,7 @@ async def memory_recall(
     as_of: Annotated[str, Field(description="What was true at this time.")] = "",
 ) -> Annotated[CallToolResult, RecallResult]:
     """Find memories by words and meaning, best first; use it before you answer whenever earlier conversations,
-    decisions, preferences or facts about the user or the project could matter.
+    decisions, preferences or facts could matter.
     """
 
     def work(scope: ToolScope) -> RecallResult:
@@ -224,19 +235,20 @@ async def memory_recall(
 
 
 async def memory_remember(
-    text: Annotated[str, Field(description="One thing, in a sentence that is clear on its own.")] = "",
-    texts: Annotated[list[str], Field(max_length=MAX_TEXTS, description="Several, instead of text.")] = [],  # noqa: B006 - a default in a JSON schema; nothing changes it
+    text: Annotated[str, Field(description="One thing, clear on its own.")] = "",
+    texts: Annotated[list[str], Field(max_length=MAX_TEXTS, description="Several instead.")] = [],  # noqa: B006 - a default in a JSON schema; nothing changes it
     kind: NewKind = "episodic",
     importance: Importance = 0.5,
     speaker: Speaker = "",
-    occurred: Annotated[str, Field(description="When it happened (ISO 8601), if not now.")] = "",
+    occurred: Annotated[str, Field(description="When it happened, if not now.")] = "",
     source: Annotated[str, Field(description="Where it comes from.")] = "",
-    session: Annotated[str, Field(description="Its session, if not the current one.")] = "",
-    metadata: Annotated[dict[str, Any], Field(description="Values that memory_recall can filter by.")] = {},  # noqa: B006
+    project: NewProject = "",
+    session: NewSession = "",
+    metadata: Annotated[dict[str, Any], Field(description="Values to filter recalls by.")] = {},  # noqa: B006
     key: Annotated[str, Field(description="Of a fact that can change (ana/home-city); replaces the one before.")] = "",
     expires: Annotated[str, Field(description="When to forget it: a time, or 12h, 30d, 2w.")] = "",
 ) -> Annotated[CallToolResult, RememberResult]:
-    """Store what will be useful in a later conversation; use it for decisions, preferences, facts and what the user
+    """Store what will be useful later; use it for decisions, preferences, facts and what the user
     asks you to remember, with names and absolute dates, never for passwords or keys.
     """
 
@@ -249,12 +261,14 @@ async def memory_remember(
             "speaker": speaker.strip() or None,
             "occurred": occurred or None,
             "source": source.strip() or None,
+            "project": project.strip() or None,
+            "session": session.strip() or None,
             "metadata": metadata,
             "key": key.strip() or None,
             "expires": expires.strip() or None,
         }
         drafts = [{"text": one, **fields} for one in texts or [text]]
-        stored = scope.remember(drafts, session=session.strip() or None)
+        stored = scope.remember(drafts)
         problem = scope.view.engine.embeddings.problem()
         return RememberResult(
             ids=[memory.id for memory in stored],
@@ -271,9 +285,9 @@ async def memory_remember(
 
 async def memory_get(
     id: Id,
-    offset: Annotated[int, Field(ge=0, description="The next_offset of the result before.")] = 0,
+    offset: Annotated[int, Field(ge=0, description="The next_offset before.")] = 0,
 ) -> Annotated[CallToolResult, MemoryResult]:
-    """Read one memory with all its data; use it to read on where a result has next_offset, or for a version."""
+    """Read one memory with all its data; use it to read on at a next_offset, or for a version."""
     return await _run(lambda scope: memory_result(scope.get(id), offset=offset, most=MOST_READ))
 
 
@@ -283,15 +297,28 @@ async def memory_update(
     kind: Annotated[Kind | None, Field(description="The new kind.")] = None,
     importance: Annotated[float | None, Field(ge=0, le=1, description="The new importance.")] = None,
     speaker: Annotated[str, Field(description="The new speaker.")] = "",
-    if_version: Annotated[str, Field(description="Change only this version (from memory_get).")] = "",
+    occurred: Annotated[str, Field(description="When it happened.")] = "",
+    project: NewProject = "",
+    session: NewSession = "",
+    metadata: Annotated[dict[str, Any] | None, Field(description="Replaces it.")] = None,
+    if_version: Annotated[str, Field(description="Only if it has this version.")] = "",
 ) -> Annotated[CallToolResult, MemoryResult]:
-    """Correct a wrong memory; use it when the user corrects what memory_recall returned. The old text is lost."""
+    """Correct a wrong memory; use it when the user corrects what memory_recall returned."""
 
     def work(scope: ToolScope) -> MemoryResult:
-        given = {"text": text, "kind": kind, "importance": importance, "speaker": speaker.strip()}
+        given = {
+            "text": text,
+            "kind": kind,
+            "importance": importance,
+            "speaker": speaker.strip(),
+            "occurred": occurred.strip(),
+            "project": project.strip(),
+            "session": session.strip(),
+            "metadata": metadata,
+        }
         changes = {name: value for name, value in given.items() if value not in ("", None)}
         if not changes:
-            raise ToolError("there is nothing to change: pass at least one of text, kind, importance and speaker")
+            raise ToolError(f"there is nothing to change: pass at least one of {', '.join(given)}")
         changed = scope.update(id, changes, if_version=if_version.strip() or None)
         return memory_result(changed, most=MOST_SHOWN)
 
@@ -306,8 +333,8 @@ async def memory_revise(
             "suggestions: what may be outdated; confirm, dismiss, undo: decide on one by its id."
         ),
     ],
-    id: Annotated[str, Field(description="Id of the memory or suggestion.")] = "",
-    by: Annotated[str, Field(description="For supersede: id of the replacement.")] = "",
+    id: Annotated[str, Field(description="Of the memory or suggestion.")] = "",
+    by: Annotated[str, Field(description="The replacement's id.")] = "",
     reason: Annotated[str, Field(description="Why, in a few words.")] = "",
 ) -> Annotated[CallToolResult, ReviseResult]:
     """Retire a fact that is no longer true, or restore it; use it when a fact has changed, instead of memory_update,
@@ -331,7 +358,7 @@ async def memory_revise(
 async def memory_forget(
     ids: Annotated[list[str], Field(min_length=1, max_length=MAX_TEXTS, description="The ids to delete.")],
 ) -> Annotated[CallToolResult, ForgetResult]:
-    """Delete memories for good; use it only when the user asks to forget something or has agreed, after a recall."""
+    """Delete memories for good; use it only when the user asks to forget something, or has agreed."""
 
     def work(scope: ToolScope) -> ForgetResult:
         forgotten, missing = scope.forget(ids)
@@ -390,7 +417,7 @@ def status_tool(*, read_only: bool) -> Callable[..., Any]:
     """Return the tool that reports the scope and the state of the server."""
 
     async def memory_status() -> Annotated[CallToolResult, StatusResult]:
-        """Return the scope, the number of memories and any problem; use it when recalls are empty or degraded."""
+        """Return the scope, its size and any problem; use it when recalls are empty or degraded."""
 
         def work(scope: ToolScope) -> StatusResult:
             counts = scope.counts()
