@@ -188,6 +188,30 @@ def test_a_repair_rebuilds_what_another_program_has_put_out_of_step(
         assert {hit.id for hit in engine.recall("kettle", tuning={"keyword_weight": 0})} >= {red.id}
 
 
+def test_a_vector_of_a_wrong_length_is_none_until_a_repair_has_made_a_new_one(
+    memories: tuple[Path, list[Memory]], model: Embedder
+):
+    path, (_, blue, *_) = memories
+    shorten = "UPDATE vectors SET embedding = substr(embedding, 1, 101) WHERE memory = 2"
+    with closing(sqlite3.connect(path)) as other, other:
+        with pytest.raises(sqlite3.IntegrityError, match="length"):
+            other.execute(shorten)
+        other.execute("DROP TRIGGER vector_length_on_update")  # as a file that was damaged, or written before
+        other.execute(shorten)
+    with Engine.open(path, embedder=model) as engine:
+        found = engine.recall("kettle")
+        assert (len(found), found.degraded) == (4, None)
+        assert engine.recall(blue.text, tuning={"keyword_weight": 0})[0].id != blue.id
+        assert engine.export_to(path.parent / "all.jsonl", vectors=True).memories == 4
+        [problem] = engine.check()
+        assert problem.startswith("1 memory has a vector of the wrong length")
+
+        done = engine.repair()
+
+        assert (done.vectors_removed, engine.check(), engine.stats().unembedded) == (2, [], 0)  # one of two turns
+        assert engine.recall(blue.text, tuning={"keyword_weight": 0})[0].id == blue.id
+
+
 def test_a_repair_that_would_leave_damaged_pages_changes_nothing_and_names_recover(tmp_path: Path):
     path = tmp_path / "memories.db"
     with Engine.open(path, embedder="none") as engine:

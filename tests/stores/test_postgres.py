@@ -363,7 +363,10 @@ def test_without_the_driver_the_error_is_the_install_command(monkeypatch: pytest
         ("DELETE FROM counts; DELETE FROM count_changes", "counts of terms and memories differ"),
         ("UPDATE vectors SET kind = 3", "2 vectors are in another scope"),
         ("UPDATE memories SET session = 99", "2 memories are in a profile"),
-        ("UPDATE vectors SET embedding = '[1,2]'", "2 vectors do not have the dimension"),
+        (
+            "ALTER TABLE vectors DISABLE TRIGGER vector_length; UPDATE vectors SET embedding = '[1,2]'",
+            "2 vectors do not have the dimension",
+        ),
     ],
 )
 def test_a_check_finds_tables_that_disagree(damage: str, message: str):
@@ -375,6 +378,22 @@ def test_a_check_finds_tables_that_disagree(damage: str, message: str):
         connection.execute(damage)
 
         assert any(message in line for line in store.check()), store.check()
+
+
+def test_a_vector_of_a_wrong_length_is_refused_and_one_from_before_is_embedded_again():
+    address = postgres_server.address(empty=True)
+    shorten = "UPDATE vectors SET embedding = '[1,2]' WHERE part = 0 AND memory = 1"
+    with opened(address) as store, connected(address) as connection:
+        store.add([embedded(1, "apples"), embedded(2, "plums")], model=MODEL)
+        with pytest.raises(psycopg.errors.CheckViolation, match="dimension"):
+            connection.execute(shorten)
+        connection.execute("DROP FUNCTION check_vector_length CASCADE")  # as the version before left it
+        connection.execute(shorten)
+        connection.execute("UPDATE schema_version SET version = 7")
+
+    with opened(address) as store:
+        assert nearest_ids(store, vector(2)) == [id_of(2)]
+        assert (store.check(), store.stats().unembedded) == ([], 1)
 
 
 # Concurrent writers

@@ -24,6 +24,7 @@ MIGRATIONS = (
     "005_validity.sql",
     "006_previous_turns.sql",
     "007_session_names.sql",
+    "008_vector_length.sql",
 )
 MIN_PGVECTOR = (0, 8)
 

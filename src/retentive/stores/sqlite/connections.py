@@ -58,6 +58,7 @@ MIGRATIONS = (
     "009_previous_turns.sql",
     "010_session_names.sql",
     "011_unindexed.sql",
+    "012_vector_length.sql",
 )
 
 

@@ -19,7 +19,7 @@ from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.sqlite.connections import SIDE_FILES
 from retentive.stores.sqlite.listing import scan_page
 from retentive.stores.sqlite.memory_table import by_keys
-from retentive.stores.sqlite.vector_blocks import record_type, signs, stale_keys
+from retentive.stores.sqlite.vector_blocks import WRONG_LENGTHS, record_type, signs, stale_keys
 from retentive.text.analysis import content_hash, index_terms
 
 
@@ -138,7 +138,12 @@ def _vectors(connection: apsw.Connection) -> list[str]:
     stray = connection.execute(
         "SELECT count(*) FROM vectors AS v LEFT JOIN memories AS m ON m.key = v.memory WHERE m.key IS NULL"
     ).get
-    return [counted(stray, "vector belongs", "vectors belong") + " to no memory"] if stray else []
+    wrong = connection.execute(f"SELECT count(DISTINCT memory) FROM ({WRONG_LENGTHS})").get  # noqa: S608 - our own
+    lines = [counted(stray, "vector belongs", "vectors belong") + " to no memory"] if stray else []
+    if wrong:
+        memories = counted(wrong, "memory has a vector", "memories have vectors")
+        lines.append(f"{memories} of the wrong length, which no search uses; run: retentive doctor --repair")
+    return lines
 
 
 def _blocks(connection: apsw.Connection) -> list[str]:
@@ -162,6 +167,8 @@ def _blocks(connection: apsw.Connection) -> list[str]:
             for at in np.flatnonzero(records["memory"]):
                 record = records[at]
                 *scope, half = expected.pop(first + int(at), (0, 0, 0, 0, 0, b""))
+                if half and len(half) != 2 * dimension:
+                    continue  # reported with the vectors
                 stored = [int(record[name]) for name in ("memory", "profile", "project", "session", "kind")]
                 vector = np.frombuffer(half, "<f2").astype(np.float32)
                 wrong += stored != scope or not np.array_equal(signs(vector[None, :])[0], record["code"])

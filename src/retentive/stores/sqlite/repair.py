@@ -135,14 +135,10 @@ def _as_json(value: Any) -> Any:
 def _rebuild_blocks(connection: apsw.Connection) -> int:
     """Write the blocks of every model again from its vectors; return how many vectors belonged to nothing."""
     connection.execute("DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM memories WHERE key = vectors.memory)")
-    removed = connection.changes()
+    removed = connection.changes() + vector_blocks.remove_wrong_lengths(connection)
     models: list[Any] = connection.execute("SELECT id, dimension FROM models").fetchall()
     for model, dimension in models:
         first, end = model << vector_blocks.MODEL_SHIFT, (model + 1) << vector_blocks.MODEL_SHIFT
-        connection.execute(
-            "DELETE FROM vectors WHERE slot >= ? AND slot < ? AND length(embedding) <> ?", (first, end, 2 * dimension)
-        )
-        removed += connection.changes()
         connection.execute(
             "UPDATE models SET next_slot = max(next_slot, "
             "(SELECT coalesce(max(slot) - ?, -1) + 1 FROM vectors WHERE slot >= ? AND slot < ?)) WHERE id = ?",

@@ -25,6 +25,12 @@ BLOCK = 1024
 MODEL_SHIFT = 40
 """Slots of model m start at m << 40, blocks at m << 30: models never share a block."""
 
+WRONG_LENGTHS = """
+    SELECT v.memory FROM vectors AS v JOIN models AS m ON m.id = v.slot >> 40
+    WHERE length(v.embedding) <> 2 * m.dimension
+"""
+"""The memories with a vector that does not have the length of its model. A search takes it for none."""
+
 Records = npt.NDArray[np.void]
 Slots = npt.NDArray[np.int64]
 
@@ -162,18 +168,23 @@ def slots_in_model(connection: apsw.Connection, keys: Sequence[int], model: int)
 
 
 def stored_vectors(connection: apsw.Connection, keys: Iterable[int], model: int) -> dict[int, Vector]:
-    """The vectors of all parts of these memories, of one model; a memory without vectors is not in the result."""
+    """The vectors of all parts of these memories, of one model; a memory without intact ones is not in the result."""
     wanted = array("q", keys)
     if not wanted:
         return {}
+    size = 2 * connection.execute("SELECT dimension FROM models WHERE id = ?", (model,)).get
     rows = connection.execute(
         "SELECT v.memory, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.memory = wanted.value "
         "WHERE v.slot >= ? << 40 AND v.slot < ? << 40 ORDER BY v.memory, v.slot",
         (apsw.carray(wanted), model, model + 1),
     )
+    found: dict[int, list[bytes]] = {}
+    for key, embedding in rows:
+        found.setdefault(key, []).append(embedding)
     return {
-        key: np.stack([np.frombuffer(embedding, "<f2") for _, embedding in parts]).astype(np.float32)
-        for key, parts in groupby(rows, key=lambda row: row[0])
+        key: np.stack([np.frombuffer(part, "<f2") for part in parts]).astype(np.float32)
+        for key, parts in found.items()
+        if all(len(part) == size for part in parts)
     }
 
 
@@ -290,14 +301,21 @@ def read_block(connection: apsw.Connection, first: int, dimension: int) -> Recor
 
 
 def read_vectors(connection: apsw.Connection, slots: Slots, dimension: int) -> tuple[Slots, Vector]:
-    """The vectors of these slots that still exist, with their slots."""
+    """The vectors of these slots that still exist, with their slots. One that has another length is none."""
     rows: list[Any] = connection.execute(
-        "SELECT v.slot, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.slot = wanted.value",
-        (apsw.carray(slots),),
+        "SELECT v.slot, v.embedding FROM carray(?) AS wanted CROSS JOIN vectors AS v ON v.slot = wanted.value "
+        "WHERE length(v.embedding) = ?",
+        (apsw.carray(slots), 2 * dimension),
     ).fetchall()
     there = np.fromiter((slot for slot, _ in rows), np.int64, len(rows))
     halves = np.frombuffer(b"".join(half for _, half in rows), "<f2").reshape(len(rows), dimension)
     return there, halves.astype(np.float32)
+
+
+def remove_wrong_lengths(connection: apsw.Connection) -> int:
+    """Delete the vectors of memories with one of another length than its model; return how many vectors they had."""
+    connection.execute(f"DELETE FROM vectors WHERE memory IN ({WRONG_LENGTHS})")  # noqa: S608 - a text of our own
+    return connection.changes()
 
 
 # Models

@@ -169,6 +169,9 @@ class VectorIndex:
             rows = self._rounded.rows(connection, self._block_places, places)
             places = places[by_rounded(*rows, vector, columns.memory[places], limit)]
         (cached,), numbers = self._exact.rows(connection, self._block_places, places)
+        there = numbers > 0
+        if not there.all():
+            places, numbers = places[there], numbers[there]
         return _best(columns.memory[places], _cosines(cached, numbers, vector), limit)
 
     def score(self, connection: apsw.Connection, vector: Vector, keys: Sequence[int]) -> dict[int, float]:
@@ -176,18 +179,19 @@ class VectorIndex:
         owners, places = self._places(connection, keys)
         (cached,), numbers = self._exact.rows(connection, self._block_places, places)
         found: dict[int, float] = {}
-        for key, score in zip(owners, _cosines(cached, numbers, vector).tolist(), strict=True):
-            found[key] = max(score, found.get(key, score))
+        for key, number, score in zip(owners, numbers, _cosines(cached, numbers, vector).tolist(), strict=True):
+            if number:
+                found[key] = max(score, found.get(key, score))
         return found
 
     def first_vectors(self, connection: apsw.Connection, keys: Sequence[int]) -> dict[int, Vector]:
         """The vector of the first part of each of these memories that has one."""
         owners, places = self._places(connection, keys)
         (cached,), numbers = self._exact.rows(connection, self._block_places, places)
-        rows = cached[numbers]
         first: dict[int, Vector] = {}
-        for key, row in zip(owners, rows, strict=True):
-            first.setdefault(key, row)
+        for key, number in zip(owners, numbers, strict=True):
+            if number:
+                first.setdefault(key, cached[number])
         return first
 
     def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
@@ -351,7 +355,7 @@ def _unchanged(vectors: Vector) -> tuple[npt.NDArray[Any], ...]:
 class _Cache:
     """The vectors that searches have read, encoded as rows of some arrays, in the order in which they were first read.
 
-    Row 0 is that of a vector of zeros, for one that a snapshot does not have.
+    Row 0 is that of a vector of zeros, for one that a snapshot does not have, or that has a wrong length.
     """
 
     def __init__(self, dimension: int, most: int, encode: Callable[[Vector], tuple[npt.NDArray[Any], ...]]) -> None:
