@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
+from mcp.types import ListRootsResult, Root
 from typer.testing import CliRunner
 
 from retentive import Engine
@@ -25,13 +26,21 @@ from retentive.cli.mcp import program
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode")
 
 
-def talk(command: list[str], say: Callable[[Client], Awaitable[Any]], *, folder: Path) -> Any:
+def talk(
+    command: list[str], say: Callable[[Client], Awaitable[Any]], *, folder: Path, roots: Sequence[Path] = (), **how: Any
+) -> Any:
     """A conversation with a server started as a client does it: elsewhere, and almost without an environment."""
+
+    async def list_roots(_: Any) -> ListRootsResult:
+        return ListRootsResult(roots=[Root(uri=root.as_uri()) for root in roots])  # type: ignore[arg-type]
+
+    if roots:
+        how["list_roots_callback"] = list_roots
     environment = {name: value for name, value in os.environ.items() if name in ("PYTHONPATH", "XDG_DATA_HOME")}
 
     async def conversation() -> Any:
         parameters = StdioServerParameters(command=command[0], args=command[1:], env=environment, cwd=folder)
-        async with Client(parameters) as client:
+        async with Client(parameters, **how) as client:
             return await say(client)
 
     return asyncio.run(conversation())
@@ -74,6 +83,35 @@ def test_two_processes_share_what_is_remembered_over_real_pipes(tmp_path: Path):
     assert second.structured_content["degraded"] is None
     memory = got.structured_content["memory"]
     assert (memory["speaker"], memory["project"], memory["session"]) == ("Ana", "home", "talk")
+
+
+@pytest.mark.parametrize(
+    ("roots", "mode", "project"),
+    [(["my boat", "car"], "legacy", "my boat"), ([], "legacy", "work"), (["my boat"], "auto", "work")],
+)
+def test_the_project_auto_is_the_first_root_of_the_client_or_else_the_folder_of_the_server(
+    tmp_path: Path, roots: list[str], mode: str, project: str
+):
+    (tmp_path / "work").mkdir()
+    command = [*program(), "mcp", f"--store={tmp_path / 'm.db'}", "--embedder=none", "--project=auto"]
+
+    async def remember(client: Client) -> Any:
+        status = await client.call_tool("memory_status", {})
+        return status, await client.call_tool("memory_remember", {"text": "The berth costs 300"})
+
+    status, stored = talk(command, remember, folder=tmp_path / "work", roots=[tmp_path / r for r in roots], mode=mode)
+    assert status.structured_content["project"] == project
+    assert stored.structured_content["project"] == project
+
+
+def test_the_project_auto_is_none_where_the_server_is_started_in_no_project(tmp_path: Path):
+    command = [*program(), "mcp", f"--store={tmp_path / 'm.db'}", "--embedder=none", "--project=auto"]
+    status = talk(command, lambda client: client.call_tool("memory_status", {}), folder=Path("/"))
+    assert status.structured_content["project"] is None
+
+
+def test_the_project_auto_is_refused_over_http():
+    assert "name the project" in config("--client=cursor", "--http", "--project=auto", code=2).output
 
 
 def test_read_only_is_read_only_from_outside(tmp_path: Path):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
@@ -32,7 +33,10 @@ mcp = group(
     "retentive mcp --project home --read-only",
 )
 
-Project = Annotated[str | None, typer.Option(help="Limit the client to this project.")]
+Project = Annotated[
+    str | None,
+    typer.Option(help="Limit the client to this project; 'auto' is the name of the folder in which it works."),
+]
 Session = Annotated[
     str | None,
     typer.Option(help="Session for new memories; without --project, recall is limited to it as well."),
@@ -61,8 +65,8 @@ def serve(
     except ImportError as error:
         raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine(missing="create") as engine:
-        scope = open_scope(engine, project=project, session=session, read_only=read_only)
-        serve_stdio(scope, output, read_only=read_only, explain=explain)
+        scope_in = partial(open_scope, engine, session=session, read_only=read_only)
+        serve_stdio(scope_in, output, project=project, read_only=read_only, explain=explain)
 
 
 def _reserve_output() -> TextIO:
@@ -101,7 +105,12 @@ def config(
     settings = load_settings(
         {"store": given.store, "embedder": given.embedder, "profile": given.profile}, config=given.config
     )
-    given_over_stdio = {"--session": session, "--read-only": read_only, "--explain": explain}
+    given_over_stdio = {
+        "--session": session,
+        "--read-only": read_only,
+        "--explain": explain,
+        "--project auto": project == "auto",
+    }
     if http and (refused := [_OVER_HTTP[name] for name, value in given_over_stdio.items() if value]):
         raise Invalid("; ".join(refused))
     if http:
@@ -123,6 +132,7 @@ def config(
 
 
 _OVER_HTTP = {
+    "--project auto": "--project auto: over HTTP the service does not know the client's folder; name the project",
     "--session": "--session: over HTTP a client can be limited to a project (--project), not to a session",
     "--read-only": "--read-only: over HTTP the token determines what is allowed (retentive token create --access read)",
     "--explain": "--explain: over HTTP the setting server.mcp_explain of the service offers memory_explain",

@@ -159,7 +159,7 @@ class ToolScope:
 
 
 def open_scope(
-    engine: Engine, *, project: str | None = None, session: str | None = None, read_only: bool = False
+    engine: Engine, project: str | None = None, *, session: str | None = None, read_only: bool = False
 ) -> ToolScope:
     """Return a scope in the engine's profile. A session that belongs to a project includes the project.
 
