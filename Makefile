@@ -80,9 +80,8 @@ bench: $(VENV)/.bench ## Measure against LanceDB and plain SQL (BENCH='--sizes 1
 screenshots: browser ## Make the pictures in docs/images again
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-references: dev ## Generate the reference pages and the tables of files in CONTRIBUTING.md
+references: dev ## Generate the reference pages
 	$(BIN)/python -m tools.references
-	$(BIN)/python -m tools.walk --update
 
 docs: dev ## Build the documents as a site in build/site
 	@$(BIN)/python -m tools.website
