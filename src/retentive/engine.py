@@ -143,8 +143,6 @@ class Engine(FactVerbs, Transfer):
         """Record the use of memories and close the store and the models."""
         self._recall_log.record_use()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        if self._further is not None:
-            self._further.close()
         self.embeddings.close()
         if self._given_reranker is None and "_reranker" in vars(self):
             self._reranker.close()

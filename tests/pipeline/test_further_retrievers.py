@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
-from retentive.pipeline.recall import INLINE
-from retentive.pipeline.retrievers import FurtherRetrievers
+from retentive.pipeline.retrievers import MOST_UNANSWERED, FurtherRetrievers
+from retentive.pipeline.search import search
 from retentive.stores import open_store
+from tests.compass import Compass
 
 
 @dataclass
@@ -121,7 +123,36 @@ def test_a_score_that_is_no_number_is_left_out():
         assert [hit.id for hit in engine.recall("x")] == [known.id]
 
 
-def test_one_that_hangs_is_given_up_also_where_recalls_run_on_the_thread_of_the_caller():
+def test_one_that_hangs_is_named_and_leaves_every_other_retriever_as_it_is(monkeypatch):
+    monkeypatch.setitem(search.__kwdefaults__, "embed_seconds", 0.05)
+    answer = Event()
+
+    class Hanging(Listed):
+        def retrieve(self, query, limit):
+            self.asked.append(query.text)
+            answer.wait(60)
+            return self.found
+
+    graph, tags = Hanging("graph"), Listed("tags")
+    with Engine(open_store("memory://"), Compass(), retrievers=[graph, tags]) as engine:
+        tea = engine.remember("green tea")
+        graph.found = tags.found = [(tea.id, 1.0)]
+        try:
+            recalls = [engine.recall("tea") for _ in range(20)]
+        finally:
+            answer.set()
+
+        assert {recall.degraded for recall in recalls} == {"without-graph"}
+        assert {one.name for one in recalls[-1].retrievers if one.ran} == {"keyword", "semantic", "tags"}
+        assert "earlier searches have not ended" in (recalls[-1].degraded_reason or "")
+        assert len(graph.asked) == MOST_UNANSWERED
+        for thread in threading.enumerate():
+            if thread.name == "retentive-graph":
+                thread.join(10)
+        assert engine.recall("tea").degraded is None
+
+
+def test_one_that_hangs_is_given_up_also_where_another_recall_runs():
     answer = Event()
 
     class Hanging(Listed):
@@ -132,9 +163,33 @@ def test_one_that_hangs_is_given_up_also_where_recalls_run_on_the_thread_of_the_
     with open_engine() as engine:
         further = FurtherRetrievers([Hanging("first"), Hanging("second")], engine.store)
         try:
-            results = further.finish(further.start(engine.query("tea"), INLINE), seconds=0.05)
+            results = further.finish(further.start(engine.query("tea")), seconds=0.05)
         finally:
             answer.set()
-            further.close()
 
     assert [(one.name, one.ran) for one in results] == [("first", False), ("second", False)]
+
+
+@pytest.mark.parametrize("scope", [{"session": "s7"}, {"project": "p"}])
+def test_the_scope_of_its_candidates_is_read_once(monkeypatch, scope):
+    listed = Listed()
+    with open_engine(listed) as engine:
+        memories = [engine.remember(f"turn {at}", project="p", session=f"s{at}") for at in range(20)]
+        memories += [engine.remember(f"a trait {at}", kind="identity") for at in range(5)]
+        listed.found = [(memory.id, 1.0) for memory in memories]
+        reads = []
+        for name in ("sessions", "projects"):
+            read = getattr(engine.store, name)
+            monkeypatch.setattr(engine.store, name, lambda *a, read=read, **b: reads.append(a) or read(*a, **b))
+
+        assert len(engine.recall("x", limit=30, **scope)) == 25
+        assert len(reads) == 1
+
+
+def test_its_ids_are_known_in_any_spelling():
+    listed = Listed()
+    with open_engine(listed) as engine:
+        tea = engine.remember("green tea")
+        listed.found = [(tea.id.upper(), 0.5), (f"{{{tea.id}}}", 0.9), (tea.id.replace("-", ""), 0.1)]
+
+        assert [(hit.id, hit.why[-1].value) for hit in engine.recall("x", tuning="classic-rrf")] == [(tea.id, 0.9)]

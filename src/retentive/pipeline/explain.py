@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from retentive.models import Hit, Memory, Query, Recall, Serializable
 from retentive.pipeline.recall import retired_hit
-from retentive.pipeline.scopes import scope_difference
+from retentive.pipeline.scopes import ScopeTest
 from retentive.pipeline.search import RetrieverResult, SearchOutcome
 from retentive.ranking.rank import STEPS, score_parts
 from retentive.stores.base import Search, Store
@@ -138,7 +138,7 @@ def _hit(case: _Case) -> Explanation | None:
 
 
 def _out_of_scope(case: _Case) -> Explanation | None:
-    difference = scope_difference(case.memory, case.query.scope, case.store)
+    difference = ScopeTest(case.query.scope, case.store).difference(case.memory)
     if difference is None:
         return None
     part, of_memory, wanted = difference

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as TookTooLong
+from concurrent.futures import Future, wait
 from math import isnan
 from time import perf_counter
 from typing import NamedTuple, Protocol
 
 from retentive.errors import Invalid
-from retentive.models import Candidate, Query
-from retentive.pipeline.recall import InlineExecutor
-from retentive.pipeline.scopes import scope_difference
+from retentive.models import Candidate, Query, canonical_id
+from retentive.pipeline.scopes import ScopeTest
 from retentive.pipeline.search import RetrieverResult
 from retentive.stores.base import Store
 from retentive.stores.values import Retrieved
 
 OWN_NAMES = ("semantic", "keyword")
 
-THREADS = 16
-"""How many retrievers run at once on threads of their own."""
+MOST_UNANSWERED = 4
+"""With so many searches that were given up and still run, a retriever is not asked again until one of them ends."""
 
 
 class Retriever(Protocol):
@@ -37,7 +36,7 @@ class Retriever(Protocol):
         ...
 
     def retrieve(self, query: Query, limit: int) -> Sequence[tuple[str, float]]:
-        """Return ids with scores (larger is better), best first.
+        """Return ids with scores (larger is better), best first. Concurrent recalls call it on several threads.
 
         Those outside the query's scope and those whose score is NaN are left out.
         """
@@ -45,15 +44,18 @@ class Retriever(Protocol):
 
 
 class Started(NamedTuple):
-    """A retriever that runs, and when it was started."""
+    """A retriever that runs, and when it was started; no future if it was not started."""
 
     retriever: Retriever
-    future: Future[RetrieverResult]
+    future: Future[RetrieverResult] | None
     at: float
 
 
 class FurtherRetrievers:
-    """Runs the further retrievers of an engine on other threads, while its own two search."""
+    """Runs the further retrievers of an engine on threads of their own, while its own two search.
+
+    Each call has a thread, for which the end of the process does not wait: one that hangs holds nothing else.
+    """
 
     def __init__(self, retrievers: Sequence[Retriever], store: Store) -> None:
         names = [retriever.name for retriever in retrievers]
@@ -62,30 +64,44 @@ class FurtherRetrievers:
                 raise Invalid(f"retriever '{name}': each needs a name of its own, other than {' and '.join(OWN_NAMES)}")
         self._retrievers = tuple(retrievers)
         self._store = store
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="retentive-retriever")
+        self._guard = threading.Lock()
+        self._unanswered: dict[str, list[Future[RetrieverResult]]] = {name: [] for name in names}
 
-    def start(self, query: Query, threads: Executor) -> list[Started]:
-        """Start the retrievers that have a weight, on these threads; on others if these are the caller's own.
-
-        On the thread of the caller, one that hangs could not be given up.
-        """
-        if isinstance(threads, InlineExecutor):
-            threads = self._threads
+    def start(self, query: Query) -> list[Started]:
+        """Start the retrievers that have a weight, except those with too many searches that were given up."""
         asked = [one for one in self._retrievers if one.weight > 0 and query.text.strip()]
-        return [Started(one, threads.submit(self._run, one, query), perf_counter()) for one in asked]
+        return [Started(one, self._submit(one, query), perf_counter()) for one in asked]
 
-    def close(self) -> None:
-        """Start none any more. One that runs is not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+    def _submit(self, retriever: Retriever, query: Query) -> Future[RetrieverResult] | None:
+        with self._guard:
+            running = [future for future in self._unanswered[retriever.name] if not future.done()]
+            self._unanswered[retriever.name] = running
+            if len(running) >= MOST_UNANSWERED:
+                return None
+        future: Future[RetrieverResult] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(self._run(retriever, query))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=work, name=f"retentive-{retriever.name}", daemon=True).start()
+        return future
 
     def _run(self, retriever: Retriever, query: Query) -> RetrieverResult:
         started = perf_counter()
-        scores = {id: score for id, score in retriever.retrieve(query, query.pool) if not isnan(score)}
+        scores: dict[str, float] = {}
+        for given, score in retriever.retrieve(query, query.pool):
+            id = canonical_id(given)
+            if not isnan(score) and score >= scores.get(id, score):
+                scores[id] = score
         excluded = set(query.exclude)
+        scope = ScopeTest(query.scope, self._store)
         candidates = [
             Candidate(memory, float(scores[memory.id]))
             for memory in self._store.get([id for id in scores if id not in excluded])
-            if scope_difference(memory, query.scope, self._store) is None
+            if scope.difference(memory) is None
             and (query.current_at is None or memory.is_current(query.current_at))
             and query.filter.unmet_by(memory) is None
         ]
@@ -100,12 +116,16 @@ class FurtherRetrievers:
         """
         results = []
         for retriever, future, at in started:
-            try:
-                results.append(future.result(timeout=max(at + seconds - perf_counter(), 0.0)))
-                continue
-            except TookTooLong:
+            if future is None:
+                failure = f"{MOST_UNANSWERED} earlier searches have not ended"
+            elif not wait([future], timeout=max(at + seconds - perf_counter(), 0.0)).done:
                 failure = f"it did not answer within {seconds:g} seconds"
-            except Exception as error:
+                with self._guard:
+                    self._unanswered[retriever.name].append(future)
+            elif error := future.exception():
                 failure = f"{type(error).__name__}: {error}"
+            else:
+                results.append(future.result())
+                continue
             results.append(RetrieverResult(retriever.name, retriever.weight, ran=False, failure=failure))
         return tuple(results)

@@ -153,7 +153,7 @@ def search(
 ) -> SearchOutcome:
     """Read everything that a recall ranks, in one search of the store, and run the further retrievers."""
     timer = StageTimer()
-    started = further.start(query, threads) if further else []
+    started = further.start(query) if further else []
     searched = _prepare(query, store)
     query = searched.query
     with store.open_search(query) as reads:

@@ -16,7 +16,7 @@ from retentive.pipeline.judgements import to_judgements
 from retentive.pipeline.listing import list_matching
 from retentive.pipeline.query_options import to_as_of, to_filter
 from retentive.pipeline.remember import to_time
-from retentive.pipeline.scopes import check_scope, scope_difference
+from retentive.pipeline.scopes import ScopeTest, check_scope
 from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
 from retentive.settings import Settings
 from retentive.stores.base import Store
@@ -48,7 +48,7 @@ class StoreVerbs:
             raise damaged_error(damage)
         if within is not None and within.project is not None:
             for memory in self.store.get([id], within=Scope(within.profile, kinds=("identity",))):
-                if memory.project is None and scope_difference(memory, within, self.store) is None:
+                if memory.project is None and ScopeTest(within, self.store).difference(memory) is None:
                     return memory
         raise NotFound(f"there is no memory {id}")
 
