@@ -15,6 +15,7 @@ from retentive.stores.sqlite import vector_index
 from retentive.stores.sqlite.vector_blocks import BLOCK, record_type
 from retentive.stores.sqlite.vector_index import _Columns
 from retentive.stores.values import Vector
+from retentive.text import bm25
 from tests.stores.build import (
     ALL,
     HERE,
@@ -168,7 +169,8 @@ def test_the_keyword_retriever_gives_the_same_whether_it_scores_few_memories_its
         store.add([record(at, texts[at % 6], **homes[at % 3 - at % 2]) for at in range(1, 60)], model=None)
 
         def results(few: int, lengths: int = 256) -> tuple[Sequence[Candidate], Mapping[str, float]]:
-            monkeypatch.setattr(sqlite_search, "MAX_MATCHES", few)
+            monkeypatch.setattr(sqlite_search, "MAX_READ", few)
+            monkeypatch.setattr(bm25, "MIN_SCORED", max(few, 1))
             monkeypatch.setattr(sqlite_search, "LENGTHS_AT_ONCE", lengths)
             query = make_query("tea with honey and a spoon", scope, exclude=[id_of(3)])
             with store.open_search(query) as search:

@@ -13,6 +13,7 @@ from retentive.models import Scope
 from retentive.stores.base import Store
 from retentive.stores.sqlite import SqliteStore, memory_table, search
 from retentive.stores.values import Record
+from retentive.text import bm25
 from tests.stores.build import ALL, NOW, id_of, make_query, memory, record
 
 WORDS = ("tea", "milk", "sugar", "cup", "spoon", "kettle", "biscuit")
@@ -22,7 +23,8 @@ SCOPES = (Scope(), Scope(sessions=("a",), only_sessions=True), Scope(project="ho
 @pytest.fixture
 def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SqliteStore, SqliteStore]]:
     """Two stores on one file, as in two processes. Scopes of a few memories are searched through the index."""
-    monkeypatch.setattr(search, "MAX_MATCHES", 2)
+    monkeypatch.setattr(search, "MAX_READ", 2)
+    monkeypatch.setattr(bm25, "MIN_SCORED", 2)
     path = tmp_path / "memories.db"
     with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as other:
         yield one, other

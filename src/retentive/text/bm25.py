@@ -44,6 +44,27 @@ def searching_terms(terms: Iterable[str], frequencies: Mapping[str, int], *, mem
     return chosen
 
 
+MIN_SCORED = 100
+"""At least so many of the memories that match are scored."""
+
+MIN_ORDERING, MAX_ORDERING = 2, 12
+"""How many terms, the rarest, decide which memories are scored where many match."""
+
+
+def count_scored(limit: int) -> int:
+    """How many of the memories that match are scored to find the best: twice as many as are wanted, in hundreds.
+
+    Every store scores those with the best approximation of BM25 (`BM25.approximation`), so that all find the same.
+    """
+    return -(-max(2 * limit, 1) // MIN_SCORED) * MIN_SCORED
+
+
+def ordering_terms(scoring: Sequence[str], retrieving: Sequence[str]) -> list[str]:
+    """Return the terms that the approximation of BM25 counts: those that retrieve, or at least the rarest of all."""
+    others = [term for term in scoring if term not in retrieving]
+    return [*retrieving, *others[: max(MIN_ORDERING - len(retrieving), 0)]][:MAX_ORDERING]
+
+
 _MANY = 4
 """More terms than this are counted in one pass."""
 
@@ -115,6 +136,14 @@ class BM25:
     def score_alone(self, term: str) -> float:
         """The score of a document that has only this term, which is one of the query's."""
         return self._idf[term] * (self._k1 + 1) / (1 + self._damping(1))
+
+    def approximation(self, document: Sequence[str], terms: Iterable[str], *, extra_length: int = 0) -> float:
+        """The score of these terms of a document, each as if it occurred once in a shorter one."""
+        weight = 0.0
+        for term in terms:
+            weight += self.score_alone(term) if term in document else 0.0
+        per_memory, per_term = 1 + self._k1 * (1 - self._b), self._k1 * self._b / self._mean_length
+        return weight / (per_memory + per_term * (len(document) + extra_length))
 
     def score_texts(self, texts: Sequence[str], *, extra_length: int = 0) -> list[float]:
         """The scores of documents, each as by `score_text`; the compiled library takes a fifth of the time."""

@@ -15,7 +15,7 @@ from retentive.stores.in_memory.entries import Entry, Session, session_of
 from retentive.stores.sql_codec import SCOPE_TOKENS
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import query_terms
-from retentive.text.bm25 import BM25, rare_terms
+from retentive.text.bm25 import BM25, count_scored, ordering_terms, rare_terms, searching_terms
 
 
 @dataclass(eq=False)
@@ -36,9 +36,16 @@ class InMemorySearch:
     _ran: dict[str, set[str]] = field(default_factory=dict)  # the retrievers that ran, with their terms
 
     def keyword(self, limit: int, *, kind: Kind | None = None) -> Retrieved:
-        terms = set(self._query_terms(self.query.tuning.common_words))
-        matching = [entry for entry in self._candidates(kind) if not terms.isdisjoint(entry.terms)]
-        self._ran["keyword"] = terms
+        scoring = self._scoring_terms
+        common, memories = self.query.tuning.common_words, len(self.in_scope)
+        retrieving = searching_terms(scoring, self._frequencies, memories=memories, common=common)
+        self._ran["keyword"] = set(retrieving)
+        matching = [entry for entry in self._candidates(kind) if not self._ran["keyword"].isdisjoint(entry.terms)]
+        if len(matching) > count_scored(limit):
+            ordering = ordering_terms(scoring, retrieving)
+            rough = [self._bm25.approximation(one.terms, ordering, extra_length=SCOPE_TOKENS) for one in matching]
+            best = sorted(range(len(matching)), key=lambda at: -rough[at])[: count_scored(limit)]
+            matching = [matching[at] for at in sorted(best)]
         return _best([Candidate(entry.memory, self._keyword_score(entry)) for entry in matching], limit)
 
     def nearest(
@@ -144,10 +151,11 @@ class InMemorySearch:
         """Document frequencies in the scope."""
         return Counter(term for entry in self.in_scope for term in set(entry.terms))
 
-    def _query_terms(self, common_words: float) -> list[str]:
-        """Return the terms of the query that the scope has, without those above this document frequency."""
+    @cached_property
+    def _scoring_terms(self) -> list[str]:
+        """The terms of the query that the scope has, rarest first."""
         terms = query_terms(self.query.text)
-        return rare_terms(terms, self._frequencies, memories=len(self.in_scope), common=common_words)
+        return rare_terms(terms, self._frequencies, memories=len(self.in_scope), common=1.0)
 
     @cached_property
     def _bm25(self) -> BM25:
@@ -157,7 +165,7 @@ class InMemorySearch:
             profile = self.query.scope.profile
             lengths = [len(one.terms) + SCOPE_TOKENS for one in self.entries.values() if one.memory.profile == profile]
             mean_length = sum(lengths) / max(len(lengths), 1)
-        return BM25(self._query_terms(1.0), self._frequencies, memories=len(self.in_scope), mean_length=mean_length)
+        return BM25(self._scoring_terms, self._frequencies, memories=len(self.in_scope), mean_length=mean_length)
 
     def _keyword_score(self, entry: Entry) -> float:
         return self._bm25(entry.terms, extra_length=SCOPE_TOKENS)

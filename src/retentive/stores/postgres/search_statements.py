@@ -21,10 +21,7 @@ from retentive.stores.postgres.strong_matches import StrongMatches, strong_match
 from retentive.stores.postgres.validity import CURRENT
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, to_micros
 from retentive.stores.values import Vector
-from retentive.text.bm25 import K1, B
-
-ORDERING_TERMS = 12
-"""How many of the query's terms, the rarest, decide which memories are scored where many match."""
+from retentive.text.bm25 import K1, B, count_scored, ordering_terms
 
 MULTIPLE_PARTS = 1.02
 """From this many vectors per memory on, some of the nearest are parts of the same memory, so that more are read."""
@@ -68,9 +65,9 @@ def keyword_part(
 ) -> tuple[str, dict[str, Any]]:
     """Return the part of a statement that ranks by BM25, and its parameters.
 
-    About twice as many memories as wanted, those with the best approximate scores, are scored.
+    If more memories match than are to be scored, those with the best approximate scores are.
     """
-    weights = {term: stats.scorer([term]) for term in list(stats.frequencies)[:ORDERING_TERMS]}
+    weights = {term: stats.scorer([term]) for term in ordering_terms(list(stats.frequencies), retrieving)}
     summed, parameters = _sum_of_weights(weights)
     filtered, values = filter_condition(query.filter)
     current, at = validity(query, stats, CURRENT, retired=retired)
@@ -79,14 +76,14 @@ def keyword_part(
     of_scope = list(filter(None, (stats.scope.query if stats.scope else None, of_kind)))
     parameters |= {**_bm25_parameters(stats), **values, **at, "exclude": list(query.exclude), "limit": limit}
     parameters["searched"] = " & ".join([f"({' | '.join(map(_quoted, retrieving))})", *of_scope])
-    parts, most = {"weights": summed, "exclusion": exclusion}, round_up(2 * limit)
+    parts, most = {"weights": summed, "exclusion": exclusion}, count_scored(limit)
     strong = None
     if not (extension or retired or kind or filtered):  # which could leave few of the memories that are expected
         strong = _strong_matches(stats, weights, retrieving, most)
     if extension is not None:
         parameters |= {"extension_query": " ".join(extension_terms(stats)), "index": extension.index}
         by_terms = SQL.text("select_by_terms", name="by_terms", most=most, **parts)
-        schema, most = extension.schema.replace("%", "%%"), round_up(2 * limit + len(query.exclude))
+        schema, most = extension.schema.replace("%", "%%"), round_up(count_scored(limit) + len(query.exclude))
         selected = SQL.text("select_by_extension", schema=schema, most=most, by_terms=by_terms, **parts)
     elif strong is not None:
         parameters |= {"strong": " & ".join([strong.query, *of_scope]), "best_of_others": strong.best_of_others}

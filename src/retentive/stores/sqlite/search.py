@@ -37,17 +37,13 @@ from retentive.stores.sqlite.validity import DatedKeys, RetiredKeys
 from retentive.stores.sqlite.vector_index import VectorIndex
 from retentive.stores.values import Retrieved, Scores, Vector
 from retentive.text.analysis import LAST, query_terms
-from retentive.text.bm25 import BM25, K1, B, rare_terms, searching_terms, spaced
+from retentive.text.bm25 import BM25, K1, B, count_scored, ordering_terms, rare_terms, searching_terms, spaced
 
 MAX_COUNTED = 20_000
 """A term is counted in a scope if it cannot have more memories there than this (about a millisecond for as many)."""
 
-MAX_MATCHES = 100
-"""Scopes of up to this many memories are read without the index, and up to as many matching memories are all scored. Of
-more, twice as many as are wanted are scored: the best by an approximation of BM25."""
-
-ORDERING_TERMS = 2
-"""If fewer terms retrieve candidates, the next rarest ones take part in that approximation too."""
+MAX_READ = 100
+"""Scopes of up to this many memories are read without the index."""
 
 LENGTHS_AT_ONCE = 256
 """If more memories match, the lengths of as many are read first: of those with the largest weights."""
@@ -220,7 +216,7 @@ class SqliteSearch:
         found: dict[int, None] = {}
         with self._connections.errors():
             if "keyword" in self._best:
-                matching = self._read_terms(self._without_excluded(self._retired_matches))
+                matching = self._read_terms(self._retired_matches)
                 found |= dict.fromkeys(self._above("keyword", limit, self._keyword_scores(matching)))
             if "semantic" in self._best and self._index is not None and self._scope and self._vector is not None:
                 best = self._index.search(
@@ -357,7 +353,7 @@ class SqliteSearch:
 
         With the keys of the memories that have a term, where these are counted in the index.
         """
-        if memories <= MAX_MATCHES:
+        if memories <= MAX_READ:
             (all_keys,) = self._read_postings([self._scope_query])
             documents = self._read_terms(all_keys.tolist())
             if len(documents) == len(all_keys):  # otherwise some are damaged
@@ -404,7 +400,7 @@ class SqliteSearch:
     def _matching(self, limit: int, kind: Kind | None) -> list[int]:
         """The keys of the memories that a retrieving term finds, and whose terms can be read, which is done here.
 
-        If there are many, about the best: twice as many as are wanted.
+        If there are many, about the best.
         """
         only = self._filtered
         if only is not None and not only:
@@ -417,17 +413,13 @@ class SqliteSearch:
                 for key in self._documents
                 if (keys is None or key in keys) and any(term in spaced(self._terms_of[key]) for term in wanted)
             ]
-            return self._without_excluded(self._without_retired(matching, kind))
-        most = 2 * limit + len(self._excluded)
-        found = self._without_excluded(self._matching_keys(*self._weighted_keys(kind), most, kind))
+            return self._without_retired([key for key in matching if key not in self._excluded], kind)
+        found = self._matching_keys(*self._weighted_keys(kind), count_scored(limit), kind)
         if len(found) <= limit:
             return self._load(found)  # all of them will be candidates
         readable = self._read_terms(found)
         self._load(set(found).difference(readable))  # they are damaged
         return readable
-
-    def _without_excluded(self, keys: list[int]) -> list[int]:
-        return [key for key in keys if key not in self._excluded] if self._excluded else keys
 
     def _without_retired(self, keys: list[int], kind: Kind | None) -> list[int]:
         retired = self._retired
@@ -439,12 +431,15 @@ class SqliteSearch:
 
     def _matching_keys(self, keys: Keys, weights: npt.NDArray[np.float64], most: int, kind: Kind | None) -> list[int]:
         """Those of the keys whose memories are current and match the filter; if there are more, about the best."""
-        found, retired = self._terms, self._retired
+        retired = self._retired
         if self._filtered is not None:
             matching = np.isin(keys, self._filtered)
             keys, weights = keys[matching], weights[matching]
-        if sum(found.frequencies[term] for term in found.retrieving) <= max(most, MAX_MATCHES):
-            return self._without_retired(keys.tolist(), kind)  # these are all
+        if self._excluded:
+            others = np.isin(keys, list(self._excluded), invert=True)
+            keys, weights = keys[others], weights[others]
+        if len(keys) <= most:
+            return self._without_retired(keys.tolist(), kind)
         if retired is not None:
             current = ~retired.among(keys)
             if kind is None:
@@ -454,14 +449,11 @@ class SqliteSearch:
         return self._best_matching(keys, weights, most)
 
     def _weighted_keys(self, kind: Kind | None) -> tuple[Keys, npt.NDArray[np.float64]]:
-        """The keys of the memories that a retrieving term finds, with the sum of the weights of their terms.
-
-        If few terms retrieve, the next rarest ones are weighted too.
-        """
+        """The keys of the memories that a retrieving term finds, with the sum of the weights of their terms."""
         found = self._terms
         fts_filter = self._fts_filter + ("" if kind is None else f" AND scope : (k{KIND_NUMBERS[kind]})")
-        others = [term for term in found.scoring if term not in found.retrieving]
-        others = others[: max(ORDERING_TERMS - len(found.retrieving), 0)]
+        ordering = ordering_terms(found.scoring, found.retrieving)
+        others = [term for term in ordering if term not in found.retrieving]
         any_term = _fts_query(found.retrieving, fts_filter)
         queries = {term: _fts_query([term], fts_filter) for term in found.retrieving}
         queries |= {term: f"{_fts_query([term], '')} AND {any_term}" for term in others}
@@ -476,7 +468,10 @@ class SqliteSearch:
         )
         parts = [known[term] if term in known else read[term] for term in queries]
         keys, places = np.unique(np.concatenate(parts), return_inverse=True)
-        weights = np.repeat([self._bm25.score_alone(term) for term in queries], [len(part) for part in parts])
+        weights = np.repeat(
+            [self._bm25.score_alone(term) if term in ordering else 0.0 for term in queries],
+            [len(part) for part in parts],
+        )
         retrieved = np.zeros(len(keys), np.bool_)
         retrieved[places[: sum(len(part) for part in parts[: len(found.retrieving)])]] = True
         return keys[retrieved], np.asarray(np.bincount(places, weights, len(keys)), np.float64)[retrieved]
@@ -488,7 +483,7 @@ class SqliteSearch:
         the best, whatever its length, is left out before lengths are read.
         """
         per_memory, per_term = 1 + K1 * (1 - B), K1 * B / max(self._terms.mean_length, 1e-9)
-        scores = np.zeros(len(keys))
+        scores = np.full(len(keys), -1.0)
 
         def score(places: npt.NDArray[np.intp]) -> None:
             lengths = SCOPE_TOKENS + self._postings.lengths(self._reader, self._state.words, keys[places])
@@ -503,7 +498,7 @@ class SqliteSearch:
             unread = weights >= least * (per_memory + per_term * SCOPE_TOKENS)
             unread[first] = False
         score(np.flatnonzero(unread))
-        found = np.flatnonzero(scores)
+        found = np.flatnonzero(scores >= 0)
         best: list[int] = keys[found[np.lexsort((keys[found], -scores[found]))[:most]]].tolist()
         return best
 
