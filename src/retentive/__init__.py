@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.query_options import QueryOptions
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
-    from retentive.pipeline.repeats import OnDuplicate
     from retentive.pipeline.retrievers import Retriever
     from retentive.pipeline.review import Review, Reviews, Status, Suggestion
     from retentive.pipeline.similar import Similar
@@ -39,7 +38,17 @@ if TYPE_CHECKING:
     from retentive.settings import EmbedderSettings, Settings
     from retentive.stores.base import Store
     from retentive.stores.damage import Damage, Repair
-    from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
+    from retentive.stores.values import (
+        Backup,
+        Compaction,
+        Judgement,
+        OnDuplicate,
+        Page,
+        Profile,
+        Project,
+        Session,
+        Stats,
+    )
     from retentive.tenancy import ProfileView
     from retentive.transfer.exporting.jsonl import ExportResult
     from retentive.transfer.formats.base import ImportIssue
@@ -139,7 +148,6 @@ _MODULES = {
     "pipeline.remember": "Draft DraftFields MemoryChanges",
     "pipeline.retrievers": "Retriever",
     "pipeline.review": "Review Reviews Status Suggestion",
-    "pipeline.repeats": "OnDuplicate",
     "pipeline.similar": "Similar",
     "pipeline.timeline": "Bucket Timeline TimelineBy",
     "pipeline.tuning_history": "SavedTuning TuningChange",
@@ -147,7 +155,7 @@ _MODULES = {
     "settings": "EmbedderSettings Settings",
     "stores.base": "Store",
     "stores.damage": "Damage Repair",
-    "stores.values": "Backup Compaction Judgement Page Profile Project Session Stats",
+    "stores.values": "Backup Compaction Judgement OnDuplicate Page Profile Project Session Stats",
     "tenancy": "ProfileView",
     "transfer.exporting.jsonl": "ExportResult",
     "transfer.formats.base": "ImportIssue",

@@ -18,8 +18,8 @@ from retentive.stores.damage import Repair
 from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
 
 if TYPE_CHECKING:
-    from retentive.pipeline.repeats import OnDuplicate
     from retentive.pipeline.similar import Similar
+    from retentive.stores.values import OnDuplicate
     from retentive.transfer.exporting import ExportResult
     from retentive.transfer.importing.importer import ImportResult
 

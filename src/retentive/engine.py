@@ -40,8 +40,9 @@ from retentive.pipeline.remember import (
     DraftFields,
     MemoryChanges,
     forget_memories,
-    request_fingerprint,
     store_memories,
+    to_duplicates,
+    to_idempotency_key,
     to_memory,
     to_time,
     update_memory,
@@ -53,21 +54,15 @@ from retentive.pipeline.tuning_history import SavedTuning
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
-from retentive.stores.values import (
-    IdempotencyKey,
-)
+from retentive.stores.values import IdempotencyKey, OnDuplicate
 from retentive.transfer.verbs import Transfer
 
 if TYPE_CHECKING:  # imported when they are used
     from retentive.pipeline.explain import Explanation
-    from retentive.pipeline.repeats import OnDuplicate, Original
     from retentive.pipeline.review import Reviews
     from retentive.pipeline.similar import Similar
 
 log = logging.getLogger(__name__)
-
-MAX_KEY = 500
-"""Characters of an idempotency key."""
 
 
 class Engine(FactVerbs, Transfer):
@@ -199,8 +194,9 @@ class Engine(FactVerbs, Transfer):
     ) -> Sequence[Memory]:
         """Store memories and return them: all of them, or none if one is not valid.
 
-        `on_duplicate` is what happens to a text that the project has already: `keep` stores it again, `count` counts it
-        in the metadata `repeats` of the stored memory and returns that one, `refuse` raises `Conflict`. A memory that
+        `on_duplicate` is what happens to a text that the profile and project have already, ignoring case, white space
+        and punctuation: `keep` stores it again, `count` counts it in the metadata `repeats` of the stored memory and
+        returns that one, `refuse` raises `Conflict`. A memory that
         says that something has changed raises suggestions, see `reviews`.
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
         `progress` is called with the number of texts embedded; a long text is several.
@@ -214,25 +210,17 @@ class Engine(FactVerbs, Transfer):
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [draft.to_fields() for draft in given])
-        originals: Sequence[Original] = ()
-        if on_duplicate != "keep":
-            from retentive.pipeline.repeats import find_originals
-
-            originals = find_originals(self.store, memories, on_duplicate, key, now=now)
-            memories = [one for one, original in zip(memories, originals, strict=True) if original is None]
+        duplicates = to_duplicates(on_duplicate, now)
         embedder = self.embeddings.available()
-        stored = (
-            store_memories(self.store, embedder, memories, idempotency_key=key, progress=progress) if memories else []
+        stored = store_memories(
+            self.store, embedder, memories, idempotency_key=key, duplicates=duplicates, progress=progress
         )
+        new = {memory.id for memory in memories}
         if len(stored) <= SUGGESTED:
-            for memory in stored:
-                if CHANGE.search(memory.text):
+            for memory in {one.id: one for one in stored}.values():
+                if memory.id in new and CHANGE.search(memory.text):
                     self._suggest(memory)
-        if all(original is None for original in originals):
-            return stored
-        from retentive.pipeline.repeats import in_order
-
-        return in_order(self.store, originals, stored, key)
+        return stored
 
     def _suggest(self, memory: Memory) -> None:
         """Queue what a memory may have replaced. A failure is logged: the memory is stored."""
@@ -343,14 +331,11 @@ class Engine(FactVerbs, Transfer):
     def _idempotency_key(self, name: str | None, request: Callable[[], Any]) -> IdempotencyKey | None:
         if name is None:
             return None
-        check_unicode("idempotency_key", name)
-        if len(name) > MAX_KEY:
-            raise Invalid(f"idempotency_key: at most {MAX_KEY} characters")
         # Time since the start by a clock that does not jump: a key expires after a day, however the system's clock is
         # set meanwhile.
         started, reading = self._steady_start
         at = started + timedelta(seconds=monotonic() - reading)
-        return IdempotencyKey(name, request_fingerprint(request()), at)
+        return to_idempotency_key(name, request(), at)
 
     @cached_property
     def _steady_start(self) -> tuple[datetime, float]:

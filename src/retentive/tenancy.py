@@ -18,11 +18,10 @@ from retentive.models import Kind, Memory, Query, Recall, Scalar, Scope, check_n
 from retentive.pipeline.explain import Explanation
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import MemoryChanges
-from retentive.pipeline.repeats import OnDuplicate
 from retentive.pipeline.review import Review, Status, Suggestion
 from retentive.pipeline.similar import Similar
 from retentive.pipeline.timeline import Timeline, TimelineBy
-from retentive.stores.values import Judgement, Page, Profile, Project, Session
+from retentive.stores.values import Judgement, OnDuplicate, Page, Profile, Project, Session
 
 
 class ProfileView:

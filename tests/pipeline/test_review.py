@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +13,8 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.models import Memory, Scope
-from retentive.pipeline.repeats import OnDuplicate
+from retentive.pipeline.remember import Draft
+from retentive.stores.values import OnDuplicate
 from retentive.tenancy import ProfileView
 from tests.compass import Compass
 from tests.stores.openers import OPENERS
@@ -195,6 +197,28 @@ def test_a_text_twice_in_a_request_is_counted_or_refused(engine: Engine) -> None
     assert found[2].id == found[0].id
     assert found[2].metadata == {"repeats": 1}
     assert len(engine.list().memories) == 2
+
+
+@pytest.mark.parametrize("how", ["count", "refuse"])
+def test_a_text_of_another_profile_or_with_another_sign_is_no_repeat(engine: Engine, how: OnDuplicate) -> None:
+    drafts = [Draft("It is -5 degrees", profile="ana"), Draft("It is -5 degrees", profile="ben")]
+    assert [one.profile for one in engine.remember_many(drafts, on_duplicate=how)] == ["ana", "ben"]
+    stored = engine.remember("It is 5 degrees", profile="ana", on_duplicate=how)
+    assert stored.text == "It is 5 degrees"
+    assert engine.stats().memories == 3
+
+
+def test_a_repeat_does_not_create_its_session(engine: Engine) -> None:
+    engine.remember("the gate is green")
+    engine.remember("The gate is green.", session="s", on_duplicate="count")
+    assert engine.sessions() == []
+
+
+def test_a_text_remembered_by_many_threads_at_once_is_stored_once(engine: Engine) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        stored = list(threads.map(lambda _: engine.remember("the gate is green", on_duplicate="count").id, range(16)))
+    assert len(set(stored)) == 1
+    assert engine.get(stored[0]).metadata == {"repeats": 15}
 
 
 def test_a_repeat_is_sought_in_the_project_of_the_session(engine: Engine) -> None:

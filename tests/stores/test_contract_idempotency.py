@@ -50,11 +50,9 @@ def test_a_write_that_failed_has_not_used_its_key(store: Store):
 def test_a_key_can_be_used_again_after_a_day(store: Store):
     store.add([record(1)], model=None, idempotency_key=IdempotencyKey("key", "print", NOW))
     later = NOW + timedelta(days=1, seconds=1)
-    store.add([record(2)], model=None, idempotency_key=IdempotencyKey("another", "print", later))
-
     store.add([record(3)], model=None, idempotency_key=IdempotencyKey("key", "other print", later))
 
-    assert store.stats().memories == 3
+    assert store.stats().memories == 2
 
 
 def test_an_update_with_a_key_that_is_used_again_after_a_day_checks_the_version(store: Store):

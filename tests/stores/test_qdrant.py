@@ -519,7 +519,8 @@ def test_profiles_are_tenants_and_every_field_of_a_filter_or_an_order_is_indexed
 
     assert indexes.pop("profile").is_tenant is True
     validity = {"key", "superseded_by", "valid_since", "valid_until", "expiry"}
-    assert set(indexes) == {"project", "session", "kind", "position", "born", "when", "day", "parts"} | validity
+    rest = {"project", "session", "kind", "position", "born", "when", "day", "parts", "content_hash"}
+    assert set(indexes) == rest | validity
     assert all(schema.range and schema.lookup for schema in indexes.values() if schema.type == "integer")
     [options] = [
         options for name, given, options in client.arguments if name == "create_collection" and "memories" in given[0]

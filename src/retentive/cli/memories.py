@@ -34,7 +34,7 @@ from retentive.models import Memory, Scope, counted
 from retentive.pipeline.remember import MAX_PARTS, MAX_TEXT, Draft, to_memory
 
 if TYPE_CHECKING:
-    from retentive.pipeline.repeats import OnDuplicate
+    from retentive.stores.values import OnDuplicate
 
 LONG_TEXT = 50_000
 """Embedding a text of more characters takes seconds."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import Any, TypedDict
+from typing import Any, TypedDict, get_args
 from uuid import UUID
 
 import numpy as np
@@ -33,12 +33,15 @@ from retentive.models import (
     indexed_text,
 )
 from retentive.stores.base import Store
-from retentive.stores.values import IdempotencyKey, PreviousTurn, Record, Vector
+from retentive.stores.values import Duplicates, IdempotencyKey, OnDuplicate, PreviousTurn, Record, Vector
 from retentive.text.analysis import content_hash
 
 log = logging.getLogger(__name__)
 
 MAX_TEXT = 1_000_000
+
+MAX_KEY = 500
+"""Characters of an idempotency key."""
 
 MAX_DEPTH = 100
 """Levels of objects and lists in metadata."""
@@ -172,13 +175,23 @@ def to_memory(draft: Draft, *, now: datetime) -> Memory:
     )
 
 
-def request_fingerprint(request: Any) -> str:
-    """A hash of a request, by which a repeated request is told from another one with the same idempotency key."""
+def to_duplicates(on_duplicate: OnDuplicate, now: datetime) -> Duplicates | None:
+    """What a store does with texts that it has already. `Invalid` if this is not one of the choices."""
+    if on_duplicate not in get_args(OnDuplicate):
+        raise Invalid(f"on_duplicate: one of {', '.join(get_args(OnDuplicate))}, not '{on_duplicate}'")
+    return None if on_duplicate == "keep" else Duplicates(on_duplicate, now)
+
+
+def to_idempotency_key(name: str, request: Any, at: datetime) -> IdempotencyKey:
+    """The key of a request, with a hash by which the same request is told from another one."""
+    check_unicode("idempotency_key", name)
+    if len(name) > MAX_KEY:
+        raise Invalid(f"idempotency_key: at most {MAX_KEY} characters")
     try:
         written = json.dumps(request, sort_keys=True, default=str)
     except (TypeError, ValueError) as error:  # keys of several types, or a value that contains itself
         raise Invalid(f"this is not valid JSON: {error}") from None
-    return hashlib.sha256(written.encode(errors="replace")).hexdigest()
+    return IdempotencyKey(name, hashlib.sha256(written.encode(errors="replace")).hexdigest(), at)
 
 
 def store_memories(
@@ -187,6 +200,7 @@ def store_memories(
     memories: Sequence[Memory],
     *,
     idempotency_key: IdempotencyKey | None = None,
+    duplicates: Duplicates | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Memory]:
     """Embed and store memories, all or none. Without a usable embedder they are stored without vectors."""
@@ -195,7 +209,8 @@ def store_memories(
     if usable:
         records = embed_memories(usable, memories, turns=turns_before(store, usable, memories), progress=progress)
     embedded = any(record.vectors is not None for record in records)
-    stored = store.add(records, model=usable.model if usable and embedded else None, idempotency_key=idempotency_key)
+    model = usable.model if usable and embedded else None
+    stored = store.add(records, model=model, idempotency_key=idempotency_key, duplicates=duplicates)
     if usable and any(memory.session and memory.position is not None for memory in memories):
         embed_following(store, usable, stored)
     return stored

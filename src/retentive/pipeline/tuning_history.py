@@ -10,13 +10,14 @@ from typing import Any
 
 from retentive.errors import Invalid, NotFound, RetentiveError, VersionConflict
 from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable, check_unicode
-from retentive.pipeline.remember import request_fingerprint
+from retentive.pipeline.remember import to_idempotency_key
 from retentive.ranking import Tuning, preset
 from retentive.ranking.tuning import OUTSIDE_PRESETS, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
 from retentive.settings import Settings
 from retentive.stores.base import KeyValue
 from retentive.stores.json_entries import JsonEntries, Transaction, transact
-from retentive.stores.rules import check_same_request
+from retentive.stores.rules import is_sent_again
+from retentive.stores.sql_codec import to_micros
 from retentive.stores.values import IdempotencyKey
 
 PARAMETERS, HISTORY = "tuning", "tuning/history"
@@ -224,7 +225,7 @@ def _change(
     `change` gets the parameters and the changes so far, oldest first, and returns the new parameters. `check` gets the
     parameters in the same transaction, and may refuse the change.
     """
-    key = None if idempotency_key is None else IdempotencyKey(idempotency_key, request_fingerprint(request), now)
+    key = None if idempotency_key is None else to_idempotency_key(idempotency_key, request, now)
 
     def work(transaction: Transaction) -> None:
         before = transaction.get(_SAVED) or {}
@@ -247,8 +248,7 @@ def _change(
 def _is_repeated(transaction: Transaction, key: IdempotencyKey, changes: Sequence[TuningChange]) -> bool:
     """Whether a request was made before, also if it changed nothing. A new one is recorded."""
     known = {name: one for name, one in (transaction.get(_REQUESTS) or {}).items() if one[1] >= key.expires_before}
-    if key.name in known:
-        check_same_request(key, known[key.name][0])
+    if key.name in known and is_sent_again(key, known[key.name][0], to_micros(known[key.name][1])):
         return True
     transaction.set(_REQUESTS, {**known, key.name: (key.fingerprint, key.at)})
     # An earlier version recorded it with the change only.

@@ -18,6 +18,7 @@ from retentive.stores.values import (
     Backup,
     Compaction,
     Day,
+    Duplicates,
     IdempotencyKey,
     Judgement,
     Page,
@@ -49,6 +50,7 @@ class Memories(Protocol):
         model: Model | None,
         idempotency_key: IdempotencyKey | None = None,
         exact: bool = False,
+        duplicates: Duplicates | None = None,
     ) -> list[Memory]:
         """Store new memories and return them with their session's project and, if none was given, the next position.
 
@@ -56,6 +58,9 @@ class Memories(Protocol):
         this name that is in no project, or else into the only one; with `exact`, always into that in no project.
         All are written or none. `Conflict` if an id exists, or if several sessions have the name, all in projects. If
         the idempotency key was used before, nothing is written and what remains of that write is returned.
+        With `duplicates`, a memory whose text (`normalised`) its profile and project have already is not stored: it is
+        counted in the metadata `repeats` of the stored memory, which is returned in its place, or the write is refused
+        by `Conflict`. That is decided in the same transaction.
         Of the memories of a key in a project, each is valid until the next one starts (see `stores/validity.py`): those
         that a new one replaces are retired in the same transaction, and a new one that starts before others is stored
         as retired. So a key never has two open memories.

@@ -156,10 +156,16 @@ def check_versions(ids: Iterable[str], memories: Iterable[Memory], if_version: s
         check_version(found[id], if_version)
 
 
-def check_same_request(key: IdempotencyKey, fingerprint: str) -> None:
-    """Raise `Conflict` if the key was already used for another request."""
+def is_sent_again(key: IdempotencyKey, fingerprint: str, micros: int | None) -> bool:
+    """Whether the request recorded under a key at a time is this one. `Conflict` if it is another one.
+
+    A key is known for a day; after that it is as one that was never used.
+    """
+    if (micros or 0) < (to_micros(key.expires_before) or 0):
+        return False
     if key.fingerprint != fingerprint:
         raise Conflict("this idempotency key was used for another request; use a new one")
+    return True
 
 
 def stale_vectors(count: int) -> list[str]:

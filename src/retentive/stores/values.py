@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,17 @@ class IdempotencyKey:
     def expires_before(self) -> datetime:
         """Keys recorded before this time can be deleted."""
         return self.at - timedelta(days=1)
+
+
+OnDuplicate = Literal["keep", "count", "refuse"]
+"""What happens to a memory whose text its project has already."""
+
+
+class Duplicates(NamedTuple):
+    """What a write does with a text that its project has already in a memory that is current at a time."""
+
+    action: Literal["count", "refuse"]
+    at: datetime
 
 
 class Retrieved(NamedTuple):

@@ -13,6 +13,7 @@ from pathlib import Path
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Model, Query, Scope
 from retentive.stores.damage import Repair, Undamaged
+from retentive.stores.duplicates import Home, counted_repeats, find_repeated
 from retentive.stores.in_memory.catalogue import InMemoryCatalogue
 from retentive.stores.in_memory.entries import (
     Entry,
@@ -27,11 +28,11 @@ from retentive.stores.in_memory.entries import (
 )
 from retentive.stores.in_memory.search import InMemorySearch
 from retentive.stores.rules import (
-    check_same_request,
     check_version,
     check_versions,
     cursor_of,
     home_of,
+    is_sent_again,
     is_within,
     merge_fields,
     page_length,
@@ -39,10 +40,12 @@ from retentive.stores.rules import (
     stale_vectors,
     stays_in_session,
 )
+from retentive.stores.sql_codec import to_micros
 from retentive.stores.validity import concerns_keys, settle_keys, settle_update
 from retentive.stores.values import (
     Backup,
     Compaction,
+    Duplicates,
     IdempotencyKey,
     Judgement,
     Page,
@@ -97,11 +100,15 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         model: Model | None,
         idempotency_key: IdempotencyKey | None = None,
         exact: bool = False,
+        duplicates: Duplicates | None = None,
     ) -> list[Memory]:
         with self._lock:
             earlier = self._ids_of_request(idempotency_key)
             if earlier is not None:
                 return self.get(earlier)
+            ids = [record.memory.id for record in records]
+            repeated = self._repeated([record.memory for record in records], duplicates, exact=exact)
+            records = [record for record, one in zip(records, repeated, strict=True) if one is None]
             containers = self._containers.copy()
             new: dict[str, Entry] = {}
             last_positions: dict[Session, int] = {}
@@ -120,11 +127,32 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
                 new[id] = make_entry(memory, rounded(given.vectors, model), turns(given, model))
             new |= self._settle([entry.memory for entry in new.values()], new)
             # Nothing fails from here on, so all records are written or none.
-            self._record_request(idempotency_key, [record.memory.id for record in records])
+            ids = [one or id for one, id in zip(repeated, ids, strict=True)]
+            self._record_request(idempotency_key, ids)
             self._containers = containers
             self._entries |= new
             self._set_first_model(new.values(), model)
-            return [new[record.memory.id].memory for record in records]
+            for id in filter(None, repeated):
+                memory = self._entries[id].memory
+                self._replace_memory(memory._replace(metadata=counted_repeats(memory, 1)))
+            return [self._entries[id].memory for id in ids]
+
+    def _repeated(
+        self, memories: Sequence[Memory], duplicates: Duplicates | None, *, exact: bool
+    ) -> Sequence[str | None]:
+        """Return the id of the memory that each of these repeats; None for a new one."""
+        if duplicates is None:
+            return [None] * len(memories)
+        containers = self._containers.copy()
+        homes = [(one.profile, containers.register(one, exact=exact).project) for one in memories]
+
+        def stored(home: Home, memory: Memory) -> Iterator[Memory]:
+            found = (entry.memory for entry in self._entries.values())
+            return (
+                one for one in found if one.content_hash == memory.content_hash and (one.profile, one.project) == home
+            )
+
+        return find_repeated(memories, homes, stored, duplicates)
 
     def _settle(self, memories: Sequence[Memory], new: Mapping[str, Entry]) -> dict[str, Entry]:
         """Return the entries that are not as given because another memory has their key."""
@@ -301,8 +329,7 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         if key is None or key.name not in self._requests:
             return None
         earlier, ids = self._requests[key.name]
-        check_same_request(key, earlier.fingerprint)
-        return list(ids)
+        return list(ids) if is_sent_again(key, earlier.fingerprint, to_micros(earlier.at)) else None
 
     def _record_request(self, key: IdempotencyKey | None, ids: list[str]) -> None:
         if key:

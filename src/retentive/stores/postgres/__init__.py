@@ -15,7 +15,7 @@ from retentive.stores.postgres import memories as table
 from retentive.stores.postgres import validity
 from retentive.stores.postgres.address import parse_address
 from retentive.stores.postgres.bm25_extension import Bm25Preselector
-from retentive.stores.postgres.catalogue import CatalogueTables, place, positions
+from retentive.stores.postgres.catalogue import CatalogueTables, find_homes, place, positions
 from retentive.stores.postgres.connections import Connections, Reader, execute_on
 from retentive.stores.postgres.maintenance import Maintenance, find_problems
 from retentive.stores.postgres.memories import VectorTables
@@ -27,7 +27,17 @@ from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
 from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor, stays_in_session
 from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
-from retentive.stores.values import Backup, Compaction, IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
+from retentive.stores.values import (
+    Backup,
+    Compaction,
+    Duplicates,
+    IdempotencyKey,
+    Page,
+    Progress,
+    Record,
+    ScanPage,
+    no_progress,
+)
 from retentive.text.analysis import index_terms
 
 REMOVE_BATCH = 1000
@@ -93,18 +103,33 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         model: Model | None,
         idempotency_key: IdempotencyKey | None = None,
         exact: bool = False,
+        duplicates: Duplicates | None = None,
     ) -> list[Memory]:
         if not records:
             return []
-        memories = [record.memory for record in records]
         table.check_vectors([record.vectors for record in records], model)
         # Computing the terms is the slowest part and needs no lock.
-        terms = [index_terms(memory.indexed_text) for memory in memories]
+        terms = [index_terms(record.memory.indexed_text) for record in records]
 
         def work(connection: Connection) -> tuple[list[Memory], list[int]]:
             written = find_request(connection, idempotency_key)
             if written is not None:
                 return table.by_ids(connection, written), []
+            given = [record.memory for record in records]
+            repeated: list[str | None] = [None] * len(records)
+            if duplicates is not None:
+                table.lock_texts(connection, given)
+                homes = find_homes(connection, given, exact=exact)
+                repeated = table.repeated_ids(connection, given, homes, duplicates)
+            new = [at for at, one in enumerate(repeated) if one is None]
+            keys = insert(connection, [records[at] for at in new], [terms[at] for at in new]) if new else []
+            table.count_repeats(connection, repeated)
+            ids = [one or memory.id for one, memory in zip(repeated, given, strict=True)]
+            record_request(connection, idempotency_key, ids)
+            return table.by_ids(connection, ids), keys
+
+        def insert(connection: Connection, records: Sequence[Record], terms: Sequence[list[str]]) -> list[int]:
+            memories = [record.memory for record in records]
             table.refuse_existing(connection, [memory.id for memory in memories])
             placed = place(connection, memories, exact=exact)
             keyed = any(memory.key is not None for memory in memories)
@@ -113,8 +138,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             keys = table.insert(connection, settled, positions(connection, memories, placed), entries)
             final = [replace(record, memory=memory) for memory, record in zip(settled, records, strict=True)]
             table.add_vectors(connection, zip(keys, placed, final, strict=True), model)
-            record_request(connection, idempotency_key, [memory.id for memory in memories])
-            return table.by_keys(connection, keys), keys
+            return keys
 
         stored, keys = self._connections.write(work)
         self._maintenance.after_add(keys, embedded=model is not None)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
 from datetime import date
 
+from psycopg import Rollback
+
 from retentive.models import KINDS, Kind, Memory
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.memories import active_model
@@ -161,6 +163,15 @@ def place(connection: Connection, memories: Sequence[Memory], *, exact: bool = F
         ScopeIds(profiles[one.profile], *(session or (project, 0)), KIND_NUMBERS[one.kind])
         for one, project, session in zip(memories, given, sessions, strict=True)
     ]
+
+
+def find_homes(connection: Connection, memories: Sequence[Memory], *, exact: bool) -> list[tuple[int, int]]:
+    """Return the ids of the profile and the project into which each memory would go. Nothing is created."""
+    found: list[tuple[int, int]] = []
+    with connection.transaction() as created:
+        found += [(ids.profile, ids.project) for ids in place(connection, memories, exact=exact)]
+        raise Rollback(created)
+    return found
 
 
 def _sessions_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import KINDS, Memory, Model, Scope, hash_text, indexed_text
 from retentive.stores.damage import Damage, damaged_error
+from retentive.stores.duplicates import Home, counted_repeats, find_repeated
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.maintenance import Maintenance, stale_keys
 from retentive.stores.postgres.pool import Connection
@@ -20,13 +22,14 @@ from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import COLUMNS, CURRENT, date_vectors, is_dated
 from retentive.stores.rules import ListCursor, check_versions, is_within, page_length, prefix_range
 from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, fact_values, to_memories, to_micros
-from retentive.stores.values import PreviousTurn, Record, Vector
+from retentive.stores.values import Duplicates, PreviousTurn, Record, Vector
 
 MAX_DIMENSION = 4_000
 """The largest vector that fits into a page of PostgreSQL and into the HNSW index."""
 
 _SQL = Statements("memories")
 _BY_KEYS, _BY_IDS = _SQL("by_keys", columns=COLUMNS), _SQL("by_ids", columns=COLUMNS)
+_BY_CONTENT = _SQL("by_content", columns=COLUMNS)
 _UNEMBEDDED = _SQL("unembedded", columns=COLUMNS)
 
 _MEMORY_TYPES = (
@@ -134,6 +137,33 @@ def refuse_existing(connection: Connection, ids: Sequence[str]) -> None:
     existing = connection.execute(statement, (list(ids),)).fetchone()
     if existing is not None:
         raise Conflict(f"there is a memory with the id {existing[0]} already; update it instead, nothing was stored")
+
+
+def lock_texts(connection: Connection, memories: Sequence[Memory]) -> None:
+    """Wait for other writers that look for the same texts in the same profiles."""
+    connection.execute(_SQL("lock_contents"), ([f"{one.profile} {one.content_hash}" for one in memories],))
+
+
+def repeated_ids(
+    connection: Connection, memories: Sequence[Memory], homes: Sequence[Home], duplicates: Duplicates
+) -> list[str | None]:
+    """Return the id of the memory that each of these repeats; None for a new one."""
+
+    def stored(home: Home, memory: Memory) -> list[Memory]:
+        rows = connection.execute(_BY_CONTENT, (memory.content_hash, *home), binary=True)
+        return list(to_memories(rows, []).values())
+
+    return find_repeated(memories, homes, stored, duplicates)
+
+
+def count_repeats(connection: Connection, repeated: Iterable[str | None]) -> None:
+    """Count in the metadata of memories how often they were repeated."""
+    times = Counter(id for id in repeated if id is not None)
+    if times:
+        connection.execute("SELECT 1 FROM memories WHERE id = ANY (%s) ORDER BY key FOR UPDATE", (list(times),))
+    for memory in by_ids(connection, list(times)):
+        metadata = json.dumps(counted_repeats(memory, times[memory.id]), ensure_ascii=False)
+        connection.execute("UPDATE memories SET metadata = %s WHERE id = %s", (metadata, memory.id))
 
 
 def insert(

@@ -25,6 +25,7 @@ MIGRATIONS = (
     "006_previous_turns.sql",
     "007_session_names.sql",
     "008_vector_length.sql",
+    "009_content.sql",
 )
 MIN_PGVECTOR = (0, 8)
 

@@ -10,7 +10,7 @@ from retentive.stores.postgres.catalogue import project_ids
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import Statements
-from retentive.stores.rules import check_same_request
+from retentive.stores.rules import is_sent_again
 from retentive.stores.sql_codec import from_micros, to_micros
 from retentive.stores.values import IdempotencyKey, Judgement
 
@@ -99,13 +99,8 @@ def find_request(connection: Connection, key: IdempotencyKey | None) -> list[str
     if key is None:
         return None
     connection.execute(_SQL("lock_request"), (key.name,))
-    row = connection.execute("SELECT fingerprint, ids FROM requests WHERE name = %s", (key.name,)).fetchone()
-    if row is None:
-        return None
-    fingerprint, ids = row
-    check_same_request(key, fingerprint)
-    written: list[str] = json.loads(ids)
-    return written
+    row = connection.execute("SELECT ids, fingerprint, made FROM requests WHERE name = %s", (key.name,)).fetchone()
+    return json.loads(row[0]) if row is not None and is_sent_again(key, *row[1:]) else None
 
 
 def record_request(connection: Connection, key: IdempotencyKey | None, ids: Sequence[str]) -> None:

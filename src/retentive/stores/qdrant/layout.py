@@ -42,7 +42,8 @@ MEMORY_INDEXES: Indexes = {
     "parts": _NUMBER,
 }
 
-VALIDITY_INDEXES: Indexes = {
+LATER_INDEXES: Indexes = {
+    "content_hash": _UNLINKED,
     "key": _UNLINKED,
     "superseded_by": _UNLINKED,
     "valid_since": _NUMBER,
@@ -93,14 +94,14 @@ def create_memories(connection: Connection, name: str, *, vector: str | None = N
         "hnsw_config": q.HnswConfigDiff(m=0, payload_m=16, on_disk=settings.on_disk),
         "quantization_config": _quantization(settings),
     }
-    _create(connection, name, options, MEMORY_INDEXES | VALIDITY_INDEXES)
+    _create(connection, name, options, MEMORY_INDEXES | LATER_INDEXES)
 
 
 def create_missing_indexes(connection: Connection, name: str) -> None:
     """Create the indexes that a collection of an earlier version lacks. Without them searches are slower."""
     present = connection.call(connection.client.get_collection, name).payload_schema
     try:
-        for field, params in VALIDITY_INDEXES.items():
+        for field, params in LATER_INDEXES.items():
             if field not in present:
                 connection.call(connection.client.create_payload_index, name, field, field_schema=params, wait=True)
     except RetentiveError as error:  # the API key may only read

@@ -7,20 +7,23 @@ nothing half written visible, or something that a later write completes.
 from __future__ import annotations
 
 import builtins
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 from qdrant_client import models as q
 
-from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable
+from retentive.errors import Conflict, Invalid, NotFound, RetentiveError, Unavailable, VersionConflict
 from retentive.models import Memory, Model, Scope
+from retentive.stores.duplicates import Home, counted_repeats, find_repeated
 from retentive.stores.qdrant.connection import PAGE, first_by, matching, payload_of, with_ids
 from retentive.stores.qdrant.listing import FEW, ids_with_prefix, newest, until_full
 from retentive.stores.qdrant.model_collections import ModelCollection
-from retentive.stores.qdrant.notes import find_earlier, record_request, remove_judgements, request_notes
+from retentive.stores.qdrant.notes import EarlierRequest, find_earlier, record_request, remove_judgements, request_notes
 from retentive.stores.qdrant.points import (
     NewPoint,
     Rows,
@@ -53,7 +56,7 @@ from retentive.stores.rules import (
     stays_in_session,
 )
 from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
-from retentive.stores.values import IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
+from retentive.stores.values import Duplicates, IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
 MAX_POINTS = 500
 """How many memories one request writes at most."""
@@ -97,11 +100,12 @@ class QdrantMemories(StoreParts):
         model: Model | None,
         idempotency_key: IdempotencyKey | None = None,
         exact: bool = False,
+        duplicates: Duplicates | None = None,
     ) -> list[Memory]:
         if not records:
             return []
         with self._lock:
-            stored = self._add(records, model, idempotency_key, exact=exact)
+            stored = self._add(records, model, idempotency_key, duplicates, exact=exact)
             slots = {slot for memory in stored if (slot := slot_of(memory)) is not None}
             if not slots:
                 return stored
@@ -135,6 +139,8 @@ class QdrantMemories(StoreParts):
     def _settled(self, memories: Sequence[Memory]) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
         """Return new memories as they are to be stored, and the stored ones that they replace by their keys."""
         slots = [slot_of(memory) for memory in memories]
+        if not any(slots):
+            return list(memories), []
         stored: dict[Slot | None, builtins.list[Memory]] = {
             slot: [memory for _, memory in of_slot]
             for slot, of_slot in of_slots(self._connection, [slot for slot in slots if slot is not None])
@@ -142,45 +148,98 @@ class QdrantMemories(StoreParts):
         return settle_keys(list(zip(slots, memories, strict=True)), stored)
 
     def _add(
-        self, records: Sequence[Record], model: Model | None, key: IdempotencyKey | None, *, exact: bool
+        self,
+        records: Sequence[Record],
+        model: Model | None,
+        key: IdempotencyKey | None,
+        duplicates: Duplicates | None,
+        *,
+        exact: bool,
     ) -> list[Memory]:
         given = [record.memory for record in records]
-        ids = [memory.id for memory in given]
-        rows = [to_rows(record.alone().vectors, model) for record in records]
-        if len(set(ids)) < len(ids):
-            raise Conflict("two of these memories have the same id; nothing was stored")
         notes = self._names.load(given, notes=request_notes(key))
         earlier = find_earlier(self._connection, key, notes)
-        if earlier is not None:
-            if earlier.done:
-                return self.get(earlier.ids)
-            completed = self._completed(earlier.ids)
-            if completed:
-                with record_request(self._connection, key, earlier.ids, earlier):
-                    return completed
-        placement = self._names.place(given, exact=exact)
-        memories = self._with_positions(placement.memories)
-        replaced: builtins.list[Memory] = []
-        if any(memory.key is not None for memory in memories):
-            memories, replaced = self._settled(memories)
-        with record_request(self._connection, key, ids, earlier, operations=placement.operations):
+        resumed = None if earlier is None else self._resumed(earlier, key)
+        if resumed is not None:
+            return resumed
+        placement, ids = self._names.place(given, exact=exact), [memory.id for memory in given]
+        if duplicates is not None:
+            homes = [(memory.profile, memory.project) for memory in placement.memories]
+            repeated = find_repeated(given, homes, self._same_text, duplicates)
+            ids = [one or id for one, id in zip(repeated, ids, strict=True)]
+            records = [record for record, one in zip(records, repeated, strict=True) if one is None]
+            placement = self._names.place([record.memory for record in records], exact=exact)
+        new = [record.memory.id for record in records]
+        if len(set(new)) < len(new):
+            raise Conflict("two of these memories have the same id; nothing was stored")
+        rows = [to_rows(record.alone().vectors, model) for record in records]
+        memories, replaced = self._settled(self._with_positions(placement.memories))
+        stored = sorted(set(ids) - set(new))
+        with record_request(self._connection, key, ids, earlier, operations=placement.operations, stored=stored):
             if model is not None and any(one is not None for one in rows):
                 self._collections.prepare(model)
-            stamp = self._connection.clock.take(len(records))
+            stamp = self._connection.clock.take(len(records) or 1)
             points = [NewPoint.of(memory, stamp + at, stamp, rows[at], model) for at, memory in enumerate(memories)]
             self._names.register(placement)
-            projects = self._insert(points, placement)
+            projects = self._insert(points, placement) if points else {}
+            self._count_repeats(ids, stored, key)
         self._collections.change_count(len(records))
         for memory in replaced:  # after the new ones: a process that ends in between leaves one too many, not none
             self._retire(memory)
+        if len(new) < len(ids):
+            return self.get(ids)
         return [_moved(point.memory, projects) for point in points]
 
-    def _completed(self, ids: Sequence[str]) -> builtins.list[Memory]:
-        """The memories of a write that was not finished, if every collection has all of them. If not, they are removed.
+    def _resumed(self, earlier: EarlierRequest, key: IdempotencyKey | None) -> builtins.list[Memory] | None:
+        """The memories of an earlier request, which is completed; None if nothing of it is left."""
+        if not earlier.done:
+            if not self._is_complete(set(earlier.ids) - set(earlier.stored)):
+                return None
+            with record_request(self._connection, key, earlier.ids, earlier, stored=earlier.stored):
+                self._count_repeats(earlier.ids, earlier.stored, key)
+        return self.get(earlier.ids)
+
+    def _same_text(self, home: Home, memory: Memory) -> Iterator[Memory]:
+        """Yield the memories of a profile and project with the content hash of a memory."""
+        profile, project = home
+        same = matching(profile=profile, content_hash=memory.content_hash)
+        for record in self._connection.scroll(self._connection.memories, same):
+            found = memory_of(payload_of(record))
+            if found.project == project:
+                yield found
+
+    def _count_repeats(self, ids: Sequence[str], stored: Collection[str], key: IdempotencyKey | None) -> None:
+        """Count in the metadata of memories how often a request repeats them. A request with a key counts once.
+
+        `ids` are those of the whole request, with the memories that were `stored` before it.
+        """
+        for id, times in (Counter(ids) - Counter(set(ids) - set(stored))).items():
+            own = None if key is None else replace(key, name=f"{key.name} repeat {id}")
+            for _ in range(UPDATE_ATTEMPTS):
+                found = self.get([id])
+                if not found:
+                    break
+                counted = found[0]._replace(metadata=counted_repeats(found[0], times))
+                try:
+                    self.update(
+                        Record(counted),
+                        model=None,
+                        fields=("metadata",),
+                        if_version=found[0].version,
+                        idempotency_key=own,
+                    )
+                except (VersionConflict, NotFound):  # others have changed it meanwhile, or forgotten it
+                    continue
+                break
+
+    def _is_complete(self, ids: Collection[str]) -> bool:
+        """Whether every collection has all memories of a write that was not finished. If not, they are removed.
 
         The removal after a failed write applies to what has its stamp, and may be carried out after it has timed out.
         So the memories get another stamp before they are counted.
         """
+        if not ids:
+            return True
         connection, points = self._connection, list(points_of(ids).values())
         written = connection.clock.take()
         stamped = q.SetPayload(payload={"written": written}, filter=with_ids(points))
@@ -192,9 +251,9 @@ class QdrantMemories(StoreParts):
 
         self._collections.for_each_collection(stamp)
         if counts == {len(points)}:
-            return self.get(ids)
+            return True
         self._remove_written(points, written)
-        return []
+        return False
 
     def _remove_written(self, points: Sequence[str], written: int) -> None:
         """Remove those of these points that have the stamp of a write, from every collection."""

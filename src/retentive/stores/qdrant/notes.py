@@ -13,7 +13,7 @@ from retentive.errors import NotFound, RetentiveError, Unavailable
 from retentive.stores.qdrant.connection import PAGE, Connection, NoteWrite, any_of, matching, note_id, payload_of
 from retentive.stores.qdrant.points import encodable, points_of
 from retentive.stores.qdrant.sessions import StoreParts
-from retentive.stores.rules import check_same_request
+from retentive.stores.rules import is_sent_again
 from retentive.stores.sql_codec import to_micros
 from retentive.stores.values import IdempotencyKey, Judgement
 
@@ -151,11 +151,15 @@ def _judgement(payload: dict[str, Any]) -> Judgement:
 
 
 class EarlierRequest(NamedTuple):
-    """A write with the same idempotency key. One that is not `done` was started by a process that has ended."""
+    """A write with the same idempotency key. One that is not `done` was started by a process that has ended.
+
+    Of its ids, those of memories that it repeats were `stored` before.
+    """
 
     ids: list[str]
     done: bool
     stamp: int
+    stored: list[str]
 
 
 def request_notes(key: IdempotencyKey | None) -> list[str]:
@@ -174,8 +178,10 @@ def find_earlier(
     payload = notes.get(request_notes(key)[0]) if key else None
     if key is None or payload is None:
         return None
-    check_same_request(key, payload["fingerprint"])
-    earlier = EarlierRequest(list(payload["ids"]), payload["done"], payload["stamp"])
+    if not is_sent_again(key, payload["fingerprint"], payload["at"]):
+        connection.delete(connection.notes, request_notes(key))
+        return None
+    earlier = EarlierRequest(list(payload["ids"]), payload["done"], payload["stamp"], payload.get("stored", []))
     is_recent = connection.clock.take() - earlier.stamp < PENDING_SECONDS * 1_000_000_000
     if not earlier.done and is_recent and earlier.stamp not in connection.abandoned:
         raise _in_progress()
@@ -190,6 +196,7 @@ def record_request(
     earlier: EarlierRequest | None,
     *,
     operations: Sequence[Any] = (),
+    stored: Sequence[str] = (),
 ) -> Iterator[None]:
     """Record an idempotency key before a write and mark it as done afterwards; a write that fails releases its key.
 
@@ -200,7 +207,13 @@ def record_request(
         connection.update(connection.notes, operations)
         yield
         return
-    payload = {"type": "request", "fingerprint": key.fingerprint, "ids": list(ids), "at": to_micros(key.at)}
+    payload = {
+        "type": "request",
+        "fingerprint": key.fingerprint,
+        "ids": list(ids),
+        "stored": list(stored),
+        "at": to_micros(key.at),
+    }
     [id] = request_notes(key)
     start = NoteWrite(id, {**payload, "done": False}, earlier.stamp if earlier else None)
     stamp = connection.clock.take()

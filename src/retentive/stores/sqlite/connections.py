@@ -59,6 +59,7 @@ MIGRATIONS = (
     "010_session_names.sql",
     "011_unindexed.sql",
     "012_vector_length.sql",
+    "013_content.sql",
 )
 
 

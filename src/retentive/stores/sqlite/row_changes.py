@@ -16,10 +16,12 @@ import apsw
 
 from retentive.errors import Conflict
 from retentive.models import Memory
+from retentive.stores.duplicates import Home, counted_repeats, find_repeated
 from retentive.stores.rules import home_of, stays_in_session
 from retentive.stores.sql_codec import KIND_NUMBERS, SCOPE_TOKENS, ScopeIds, fact_values, to_micros
-from retentive.stores.sqlite import keyword_separators, validity, vector_blocks
+from retentive.stores.sqlite import keyword_separators, memory_table, validity, vector_blocks
 from retentive.stores.sqlite.block_reclaim import reclaim
+from retentive.stores.values import Duplicates
 
 Entry = tuple[int, list[str], ScopeIds]
 """A memory's key, its terms and its scope, as the keyword index has them."""
@@ -35,6 +37,36 @@ def check_new(connection: apsw.Connection, ids: Sequence[str]) -> None:
     known = connection.execute(statement, (apsw.carray(tuple(ids)),)).get
     if known is not None:
         raise Conflict(f"there is a memory with the id {known} already; update it instead, nothing was stored")
+
+
+_SAME_TEXT = "SELECT key FROM memories WHERE content_hash = ? AND profile = ? AND coalesce(project, 0) = ? ORDER BY key"
+
+
+def repeated_ids(
+    connection: apsw.Connection, memories: Sequence[Memory], duplicates: Duplicates, *, exact: bool
+) -> list[str | None]:
+    """The id of the memory that each of these repeats; None for a new one."""
+
+    def stored(home: Home, memory: Memory) -> Iterable[Memory]:
+        keys = [key for (key,) in connection.execute(_SAME_TEXT, (memory.content_hash, *home))]
+        return memory_table.by_keys(connection, keys).values()
+
+    connection.execute("SAVEPOINT homes")  # a memory that is not stored creates no session
+    names = NameRegistry(connection)
+    placed = [names.scope_ids(memory, exact=exact) for memory in memories]
+    homes = [(ids.profile, ids.project) for ids in placed]
+    repeated = find_repeated(memories, homes, stored, duplicates)
+    connection.execute("ROLLBACK TO homes")
+    connection.execute("RELEASE homes")
+    return repeated
+
+
+def count_repeats(connection: apsw.Connection, repeated: Iterable[str | None]) -> None:
+    """Count in the metadata of memories how often they were repeated."""
+    times = Counter(id for id in repeated if id is not None)
+    for id, (key, memory) in memory_table.by_ids(connection, list(times)).items():
+        metadata = json.dumps(counted_repeats(memory, times[id]), ensure_ascii=False)
+        connection.execute("UPDATE memories SET metadata = ? WHERE key = ?", (metadata, key))
 
 
 def insert_rows(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import apsw
 
 from retentive.errors import NotFound
-from retentive.stores.rules import check_same_request
+from retentive.stores.rules import is_sent_again
 from retentive.stores.sql_codec import from_micros, to_micros
 from retentive.stores.sqlite.memory_table import is_storable, storable_ids
 from retentive.stores.sqlite.row_changes import NameRegistry
@@ -19,13 +19,8 @@ from retentive.stores.values import IdempotencyKey, Judgement
 
 def written_before(connection: apsw.Connection, key: IdempotencyKey) -> list[str] | None:
     """The ids that the request with this key wrote; None if it is new. `Conflict` if it was another request."""
-    row = connection.execute("SELECT fingerprint, ids FROM requests WHERE name = ?", (key.name,)).get
-    if row is None:
-        return None
-    fingerprint, ids = row
-    check_same_request(key, fingerprint)
-    written: list[str] = json.loads(ids)
-    return written
+    row = connection.execute("SELECT ids, fingerprint, made FROM requests WHERE name = ?", (key.name,)).get
+    return json.loads(row[0]) if row is not None and is_sent_again(key, *row[1:]) else None
 
 
 def record_write(connection: apsw.Connection, key: IdempotencyKey, ids: Sequence[str]) -> None:

@@ -31,9 +31,11 @@ from retentive.stores.sqlite.listing import list_page, scan_page
 from retentive.stores.sqlite.memory_table import Postings, resolve
 from retentive.stores.sqlite.row_changes import (
     check_new,
+    count_repeats,
     insert_rows,
     keyword_entries,
     remove_rows,
+    repeated_ids,
     replace_row,
     updated_scope,
 )
@@ -44,6 +46,7 @@ from retentive.stores.values import (
     Backup,
     Compaction,
     Day,
+    Duplicates,
     IdempotencyKey,
     Judgement,
     Page,
@@ -122,6 +125,7 @@ class SqliteStore:
         model: Model | None,
         idempotency_key: IdempotencyKey | None = None,
         exact: bool = False,
+        duplicates: Duplicates | None = None,
     ) -> list[Memory]:
         if not records:
             return []
@@ -130,15 +134,33 @@ class SqliteStore:
         ids = [record.memory.id for record in records]
         with self._write() as connection:
             written = side_tables.written_before(connection, idempotency_key) if idempotency_key else None
-            if written is not None:
-                return [memory for _, memory in memory_table.by_ids(connection, written).values()]
-            check_new(connection, ids)
-            keys, scopes = insert_rows(connection, [record.memory for record in records], terms, exact=exact)
-            self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
-            if idempotency_key:
-                side_tables.record_write(connection, idempotency_key, ids)
-            stored = memory_table.by_keys(connection, keys)
-        return [stored[key] for key in keys]
+            if written is None:
+                repeated: list[str | None] = [None] * len(records)
+                if duplicates is not None:
+                    repeated = repeated_ids(connection, [one.memory for one in records], duplicates, exact=exact)
+                    ids = [one or id for one, id in zip(repeated, ids, strict=True)]
+                new = [at for at, one in enumerate(repeated) if one is None]
+                if new:
+                    self._insert(connection, [records[at] for at in new], [terms[at] for at in new], model, exact=exact)
+                count_repeats(connection, repeated)
+                if idempotency_key:
+                    side_tables.record_write(connection, idempotency_key, ids)
+            ids = ids if written is None else written
+            found = memory_table.by_ids(connection, ids)
+        return [found[id][1] for id in ids if id in found]
+
+    def _insert(
+        self,
+        connection: apsw.Connection,
+        records: Sequence[Record],
+        terms: Sequence[list[str]],
+        model: Model | None,
+        *,
+        exact: bool,
+    ) -> None:
+        check_new(connection, [record.memory.id for record in records])
+        keys, scopes = insert_rows(connection, [record.memory for record in records], terms, exact=exact)
+        self._add_vectors(connection, list(zip(keys, scopes, records, strict=True)), model)
 
     def _add_vectors(
         self, connection: apsw.Connection, entries: Sequence[tuple[int, ScopeIds, Record]], model: Model | None

@@ -21,7 +21,6 @@ from pydantic import (
 
 from retentive.errors import NotFound
 from retentive.models import MAX_NAME, Kind
-from retentive.pipeline.repeats import OnDuplicate
 from retentive.server.http.auth import ReadView, WriteView
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.problems import invalid_field
@@ -51,6 +50,7 @@ from retentive.server.http.request_parsing import (
 )
 from retentive.server.http.response_models import Forgotten, Memory, MemoryList, Page, Stored
 from retentive.stores.rules import check_version
+from retentive.stores.values import OnDuplicate
 
 router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=StrictRoute)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ def _configured(engine: Engine) -> set[str]:
 
 def _own_key(caller: Caller, idempotency_key: str | None) -> str | None:
     """Return an idempotency key that differs from those of other callers."""
-    return None if idempotency_key is None else f"{caller.name}/{idempotency_key}"
+    return None if idempotency_key is None else json.dumps([caller.name, idempotency_key])
 
 
 def _camel_keys(parameters: Mapping[str, Any]) -> dict[str, Any]:

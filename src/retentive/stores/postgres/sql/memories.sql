@@ -43,6 +43,15 @@ SELECT {columns} FROM memories AS m WHERE m.key = ANY (%s)
 -- name: by_ids
 SELECT {columns} FROM memories AS m WHERE m.id = ANY (%s)
 
+-- name: by_content
+SELECT {columns} FROM memories AS m
+WHERE m.content_hash = %s AND m.profile = %s AND coalesce(m.project, 0) = %s ORDER BY m.key
+
+-- name: lock_contents
+SELECT pg_advisory_xact_lock(id) FROM (
+  SELECT DISTINCT hashtextextended('retentive.text.' || name, 0) AS id FROM unnest(%s::text[]) AS u (name) ORDER BY id
+) AS ordered
+
 -- name: scan
 SELECT key, octet_length(text) + coalesce(octet_length(metadata), 0), id FROM memories WHERE id > %s ORDER BY id LIMIT %s
 
