@@ -49,8 +49,9 @@ from retentive.pipeline.remember import (
 )
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.scopes import check_scope
-from retentive.pipeline.search import search
+from retentive.pipeline.search import SearchOutcome, search
 from retentive.pipeline.tuning_history import SavedTuning
+from retentive.pipeline.work import current_work
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -389,15 +390,19 @@ class Engine(FactVerbs, Transfer):
         The options are those of `query`. Use of memories affects later recalls; `record_use=False` does not record it.
         """
         asked = self._to_query(query, options)
+        _, answer = self._search_and_rank(asked)
+        self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
+        return answer
+
+    def _search_and_rank(self, asked: Query) -> tuple[SearchOutcome, Recall]:
         started = perf_counter()
+        current_work().check()
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
-            answer = rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
-        self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
-        return answer
+            return outcome, rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
 
     def explain(
         self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]
@@ -409,10 +414,7 @@ class Engine(FactVerbs, Transfer):
         from retentive.pipeline.explain import explain
 
         asked = self._to_query(query, options)
-        started = perf_counter()
-        outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
-        calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
-        answer = rank_outcome(outcome, asked, self._threads, calibration, reranker=reranker, started=started)
+        outcome, answer = self._search_and_rank(asked)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
 

@@ -8,6 +8,7 @@
     ├── Damaged              what is stored cannot be read: repair the store
     ├── Unavailable          something needed is down, busy or full: try again later
     │   └── Refused          the embedding service works and does not accept this text: change the text
+    ├── Cancelled            the caller no longer waits for the result
     └── MissingExtra         an optional package is not installed: the message is the line to type
 
 Every kind has a stable ``code``. Messages say what happened and what to do.
@@ -67,6 +68,12 @@ class Refused(Unavailable):
     """The embedding service does not accept a text."""
 
     code = "refused"
+
+
+class Cancelled(RetentiveError):
+    """The caller no longer waits for the result."""
+
+    code = "cancelled"
 
 
 class MissingExtra(RetentiveError):

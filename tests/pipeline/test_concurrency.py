@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from retentive.engine import Engine
+from retentive.errors import Cancelled
 from retentive.pipeline.recall import FairLimiter, InlineExecutor
+from retentive.pipeline.work import begin_work
 
 
 def test_waiting_threads_get_a_slot_in_the_order_in_which_they_came():
@@ -33,6 +35,56 @@ def test_waiting_threads_get_a_slot_in_the_order_in_which_they_came():
         thread.join()
 
     assert order == [0, 1, 2, 3, 4]
+    with limiter.slot() as shared:
+        assert not shared
+
+
+def test_callers_take_turns_and_one_with_a_token_leaves_a_slot_to_the_others():
+    limiter = FairLimiter(2)
+    order: list[str] = []
+    release = threading.Event()
+
+    def work(caller: str) -> None:
+        begin_work().caller = caller
+        with limiter.slot():
+            order.append(caller)
+            release.wait(60)
+
+    def start(caller: str, *, waiting: int, working: int) -> threading.Thread:
+        thread = threading.Thread(target=work, args=(caller,))
+        thread.start()
+        while (len(limiter._waiting), len(order)) != (waiting, working):
+            pass
+        return thread
+
+    threads = [start("a", waiting=number, working=1) for number in range(3)]
+    threads.append(start("b", waiting=2, working=2))
+    threads.append(start("b", waiting=3, working=2))
+    release.set()
+    for thread in threads:
+        thread.join()
+
+    assert order[:2] == ["a", "b"]
+    assert sorted(order) == ["a", "a", "a", "b", "b"]
+
+
+def test_a_thread_whose_caller_has_left_no_longer_waits_for_a_slot():
+    limiter = FairLimiter(1)
+    ended: list[type[BaseException]] = []
+
+    def wait() -> None:
+        begin_work().cancelled = True
+        try:
+            with limiter.slot():
+                pass
+        except Cancelled as error:
+            ended.append(type(error))
+
+    with limiter.slot():
+        thread = threading.Thread(target=wait)
+        thread.start()
+        thread.join(60)
+        assert ended == [Cancelled]
     with limiter.slot() as shared:
         assert not shared
 

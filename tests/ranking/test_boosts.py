@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentive.ranking.rank import by_age, by_quality, by_source, days_between
+from retentive.ranking.rank import SourceWeights, by_age, by_quality, by_source, days_between
 from retentive.ranking.tuning import Tuning
 from tests.ranking.build import NOW, applied, days_ago, hit, ids, memory, scores
 
@@ -12,7 +12,7 @@ LONG_AGO = days_ago(500_000)
 
 
 def weighed(hits, weights):
-    kept, removed = by_source(hits, weights)
+    kept, removed = by_source(hits, SourceWeights(weights))
     assert removed == []
     return kept
 
@@ -28,7 +28,7 @@ def test_a_pattern_matches_a_file_whatever_lines_of_it_a_memory_is_from(source, 
 def test_a_weight_of_0_removes_the_source_and_says_so():
     hits = [hit(memory("note", source="notes/1.md#L1-L3"), 0.4), hit(memory("mail", source="mail/1"), 0.3)]
 
-    kept, [removed] = by_source(hits, {"*.md": 0.0})
+    kept, [removed] = by_source(hits, SourceWeights({"*.md": 0.0}))
 
     assert ids(kept) == ["mail"]
     assert (removed.id, removed.why[-1].note) == ("note", "the weight of *.md is 0")
@@ -45,6 +45,15 @@ def test_the_first_source_pattern_that_matches_counts():
 
     assert scores(weighed(hits, {"notes/*": 2.0, "*": 0.1})) == {"a": 2.0}
     assert scores(weighed(hits, {"*": 0.1, "notes/*": 2.0})) == {"a": 0.1}
+
+
+def test_each_source_is_matched_once():
+    matched: list[None] = []
+    hits = [hit(memory(f"m{number}", source=f"notes/{number % 3}"), 1.0) for number in range(90)]
+
+    by_source(hits, SourceWeights({"notes/*": 2.0}, lambda: matched.append(None)))
+
+    assert len(matched) == 3
 
 
 def test_source_patterns_mind_case():
@@ -71,7 +80,7 @@ def test_a_source_weight_is_told_and_only_where_it_applied():
 def test_without_source_weights_nothing_changes():
     hits = [hit(memory("note", source="notes/1"), 0.4)]
 
-    assert by_source(hits, {}) == (hits, [])
+    assert by_source(hits, SourceWeights({})) == (hits, [])
 
 
 # --- Age -------------------------------------------------------------------------------------------------------------

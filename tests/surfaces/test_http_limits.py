@@ -186,6 +186,63 @@ def test_a_token_with_too_many_requests_in_progress_gets_429_and_others_are_serv
     assert (others[0], alive[0], finished, again[0]) == (200, 200, [200, 200], 200)
 
 
+def test_a_costly_recall_or_a_measurement_counts_as_several_requests_of_its_token(open_engine, model):
+    waiting = Waiting(model)
+    engine = open_engine(waiting)
+    secret = token(engine, "a", "read")
+    app = create_app(engine, engine.settings.model_copy(update={"server": ServerSettings(max_requests_per_token=4)}))
+    costly = {"query": "anything", "tuning": {"rerank": 100}}
+    with listening(app) as port, ThreadPoolExecutor(1) as threads:
+        running = threads.submit(post, port, "/v1/recall", costly, secret)
+        assert waiting.entered.acquire(timeout=60)
+        refused = [
+            post(port, "/v1/recall", {"query": "anything"}, secret)[0],
+            post(port, "/v1/measure", {}, secret)[0],
+        ]
+        waiting.released.set()
+        assert running.result(60)[0] == 200
+        assert post(port, "/v1/recall", costly, secret)[0] == 200
+
+    assert refused == [429, 429]
+
+
+def test_a_batch_is_not_stored_after_its_client_has_left(open_engine, model):
+    waiting = Waiting(model)
+    engine = open_engine(waiting)
+    body = json.dumps({"memories": [{"text": f"Box {number} is red"} for number in range(200)]})
+    app = create_app(engine, engine.settings.model_copy(update={"server": ServerSettings()}))
+    ended = threading.Event()
+    app.state.work.leave = lambda scope: scope["path"] == "/v1/memories" and ended.set()
+    with listening(app) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("POST", "/v1/memories", body, {"Content-Type": "application/json"})
+        assert waiting.entered.acquire(timeout=60)
+        connection.close()
+        assert health(port)[0] == 200  # by now, the event loop has seen that the connection is closed
+        waiting.released.set()
+        assert ended.wait(60)
+
+        assert engine.stats().memories == 0
+        assert not waiting.entered.acquire(blocking=False)
+
+
+def test_a_recall_whose_ranking_takes_too_long_is_503(open_engine, monkeypatch):
+    engine = open_engine(None)
+    engine.remember("The key is under the pot", source="notes/1.md")
+    monkeypatch.setattr("retentive.pipeline.recall.ORDER_SECONDS", -1)
+    with client(engine) as asking:
+        problem(asking.post("/v1/recall", json={"query": "key"}), 503, "unavailable")
+
+
+def test_a_tuning_has_at_most_100_source_patterns_of_500_characters(open_engine):
+    with client(open_engine(None)) as asking:
+        many = {"sourceWeights": {f"*{number}*": 1 for number in range(101)}}
+        long = {"sourceWeights": {"*" * 501: 1}}
+        for weights in (many, long):
+            problem(asking.post("/v1/recall", json={"query": "key", "tuning": weights}), 422, "invalid")
+            problem(asking.patch("/settings", json=weights), 422, "invalid")
+
+
 # Connections
 
 

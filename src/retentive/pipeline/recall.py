@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, ClassVar, TypedDict
 
-from retentive.errors import RetentiveError, describe_error
+from retentive.errors import Cancelled, RetentiveError, Unavailable, describe_error
 from retentive.inference.rerankers import Reranker, rerank_best
 from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
+from retentive.pipeline.work import current_work
 from retentive.ranking import order, pick
 from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Calibration, Relevance
@@ -33,6 +34,11 @@ degraded_log = logging.getLogger(f"{__name__}.degraded")
 
 UNCALIBRATED = Calibration()
 """Relevance by the terms of the query alone."""
+
+
+ORDER_SECONDS = 10.0
+"""How long a recall orders its candidates before it fails. Thousands take milliseconds; patterns of sources can take
+much longer."""
 
 
 def recall(
@@ -59,10 +65,20 @@ def rank_outcome(
     reranker: Reranker | None,
     started: float,
 ) -> Recall:
-    """Rank what a search found. `explain` needs both the outcome and the recall made of it."""
+    """Rank what a search found. `explain` needs both the outcome and the recall made of it.
+
+    `Cancelled` if the caller no longer waits, and `Unavailable` if the order of the hits takes too long.
+    """
+    work, latest = current_work(), monotonic() + ORDER_SECONDS
+
+    def check() -> None:
+        work.check()
+        if monotonic() > latest:
+            raise Unavailable(f"ranking took longer than {ORDER_SECONDS:g} seconds; use fewer patterns of sources")
+
     timer = StageTimer(outcome.stages)
     asked = _without_operators(query, outcome.keywords)
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, **signals(asked))
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, check=check, **signals(asked))
     timer.lap("rank")
     not_reranked = None
     if query.tuning.rerank:
@@ -70,6 +86,7 @@ def rank_outcome(
             ranking, asked.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
         )
         timer.lap("rerank")
+        work.check()
     kinds = query.scope.kinds or ()
     terms = outcome.keywords.informative_terms if outcome.keywords else informative_terms(query.text)
     relevance = Relevance(terms, ranking.hits, outcome.cosines, calibration)
@@ -201,50 +218,81 @@ def degraded_unlogged() -> Iterator[None]:
         degraded_log.disabled = False
 
 
+CANCELLED_SECONDS = 0.25
+"""How often a thread that waits for a slot looks whether its caller still waits."""
+
+
 class FairLimiter:
-    """Lets a limited number of threads work at once, and the others wait in order.
+    """Lets a limited number of threads work at once. Callers take turns, and the threads of one wait in order.
 
     The default is one more than there are cores: one thread is always starting or ending. Beyond that, threads compete
     for the cores and the interpreter's lock: sixteen concurrent recalls were slower than the same recalls in sequence.
+    One caller with a token leaves a slot to the others, if there are several.
     """
 
     default: ClassVar[int] = (os.cpu_count() or 1) + 1
     """A process that shares the cores with others sets it before it opens an engine."""
 
     def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit or self.default
         self._guard = threading.Lock()
-        self._free = limit or self.default
-        self._working = 0
-        self._waiting: deque[threading.Lock] = deque()
+        self._working: Counter[str | None] = Counter()
+        self._waiting: list[_Turn] = []
+        self._last: dict[str | None, int] = {}
+        self._turns = 0
 
     @contextmanager
     def slot(self) -> Iterator[bool]:
-        """Wait for a slot; yields whether another thread is working or waiting."""
-        shared = self._acquire()
+        """Wait for a slot; yields whether another thread is working or waiting.
+
+        `Cancelled` if the caller no longer waits.
+        """
+        turn = _Turn(current_work().caller)
+        shared = self._acquire(turn)
         try:
             yield shared
         finally:
-            self._release()
+            with self._guard:
+                self._working -= Counter([turn.caller])
+                self._start_next()
 
-    def _acquire(self) -> bool:
+    def _acquire(self, turn: _Turn) -> bool:
         with self._guard:
-            if self._free:
-                self._free -= 1
-                self._working += 1
-                return self._working > 1
-            turn = threading.Lock()
-            turn.acquire()
             self._waiting.append(turn)
-        turn.acquire()  # the thread that releases its slot hands it over by releasing this lock
-        return True
+            self._start_next()
+            shared = self._working.total() > 1 or bool(self._waiting)
+        while not turn.begins.wait(CANCELLED_SECONDS):
+            with self._guard:
+                if current_work().cancelled and turn in self._waiting:
+                    self._waiting.remove(turn)
+                    raise Cancelled
+        return shared
 
-    def _release(self) -> None:
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._free += 1
-                self._working -= 1
+    def _start_next(self) -> None:
+        """Let those work who had their last turn the longest time ago, while there are slots."""
+        while self._working.total() < self._limit:
+            able = [turn for turn in self._waiting if self._working[turn.caller] < self._most(turn.caller)]
+            if not able:
+                break
+            turn = min(able, key=lambda one: self._last.get(one.caller, 0))
+            self._waiting.remove(turn)
+            self._turns += 1
+            self._last[turn.caller] = self._turns
+            self._working[turn.caller] += 1
+            turn.begins.set()
+        if not self._waiting:
+            self._last.clear()
+
+    def _most(self, caller: str | None) -> int:
+        return self._limit if caller is None else max(1, self._limit - 1)
+
+
+class _Turn:
+    """One thread that waits for a slot."""
+
+    def __init__(self, caller: str | None) -> None:
+        self.caller = caller
+        self.begins = threading.Event()
 
 
 class InlineExecutor(Executor):

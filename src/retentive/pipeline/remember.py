@@ -32,6 +32,7 @@ from retentive.models import (
     check_unicode,
     indexed_text,
 )
+from retentive.pipeline.work import current_work
 from retentive.stores.base import Store
 from retentive.stores.values import Duplicates, IdempotencyKey, OnDuplicate, PreviousTurn, Record, Vector
 from retentive.text.analysis import content_hash
@@ -345,6 +346,8 @@ def embed_memories(
     rows: list[Vector | None] = []
     try:
         for at in range(0, len(texts), EMBED_BATCH):
+            if at:  # a request that is embedded at once is stored even if its caller has left
+                current_work().check()
             rows += _embed_texts(embedder, texts[at : at + EMBED_BATCH])
             progress(min(EMBED_BATCH, len(texts) - at))
     except Unavailable:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder, embed_queries
 from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverReport
+from retentive.pipeline.work import current_work
 from retentive.ranking.lists import Context, RankedList
-from retentive.ranking.rank import Texts, is_removed
+from retentive.ranking.rank import SourceWeights, Texts
 from retentive.ranking.relevance import FITTED_MODELS
 from retentive.stores.base import AwaitsVector, Search, Searchable
 from retentive.stores.damage import Damage
@@ -323,10 +324,11 @@ def _other_texts(
     """Candidates after the pool with texts that it does not have, if it has few different ones."""
     query = searched.query
     texts, tuning = Texts(), query.tuning
+    sources = SourceWeights(tuning.source_weights, current_work().check)
 
     def is_new(candidate: Candidate) -> bool:
         memory = candidate.memory
-        if is_removed(memory, tuning.source_weights) or not searched.matches(memory):
+        if sources.remove(memory) or not searched.matches(memory):
             return False
         return not tuning.dedup or texts.first(memory) is memory
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from itertools import chain
 from statistics import median
 from typing import NamedTuple
@@ -78,8 +79,13 @@ def order(
     context: Context = NO_CONTEXT,
     period: Period | None = None,
     about_asker: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> Ranking:
-    """Order all memories that pass the floors, each text once, best first. Reranking may follow."""
+    """Order all memories that pass the floors, each text once, best first. Reranking may follow.
+
+    `check` is called before each step that can take long; what it raises ends the ranking.
+    """
+    check()
     table = fuse_scores(
         [_above_floor(retriever, tuning.semantic_floor) for retriever in retrievers],
         tuning,
@@ -90,7 +96,7 @@ def order(
     by_speaker(table, about_asker=about_asker, tuning=tuning)
     removed: list[Hit] = []
     if tuning.source_weights:
-        weighted, removed = by_source(table.hits(), tuning.source_weights)
+        weighted, removed = by_source(table.hits(), SourceWeights(tuning.source_weights, check))
         table = ScoreTable.of(weighted)
     by_age(table, tuning, now=now)
     by_quality(table, tuning, now=now)
@@ -246,38 +252,53 @@ def reason(step: str, before: float, after: float, value: float | None, note: st
     return Reason(step, after - before, after, None, value, note, figures)
 
 
-def by_source(hits: Sequence[Hit], weights: Mapping[str, float]) -> tuple[list[Hit], list[Hit]]:
+@lru_cache(maxsize=16)
+def _compiled(patterns: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
+    return [(pattern, re.compile(translate(pattern))) for pattern in patterns]
+
+
+class SourceWeights:
+    """The weights of sources by pattern. Each source is matched once; `check` is called before."""
+
+    def __init__(self, weights: Mapping[str, float], check: Callable[[], None] = lambda: None) -> None:
+        self.weights = weights
+        self._check = check
+        self._patterns = _compiled(tuple(weights))
+        self._found: dict[str, str | None] = {}
+
+    def pattern(self, memory: Memory) -> str | None:
+        """The first pattern that matches a memory's source, with or without the lines at its end (`notes.md#L1-L3`)."""
+        source = memory.source or ""
+        if source not in self._found:
+            self._check()
+            names = {source, _LINES.sub("", source)}
+            matching = (pattern for pattern, regex in self._patterns if any(map(regex.match, names)))
+            self._found[source] = next(matching, None)
+        return self._found[source]
+
+    def remove(self, memory: Memory) -> bool:
+        """Whether the weight of a memory's source is 0."""
+        pattern = self.pattern(memory) if self.weights else None
+        return pattern is not None and not self.weights[pattern]
+
+
+def by_source(hits: Sequence[Hit], sources: SourceWeights) -> tuple[list[Hit], list[Hit]]:
     """Multiply scores by the weight of the first pattern that a memory's source matches; a weight of 0 removes it.
 
     Return the hits, and those removed with the reason.
     """
-    if not weights:
-        return list(hits), []
     kept: list[Hit] = []
     removed: list[Hit] = []
     for hit in hits:
-        pattern = source_pattern(hit.memory, weights)
+        pattern = sources.pattern(hit.memory)
         if pattern is None:
             kept.append(hit)
-        elif weight := weights[pattern]:
+        elif weight := sources.weights[pattern]:
             note, figure = _times_note(hit.score, weight, "{:g}")
             kept.append(hit.after("source", _times(hit.score, weight), weight, f"{note} for {{}}", figure, pattern))
         else:
             removed.append(hit.after("source", hit.score, None, "the weight of {} is 0", pattern))
     return kept, removed
-
-
-def source_pattern(memory: Memory, weights: Mapping[str, float]) -> str | None:
-    """The first pattern that matches a memory's source, with or without the lines at its end (`notes.md#L1-L3`)."""
-    source = memory.source or ""
-    names = {source, _LINES.sub("", source)}
-    return next((pattern for pattern in weights if any(fnmatchcase(name, pattern) for name in names)), None)
-
-
-def is_removed(memory: Memory, weights: Mapping[str, float]) -> bool:
-    """Whether the weight of a memory's source is 0."""
-    pattern = source_pattern(memory, weights) if weights else None
-    return pattern is not None and not weights[pattern]
 
 
 def by_time(table: ScoreTable, period: Period | None, tuning: Tuning) -> None:

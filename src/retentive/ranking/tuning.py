@@ -118,8 +118,9 @@ class Tuning(Checked):
         le=1,
         description="The smallest relevance of a hit; 0 is off. Chat, MCP and /v1/context use 0.3 unless it is set.",
     )
-    source_weights: dict[str, Annotated[float, Field(ge=0, le=100)]] = field(
+    source_weights: dict[Annotated[str, Field(max_length=500)], Annotated[float, Field(ge=0, le=100)]] = field(
         default_factory=dict,
+        max_length=100,
         description="Multiplies the score by the weight of the first source pattern that matches: {'notes/*': 1.5}. "
         "A weight of 0 removes the source. Lines at its end (#L1-L3) may be left out.",
     )

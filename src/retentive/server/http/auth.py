@@ -10,6 +10,7 @@ profile; on other addresses, under other host names, or if the settings require 
 from __future__ import annotations
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retentive.engine import Engine
 from retentive.pipeline.access_tokens import ACCESSES, Access, looks_like_token
+from retentive.pipeline.work import begin_work, current_work
 from retentive.server.http.problems import problem
-from retentive.server.http.request_parsing import NO_CHARACTER
+from retentive.server.http.request_parsing import NO_CHARACTER, Parameters
 from retentive.server.runtime_file import store_digest
 from retentive.server.workers.peers import Peers
 from retentive.settings import ServerSettings
@@ -99,17 +101,27 @@ def identify(engine: Engine, settings: ServerSettings, secret: str | None) -> Ca
 _COUNTED = "retentive.counted"
 
 
+MEASURE_COST = 4
+"""As how many requests a measurement of tunings counts."""
+
+
+def recall_cost(*choices: Parameters | str | None) -> int:
+    """As how many requests a recall with each of these tunings counts, because of what only they ask for."""
+    given = [choice for choice in choices if isinstance(choice, Parameters)]
+    return sum(1 + ((one.rerank or 0) + len(one.source_weights or ())) // 25 for one in given) or 1
+
+
 class WorkInProgress:
     """How many requests of each token are in progress, so that one caller cannot take the threads of all others.
 
-    Several workers count together.
-
-    It is used on the event loop only. `RequestGuard` calls `leave` when a response is complete.
+    A costly request counts as several. Several workers count together. `RequestGuard` calls `leave` when a response is
+    complete.
     """
 
     def __init__(self, limit: int, peers: Peers | None = None) -> None:
         self._limit = limit
         self._running: Counter[str] = Counter()
+        self._lock = threading.Lock()
         self._shared: SharedCounts | None = None
         if peers is not None:
             from retentive.server.workers.shared_counts import SharedCounts
@@ -118,25 +130,36 @@ class WorkInProgress:
 
     def enter(self, request: Request, caller: str) -> None:
         """Count a request, once; 429 if the caller has too many in progress."""
-        if _COUNTED in request.scope:
-            return
+        if _COUNTED not in request.scope:
+            self._add(request, caller)
+
+    def charge(self, request: Request, cost: int) -> None:
+        """Count a request that was counted once as several, or as all that a token may have."""
+        caller, counted = request.scope.get(_COUNTED, ("", cost))
+        for _ in range(min(cost, self._limit) - counted):
+            self._add(request, caller)
+
+    def _add(self, request: Request, caller: str) -> None:
         shared = self._shared
-        if not shared.enter(caller, self._limit) if shared else self._running[caller] >= self._limit:
-            raise HTTPException(
-                429,
-                f"this token has {self._limit} requests in progress, which is the limit; wait for one to finish",
-                {"Retry-After": "1"},
-            )
-        self._running[caller] += 1
-        request.scope[_COUNTED] = caller
+        with self._lock:
+            if not shared.enter(caller, self._limit) if shared else self._running[caller] >= self._limit:
+                raise HTTPException(
+                    429,
+                    f"this token has {self._limit} requests in progress, which is the limit, or fewer that are costly; "
+                    "wait for one to finish",
+                    {"Retry-After": "1"},
+                )
+            self._running[caller] += 1
+            request.scope[_COUNTED] = caller, request.scope.get(_COUNTED, (caller, 0))[1] + 1
 
     def leave(self, scope: Scope) -> None:
         """Count a request as finished."""
-        caller = scope.pop(_COUNTED, None)
-        if caller is not None:
-            if self._shared:
-                self._shared.leave(caller)
-            self._running[caller] -= 1
+        caller, counted = scope.pop(_COUNTED, ("", 0))
+        with self._lock:
+            for _ in range(counted):
+                if self._shared:
+                    self._shared.leave(caller)
+            self._running[caller] -= counted
             if not self._running[caller]:
                 del self._running[caller]
 
@@ -166,6 +189,7 @@ def count_caller(request: Request, caller: Caller) -> Caller:
     if caller is not OWNER:
         work: WorkInProgress = request.app.state.work
         work.enter(request, caller.name)
+        current_work().caller = caller.name
     return caller
 
 
@@ -305,6 +329,7 @@ class RequestGuard:
             detail = f"{place}: {NO_CHARACTER}"
             refusal = problem(422, detail, code="invalid", errors=[{"field": place, "message": detail}])
         else:
+            begin_work()
             try:
                 await self._app(scope, _limited(receive, self._max_body), send)
             finally:

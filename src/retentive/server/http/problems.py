@@ -213,7 +213,9 @@ _DO_NOT_RETRY = {"x-should-retry": "false"}
 
 
 class OpenAIRoute(StrictRoute):
-    """A route that returns errors in OpenAI's format."""
+    """A route that returns errors in OpenAI's format. What a client has said is stored even if it leaves."""
+
+    cancels = False
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
@@ -33,10 +34,11 @@ from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from retentive.errors import Invalid
+from retentive.errors import Cancelled, Invalid
 from retentive.models import MAX_NAME, Kind
 from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.remember import MAX_TEXT, to_expiry, to_time
+from retentive.pipeline.work import Work, current_work
 from retentive.ranking import Tuning, preset
 from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS
@@ -45,6 +47,8 @@ NO_CHARACTER = "half of a surrogate pair is no character"
 
 MAX_DEPTH = 200
 """How deep a body may be nested, which is more than metadata may be. Python's own limit depends on the stack."""
+
+CLIENT_CLOSED_REQUEST = 499
 
 LARGE_BODY = 100_000
 """A body of more bytes is parsed on a worker thread, so that it does not block other requests."""
@@ -55,8 +59,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 class StrictRoute(APIRoute):
     """Rejects unknown query parameters: a misspelled filter that is ignored would widen the result.
 
-    Parameters may be spelled in camelCase or snake_case.
+    Parameters may be spelled in camelCase or snake_case. If the client leaves, the work for it is cancelled.
     """
+
+    cancels = True
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
@@ -66,23 +72,44 @@ class StrictRoute(APIRoute):
         async def handle_strictly(request: Request) -> Response:
             if request.url.query:
                 _check_parameters(request, spellings)
+            parsed = _JsonRequest(request.scope, request.receive)
+            parsed.watched = self.cancels
             try:
-                return await handle(_JsonRequest(request.scope, request.receive))
+                return await handle(parsed)
             except NotUnicode as error:
                 item = {"type": "value_error", "loc": ("body", *error.path), "msg": NO_CHARACTER}
                 raise RequestValidationError([item]) from None
+            except Cancelled:
+                return Response(status_code=CLIENT_CLOSED_REQUEST)
+            finally:
+                parsed.stop_watching()
 
         return handle_strictly
 
 
 class _JsonRequest(Request):
-    """A request whose body must be standard JSON."""
+    """A request whose body must be standard JSON. If it is watched, its work is cancelled when the client leaves."""
+
+    watched = False
+    _watching: asyncio.Task[None] | None = None
 
     async def body(self) -> bytes:
         body = await super().body()
+        if self.watched and self._watching is None:
+            self._watching = asyncio.create_task(self._watch(current_work()))
         if body and not _is_json(self.headers.get("content-type", "")):
             raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
         return body
+
+    async def _watch(self, work: Work) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        work.cancelled = True
+
+    def stop_watching(self) -> None:
+        """Stop waiting for the client to leave."""
+        if self._watching is not None:
+            self._watching.cancel()
 
     async def json(self) -> Any:
         body = await self.body()

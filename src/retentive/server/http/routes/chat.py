@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from retentive.chat.context import brief
 from retentive.chat.proxy import Chat, MemoryOptions, Reply, StreamRelay
 from retentive.pipeline.access_tokens import looks_like_token
-from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header
+from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header, recall_cost
 from retentive.server.http.chat_models import (
     BriefingRequest,
     ChatMemoryOptions,
@@ -22,9 +22,7 @@ from retentive.server.http.chat_models import (
     OpenAIError,
 )
 from retentive.server.http.problems import OpenAIRoute
-from retentive.server.http.request_parsing import IdempotencyHeader, StrictRoute, tuning_override
-
-CLIENT_CLOSED_REQUEST = 499
+from retentive.server.http.request_parsing import CLIENT_CLOSED_REQUEST, IdempotencyHeader, StrictRoute, tuning_override
 
 _DESCRIPTIONS = {
     401: "The token is missing or unknown.",
@@ -121,6 +119,7 @@ async def assemble_context(
 ) -> ContextResponse:
     """Returns the memories for a prompt as a block of text and as messages, with the reason for each memory."""
     chat: Chat = request.app.state.chat
+    request.app.state.work.charge(request, recall_cost(body.tuning))
     name = _body_or_header(body.session, session)
     options = MemoryOptions(
         session=name,

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from retentive.evaluation.metrics import Metric, load_library
 from retentive.evaluation.own_judgements import COMPARED, NOTHING_JUDGED, compare, own_queries
 from retentive.evaluation.tune import BUDGET, DEFAULT_METRIC, MIN_QUERIES, SAMPLE, SEED, TuningResult
-from retentive.server.http.auth import AdminView, ReadView
+from retentive.server.http.auth import MEASURE_COST, AdminView, ReadView
 from retentive.server.http.embedder_copies import EmbedderCopies
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import to_json
@@ -75,6 +75,7 @@ def measure_tunings(request: Request, view: ReadView, body: MeasureIn) -> JSONRe
 
     A query counts if at least one memory was judged good for it. It does not record the use of memories.
     """
+    request.app.state.work.charge(request, MEASURE_COST)
     load_library()  # fails first if the package is missing
     engine = view.engine
     copies: EmbedderCopies = request.app.state.embedder_copies

@@ -14,7 +14,7 @@ from retentive import models
 from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.short_ids import short_ids
 from retentive.ranking import preset
-from retentive.server.http.auth import ReadView
+from retentive.server.http.auth import ReadView, recall_cost
 from retentive.server.http.embedder_copies import EmbedderCopies
 from retentive.server.http.openapi import problem_responses
 from retentive.server.http.rendering import json_response, recall_to_json
@@ -140,11 +140,12 @@ class CompareIn(_QueryIn):
 
 
 @router.post("/v1/recall", response_model=Recall, summary="Recall memories")
-def recall_memories(view: ReadView, body: RecallIn) -> JSONResponse:
+def recall_memories(request: Request, view: ReadView, body: RecallIn) -> JSONResponse:
     """Returns the memories that answer a query, best first, with the reasons for each score.
 
     Without an embedder, only the keyword retriever runs, and `degraded` is "keyword-only".
     """
+    request.app.state.work.charge(request, recall_cost(body.tuning))
     found = view.recall(body.to_query(view, body.tuning), record_use=body.record_use)
     written = recall_to_json(found, explain=body.explain, dropped=body.dropped and body.explain)
     if body.short_ids:
@@ -158,8 +159,9 @@ def recall_memories(view: ReadView, body: RecallIn) -> JSONResponse:
     summary="Explain the rank of a memory",
     responses=problem_responses(404),
 )
-def explain_recall(view: ReadView, body: ExplainIn) -> JSONResponse:
+def explain_recall(request: Request, view: ReadView, body: ExplainIn) -> JSONResponse:
     """Explains why a memory ranks where it does for a query, or why it does not appear."""
+    request.app.state.work.charge(request, recall_cost(body.tuning))
     return json_response(view.explain(body.to_query(view, body.tuning), body.id))
 
 
@@ -175,6 +177,7 @@ def compare_recalls(request: Request, view: ReadView, body: CompareIn) -> JSONRe
     An embedder other than the configured one needs a copy of the memories: see POST /v1/embedders. It does not record
     the use of memories.
     """
+    request.app.state.work.charge(request, recall_cost(body.a, body.b))
     copies: EmbedderCopies = request.app.state.embedder_copies
     query_a = body.to_query(view, body.a)
     query_b = replace(query_a, tuning=view.engine.tuning.current(tuning_override(body.b)))
