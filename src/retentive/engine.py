@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
-from retentive.models import Filter, Kind, Memory, Query, Recall, Scope, canonical_id, check_unicode
+from retentive.models import Filter, Kind, Memory, Query, Recall, Scope, canonical_id, check_unicode, current_work
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
@@ -49,9 +49,8 @@ from retentive.pipeline.remember import (
 )
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.scopes import check_scope
-from retentive.pipeline.search import SearchOutcome, search
+from retentive.pipeline.search import search
 from retentive.pipeline.tuning_history import SavedTuning
-from retentive.pipeline.work import current_work
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -390,11 +389,6 @@ class Engine(FactVerbs, Transfer):
         The options are those of `query`. Use of memories affects later recalls; `record_use=False` does not record it.
         """
         asked = self._to_query(query, options)
-        _, answer = self._search_and_rank(asked)
-        self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
-        return answer
-
-    def _search_and_rank(self, asked: Query) -> tuple[SearchOutcome, Recall]:
         started = perf_counter()
         current_work().check()
         # A remote embedder, or one that is still to be opened, is waited for, and waiting needs no core.
@@ -402,7 +396,9 @@ class Engine(FactVerbs, Transfer):
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
-            return outcome, rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
+            answer = rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
+        self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
+        return answer
 
     def explain(
         self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]
@@ -414,7 +410,11 @@ class Engine(FactVerbs, Transfer):
         from retentive.pipeline.explain import explain
 
         asked = self._to_query(query, options)
-        outcome, answer = self._search_and_rank(asked)
+        started = perf_counter()
+        with self._limiter.slot():
+            outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
+            calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
+            answer = rank_outcome(outcome, asked, self._threads, calibration, reranker=reranker, started=started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
 

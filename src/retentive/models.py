@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
@@ -14,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 from uuid import UUID
 
-from retentive.errors import Invalid
+from retentive.errors import Cancelled, Invalid
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -574,3 +575,32 @@ class Model(Serializable):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.dimension} d, {self.fingerprint[:8]})"
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """The work of one request. `caller` names the token that it came with; None is the owner of the store."""
+
+    caller: str | None = None
+    cancelled: bool = False
+
+    def check(self) -> None:
+        """Raise `Cancelled` if the caller no longer waits for the result."""
+        if self.cancelled:
+            raise Cancelled
+
+
+_OWN = Work()
+_CURRENT: ContextVar[Work] = ContextVar("work")
+
+
+def begin_work() -> Work:
+    """Return new work; it is the current one of this context and of the threads that run in a copy of it."""
+    work = Work()
+    _CURRENT.set(work)
+    return work
+
+
+def current_work() -> Work:
+    """Return the work of this thread. Outside a request it is that of the owner, which nobody cancels."""
+    return _CURRENT.get(_OWN)

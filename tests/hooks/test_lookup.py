@@ -8,6 +8,7 @@ import pytest
 
 from retentive.hooks.events import MAX_ANSWER
 from retentive.hooks.lookup import Found
+from retentive.hooks.service_client import ServiceClient
 
 
 def answer(*notes: tuple[str, int]) -> dict[str, Any]:
@@ -53,3 +54,15 @@ def test_if_no_note_fits_nothing_is_given(notes: list[tuple[str, int]]) -> None:
     sent["text"] += "." * (MAX_ANSWER if not notes else 0)
     found = Found.of(sent)
     assert (found.text, found.ids) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://[::1]", (b"::1", 80)),
+        ("http://[::1]:4000", (b"::1", 4000)),
+        ("http://127.0.0.1/", (b"127.0.0.1", 80)),
+    ],
+)
+def test_a_service_may_be_named_without_a_port(url: str, address: tuple[bytes, int]) -> None:
+    assert ServiceClient(url, deadline=0)._address == address

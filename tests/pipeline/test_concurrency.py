@@ -8,8 +8,8 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Cancelled
+from retentive.models import begin_work
 from retentive.pipeline.recall import FairLimiter, InlineExecutor
-from retentive.pipeline.work import begin_work
 
 
 def test_waiting_threads_get_a_slot_in_the_order_in_which_they_came():

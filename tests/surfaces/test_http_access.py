@@ -327,6 +327,21 @@ def test_a_page_that_the_settings_name_may_call(engine):
     assert answer.headers["access-control-allow-origin"] == "https://page.example"
 
 
+def test_a_page_that_the_settings_name_may_send_and_read_what_clients_need(engine):
+    asking = client(engine, origins=("https://page.example",), max_body=1000)
+    page = {"Origin": "https://page.example"}
+    wanted = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "if-match"}
+
+    preflight = asking.options("/v1/memories", headers=page | wanted)
+    readable = asking.get("/settings", headers=page).headers["access-control-expose-headers"]
+    too_large = asking.post("/v1/memories", json={"text": "a" * 1000}, headers=page)
+
+    assert preflight.status_code == 200
+    assert {"ETag", "Retry-After", "X-Context-Tokens", "X-Context-Left-Out"} <= set(readable.split(", "))
+    problem(too_large, 413, "too_large")
+    assert too_large.headers["access-control-allow-origin"] == "https://page.example"
+
+
 @pytest.mark.parametrize(
     "body", [lambda data: data, lambda data: iter([data[:700], data[700:]])], ids=["sized", "chunked"]
 )

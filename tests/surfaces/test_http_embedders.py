@@ -152,9 +152,9 @@ def test_the_copy_is_deleted_when_the_service_ends(keyword_engine, tmp_path: Pat
     keyword_engine.remember(ALLERGY)
     with client(keyword_engine) as asking:
         embed(asking)
-        assert list(tmp_path.glob("retentive-compare-*"))
+        assert list(tmp_path.glob("retentive-service-*"))
 
-    assert not list(tmp_path.glob("retentive-compare-*"))
+    assert not list(tmp_path.glob("retentive-service-*"))
 
 
 def test_what_cannot_be_compared_is_refused_with_the_reason(engine, keyword_engine, monkeypatch):

@@ -138,6 +138,8 @@ def test_a_method_that_is_not_taken_is_answered_with_those_that_are(asking):
 
     problem(refused, 405, "method_not_allowed")
     assert refused.headers["Allow"] == "GET, POST"
+    detail = problem(asking.get("/v1/recall"), 405, "method_not_allowed")["detail"]
+    assert detail == "this path accepts POST, not GET"
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "", "application/xml"])

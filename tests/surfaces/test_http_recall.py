@@ -222,10 +222,23 @@ def test_an_episode_search_gives_what_was_said_twice_twice_whatever_the_settings
     assert found["degraded"] is None
 
 
+def test_an_episode_has_the_fields_that_clients_of_other_systems_read(words):
+    stored = client(words).post("/v1/memories", json={"text": "hello", "session": 7, "created": "2026-05-08"}).json()
+    words.remember("hello there", session="trip")
+
+    hits = client(words).get("/episodes/search?q=hello").json()["hits"]
+    fields = [{name: hit[name] for name in ("id", "sessionId", "content", "createdAt")} for hit in hits]
+
+    assert {"id": stored["id"], "sessionId": 7, "content": "hello", "createdAt": stored["created"]} in fields
+    assert "trip" in [hit["sessionId"] for hit in hits]
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [
         ("sessionIds=1", "q"),
+        ("q=hello&q=bye", "q"),
+        ("q=hello&limit=1&limit=2", "limit"),
         ("q=hello&sessionIds=1&limit=x", "limit"),
         ("q=&sessionIds=1", "q"),
     ],

@@ -139,8 +139,23 @@ def test_under_another_host_name_it_does_not_start_without_a_token(store, monkey
 
     done = run("--store", str(store), "--embedder", "none", "serve", "--port", "0", code=2)
 
-    assert "every request needs a token" in done.stderr
+    assert "every request needs a token (server.hosts has memory.example.org" in done.stderr
     assert "create one first: retentive token create --access write" in done.stderr
+
+
+def test_folders_that_a_killed_service_left_are_removed_at_the_next_start(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    def folders() -> list[Path]:
+        return list(tmp_path.glob("retentive-*"))
+
+    with served(store, "--workers", "2", embedder="none") as service:
+        service.end(signal.SIGKILL)
+        assert len(folders()) == 1
+    with served(store, "--workers", "2", embedder="none") as service:
+        [used] = folders()
+        with served(store, embedder="none"):
+            assert folders() == [used]
 
 
 def test_off_loopback_it_starts_with_a_token_and_answers_nobody_without(store):

@@ -21,6 +21,7 @@ from retentive.server.http import request_log
 from retentive.server.http.app import create_app
 from retentive.server.http.telemetry import Telemetry
 from retentive.settings import ServerSettings, Settings
+from retentive.stores import open_store
 
 SECRET = "Zanzibar"
 
@@ -166,6 +167,20 @@ def test_figures_of_all_profiles_are_for_administrators(engine, access, status):
     assert asked.get("/metrics", headers={"Authorization": f"Bearer {secret}"}).status_code == status
     assert asked.get("/healthz").status_code == 200
     assert asked.get("/readyz").status_code == 200
+
+
+def test_it_is_not_ready_while_the_file_of_the_store_is_gone(tmp_path):
+    path = tmp_path / "store.db"
+    with Engine(open_store(str(path))) as engine:
+        engine.remember("The key is under the pot")
+        asked = client(service(engine))
+        ready = asked.get("/readyz").status_code
+        path.rename(tmp_path / "other.db")
+        gone = asked.get("/readyz")
+        (tmp_path / "other.db").rename(path)
+
+    assert (ready, gone.status_code) == (200, 503)
+    assert str(tmp_path) not in gone.text
 
 
 def test_it_is_not_ready_while_it_starts_nor_while_the_store_cannot_be_read(engine, monkeypatch):

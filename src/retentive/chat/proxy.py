@@ -24,6 +24,10 @@ from retentive.tenancy import ProfileView
 
 DEFAULT_SESSION = "chat"
 
+CONTEXT_HEADERS = (
+    "X-Context-Scope", "X-Context-Tokens", "X-Context-Memories", "X-Context-Relevance", "X-Context-Left-Out"
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
@@ -252,14 +256,10 @@ def with_context(messages: Sequence[Message], context: PromptContext) -> list[Me
 def _context_headers(context: PromptContext) -> dict[str, str]:
     """The headers that say what was added to the prompt, what was left out, and why."""
     counts = context.left_out_counts
-    project = context.project
-    return {
-        "X-Context-Scope": "profile" if project is None else f"project={_header_text(project)}",
-        "X-Context-Tokens": str(context.token_count),
-        "X-Context-Memories": str(len(context.items)),
-        "X-Context-Relevance": f"{context.relevance:.2f}",
-        "X-Context-Left-Out": ", ".join(f"{reason}={count}" for reason, count in counts.items()) or "none",
-    }
+    left_out = ", ".join(f"{reason}={count}" for reason, count in counts.items()) or "none"
+    scope = "profile" if context.project is None else f"project={_header_text(context.project)}"
+    values = scope, str(context.token_count), str(len(context.items)), f"{context.relevance:.2f}", left_out
+    return dict(zip(CONTEXT_HEADERS, values, strict=True))
 
 
 def _header_text(text: str) -> str:

@@ -43,7 +43,7 @@ class ServiceClient:
         host, _, path = rest.partition("/")
         if scheme != "http" or path.strip("/"):
             raise ServiceError(f"the address of the service is http://HOST:PORT, not {url}")
-        name, colon, port = host.rpartition(":")
+        name, colon, port = (host, "", "") if host.endswith("]") else host.rpartition(":")
         self._host = host
         # As bytes: for a text, the standard library loads the codec of international names.
         named: Any = (name if colon else host).strip("[]").encode("ascii" if host.isascii() else "idna")

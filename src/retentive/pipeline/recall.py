@@ -17,9 +17,8 @@ from typing import Any, ClassVar, TypedDict
 
 from retentive.errors import Cancelled, RetentiveError, Unavailable, describe_error
 from retentive.inference.rerankers import Reranker, rerank_best
-from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall
+from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall, current_work
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
-from retentive.pipeline.work import current_work
 from retentive.ranking import order, pick
 from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Calibration, Relevance

@@ -30,9 +30,9 @@ from retentive.models import (
     Scope,
     check_name,
     check_unicode,
+    current_work,
     indexed_text,
 )
-from retentive.pipeline.work import current_work
 from retentive.stores.base import Store
 from retentive.stores.values import Duplicates, IdempotencyKey, OnDuplicate, PreviousTurn, Record, Vector
 from retentive.text.analysis import content_hash

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from retentive.errors import Unavailable
 from retentive.inference.embedders import Embedder, embed_queries
-from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverReport
-from retentive.pipeline.work import current_work
+from retentive.models import Candidate, Kind, Memory, Model, Query, RetrieverReport, current_work
 from retentive.ranking.lists import Context, RankedList
 from retentive.ranking.rank import SourceWeights, Texts
 from retentive.ranking.relevance import FITTED_MODELS

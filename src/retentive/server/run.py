@@ -29,9 +29,10 @@ try:
 
     from retentive.server.connections import BEAT_SECONDS, HealthThread, TimedProtocol, set_keep_alive
     from retentive.server.http.app import create_app
-    from retentive.server.http.auth import LOOPBACK, needs_token
+    from retentive.server.http.auth import why_token_needed
     from retentive.server.http.request_log import log_warnings
     from retentive.server.runtime_file import announced
+    from retentive.server.temporary import remove_abandoned_folders
     from retentive.server.workers.peers import Peers
 except ImportError as error:
     raise MissingExtra("retentive serve", "server") from error
@@ -58,7 +59,9 @@ def serve(
     """
     settings = settings or engine.settings
     log_warnings(settings.server.log)
-    if peers is not None:
+    if peers is None:
+        remove_abandoned_folders()
+    else:
         _warm_up(engine, lambda: None)
     with open_socket(settings.server, shared=peers is not None) as listener:
         check_tokens(engine, settings.server)
@@ -94,10 +97,8 @@ def serve(
 
 def check_tokens(engine: Engine, settings: ServerSettings) -> None:
     """Raise `Invalid` if every request needs a token and there is none."""
-    if needs_token(settings) and not engine.tokens.list():
-        why = f"{settings.host} is not a loopback address"
-        if settings.host in LOOPBACK:
-            why = f"server.{'require_token' if settings.require_token else 'public_url'} is set"
+    why = why_token_needed(settings)
+    if why is not None and not engine.tokens.list():
         raise Invalid(
             f"every request needs a token ({why}), and there is none yet; create one first: "
             "retentive token create --access write"

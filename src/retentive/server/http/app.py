@@ -12,7 +12,7 @@ from fastapi.telemetry import TelemetryConfig
 from starlette.routing import Route
 
 import retentive
-from retentive.chat.proxy import Chat
+from retentive.chat.proxy import CONTEXT_HEADERS, Chat
 from retentive.engine import Engine
 from retentive.server.http.auth import RequestGuard, WorkInProgress
 from retentive.server.http.documents_page import add_documents
@@ -88,14 +88,17 @@ def create_app(engine: Engine, settings: Settings | None = None, *, peers: Peers
 def _add_middleware(app: FastAPI, settings: Settings) -> None:
     """Add the middleware, the innermost first. Requests that the guard rejects are counted and logged too."""
     server = settings.server
-    if server.origins:
+    app.add_middleware(RequestGuard, settings=server, work=app.state.work, store=settings.store)
+    if server.origins:  # around the guard, so that a page can read a refusal
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(server.origins),
             allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "X-Profile", "X-Session", *HEADERS],
-        )
-    app.add_middleware(RequestGuard, settings=server, work=app.state.work, store=settings.store)
+            allow_headers=[
+                "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "X-Profile", "X-Session", *HEADERS
+            ],
+            expose_headers=["ETag", "Retry-After", "X-Request-Id", "X-Session", *CONTEXT_HEADERS],
+        )  # fmt: skip
     app.add_middleware(TracingMiddleware)
     logger = request_logger(server.log)
     app.add_middleware(RequestLogMiddleware, app.state.telemetry.add_request, *([logger] if logger else []))

@@ -26,8 +26,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retentive.engine import Engine
+from retentive.models import begin_work, current_work
 from retentive.pipeline.access_tokens import ACCESSES, Access, looks_like_token
-from retentive.pipeline.work import begin_work, current_work
 from retentive.server.http.problems import problem
 from retentive.server.http.request_parsing import NO_CHARACTER, Parameters
 from retentive.server.runtime_file import store_digest

@@ -9,13 +9,24 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from retentive.chat.context import BLOCK_ORDER, LeftOut, Part, PromptContext, PromptItem
 from retentive.models import Kind
-from retentive.server.http.request_parsing import INTEGER, CamelModel, Id, Name, QueryText, TuningChoice, not_nullable
+from retentive.server.http.request_parsing import (
+    INTEGER,
+    CamelModel,
+    Id,
+    Name,
+    QueryText,
+    SessionName,
+    TuningChoice,
+    not_nullable,
+)
 
 ChatMessage = dict[str, Any]
 
 
 class _ContextOptions(CamelModel):
-    session: Name | None = Field(None, description="The conversation. Its latest episodes are added to the prompt.")
+    session: SessionName | None = Field(
+        None, description="The conversation. Its latest episodes are added to the prompt."
+    )
     project: Name | None = Field(
         None, description="Recall from this project. Default: the project of the session, or else the whole profile."
     )
@@ -110,7 +121,7 @@ class BriefingRequest(CamelModel):
     model_config = ConfigDict(json_schema_extra={"examples": [{"project": "boat", "budget": 1000}]})
 
     project: Name | None = Field(None, description="The project, whose facts and latest session are added.")
-    session: Name | None = Field(None, description="The session that starts; it is not the latest one.")
+    session: SessionName | None = Field(None, description="The session that starts; it is not the latest one.")
     budget: Annotated[int, Field(ge=0, le=200_000), INTEGER] = Field(1500, description="Token budget for memories.")
     recent: Annotated[int, Field(ge=0, le=1000), INTEGER] = Field(
         6, description="Number of the last episodes of the latest session."

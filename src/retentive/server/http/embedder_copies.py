@@ -12,8 +12,6 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from anyio import to_thread
@@ -24,6 +22,7 @@ from retentive.inference.embedders import open_embedder
 from retentive.models import Memory, Query, Recall, Scope, Serializable
 from retentive.pipeline.embeddings import Refinement
 from retentive.server.http.background import BackgroundWork, Outcome
+from retentive.server.temporary import temporary_folder
 from retentive.settings import EmbedderSettings, Settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -60,8 +59,7 @@ class _Copy:
         self.source, self.profile = source, profile
         self.status = CopyStatus(name)
         self._resources = ExitStack()
-        folder = TemporaryDirectory(prefix="retentive-compare-", ignore_cleanup_errors=True)
-        store = open_store(str(Path(self._resources.enter_context(folder)) / "copy.db"))
+        store = open_store(str(self._resources.enter_context(temporary_folder()) / "copy.db"))
         settings = source.settings.model_copy(update={"store": "", "embedder": embedder})
         self.engine = self._resources.enter_context(
             Engine(store, lambda: open_embedder(embedder), settings=settings, clock=source.now)

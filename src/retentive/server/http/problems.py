@@ -63,7 +63,6 @@ CODES = {
 
 DETAILS = {
     404: "there is no such path; /docs lists all operations",
-    405: "this path does not accept the method; the Allow header lists the methods it accepts",
 }
 
 _ID_PATHS = {
@@ -182,6 +181,7 @@ def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     headers = dict(error.headers or {})
     if error.status_code == 405:
         headers["Allow"] = ", ".join(_allowed_methods(request))
+        detail = f"this path accepts {headers['Allow']}, not {request.method:.20}"
     return problem(error.status_code, detail, code=code, headers=headers)
 
 

@@ -6,13 +6,15 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from fastapi import Header, Request, Response
+from fastapi.dependencies.utils import field_annotation_is_sequence as is_list
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import (
@@ -35,10 +37,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from retentive.errors import Cancelled, Invalid
-from retentive.models import MAX_NAME, Kind
+from retentive.models import MAX_NAME, Kind, Work, current_work
 from retentive.pipeline.judgements import MAX_QUERY
 from retentive.pipeline.remember import MAX_TEXT, to_expiry, to_time
-from retentive.pipeline.work import Work, current_work
 from retentive.ranking import Tuning, preset
 from retentive.ranking.hybrid import Hybrid
 from retentive.ranking.presets import PRESETS
@@ -68,10 +69,11 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
         declared = {param.alias: param.alias for param in self.dependant.query_params}
         spellings = {to_snake(name): name for name in declared} | declared
+        lists = {param.alias for param in self.dependant.query_params if is_list(param.field_info.annotation)}
 
         async def handle_strictly(request: Request) -> Response:
             if request.url.query:
-                _check_parameters(request, spellings)
+                _check_parameters(request, spellings, lists)
             parsed = _JsonRequest(request.scope, request.receive)
             parsed.watched = self.cancels
             try:
@@ -194,14 +196,18 @@ def _is_json(content_type: str) -> bool:
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
 
 
-def _check_parameters(request: Request, spellings: dict[str, str]) -> None:
-    """Replace the spellings of parameters by the declared ones; an unknown parameter is an error (422)."""
+def _check_parameters(request: Request, spellings: dict[str, str], lists: Collection[str]) -> None:
+    """Replace the spellings of parameters by the declared ones; an unknown or a repeated one is an error (422)."""
     given = parse_qsl(request.url.query, keep_blank_values=True)
     unknown = [name for name, _ in given if name not in spellings]
     if unknown:
         declared = ", ".join(dict.fromkeys(spellings.values()))
         message = "there is no such parameter" + (f"; the parameters are {declared}" if declared else "")
         raise RequestValidationError([{"type": "value_error", "loc": ("query", unknown[0]), "msg": message}])
+    count = Counter(spellings[name] for name, _ in given)
+    repeated = next((name for name, times in count.items() if times > 1 and name not in lists), None)
+    if repeated is not None:
+        raise RequestValidationError([{"type": "value_error", "loc": ("query", repeated), "msg": "it is repeated"}])
     if any(spellings[name] != name for name, _ in given):
         request.scope["query_string"] = urlencode([(spellings[name], value) for name, value in given]).encode()
 
@@ -288,9 +294,14 @@ def _to_integer(value: Any) -> Any:
 
 
 def _to_names(value: Any) -> Any:
-    """A name or names as a list. A number, as other systems identify sessions, is the name of that number."""
-    values = value if isinstance(value, list) else [value]
-    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in values]
+    """A name or names as a list."""
+    return [_to_name(one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _to_name(value: Any) -> Any:
+    """A number, as other systems identify sessions, as the name of that number."""
+    number = _to_integer(value)
+    return str(number) if isinstance(number, int) and not isinstance(number, bool) else value
 
 
 # For the schema only; NOT_BLANK checks it with a better message.
@@ -339,6 +350,14 @@ MetadataValue = Annotated[
 
 # A filter may be any text; an unknown name matches nothing.
 NameFilter = Annotated[str, Field(max_length=MAX_NAME)]
+SessionName = Annotated[
+    Name,
+    BeforeValidator(_to_name),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string", "minLength": 1, "maxLength": MAX_NAME, **_PATTERN}, {"type": "integer"}]}
+    ),
+]
+"""The name of a session; an integer is the name of that number."""
 EmbedderName = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 _FILTER_SCHEMAS: list[JsonDict] = [{"type": "string", "maxLength": MAX_NAME}, {"type": "integer"}]
 SessionFilter = Annotated[

@@ -197,6 +197,20 @@ class Recall(_Response):
     short_ids: dict[str, str] = Field(description="The first characters of each id, by id, if they were requested.")
 
 
+class EpisodeHit(Hit):
+    """An episode, also with the fields of other systems."""
+
+    session_id: str | int | None = Field(description="The session; a name that is a number is one.")
+    content: str
+    created_at: str
+
+
+class EpisodeSearch(Recall):
+    """The result of a keyword search in episodes."""
+
+    hits: list[EpisodeHit]  # type: ignore[assignment] # a list of a subclass
+
+
 class Move(_Response):
     """The ranks of a memory in two results; null if it is not in a result."""
 

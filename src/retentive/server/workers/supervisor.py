@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +20,7 @@ from typing import Any
 from retentive.errors import Invalid, Unavailable
 from retentive.server.run import GRACE_SECONDS, address_of, open_socket
 from retentive.server.runtime_file import announced
+from retentive.server.temporary import remove_abandoned_folders, temporary_folder
 from retentive.server.workers.shared_counts import SharedCounts
 from retentive.settings import Settings
 
@@ -56,9 +56,10 @@ def supervise(
 
     `arguments` are those with which each worker opens its engine. `started` is called when all accept requests.
     """
+    remove_abandoned_folders()
     with (
         open_socket(settings.server, shared=True) as reserved,
-        tempfile.TemporaryDirectory(prefix="retentive-workers-") as folder,
+        temporary_folder() as folder,
     ):
         # Bound and not listening: it keeps the port, and no connection reaches it.
         host, port = reserved.getsockname()[:2]
@@ -66,7 +67,7 @@ def supervise(
             "arguments": dict(arguments),
             "store": settings.store,
             "server": {"host": host, "port": port},
-            "folder": folder,
+            "folder": str(folder),
             "workers": workers,
         }
         _Supervisor(plan, settings, reserved, started).run()

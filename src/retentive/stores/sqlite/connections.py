@@ -189,6 +189,14 @@ class Connections:
         if not found or found != self._files:
             raise Unavailable(_MOVED.format(self.path, consequence))
 
+    def in_place(self) -> bool:
+        """Whether the path of the store is still that of the open file."""
+        try:
+            file = Path(self.path).stat()
+        except FileNotFoundError:
+            return False
+        return not self._files or (file.st_dev, file.st_ino) == self._files[0]
+
     def truncate_log(self) -> None:
         """Checkpoint and truncate the write-ahead log, so that forgotten text does not remain in it.
 

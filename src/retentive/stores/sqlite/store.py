@@ -86,6 +86,10 @@ class SqliteStore:
     def close(self) -> None:
         self._connections.close()
 
+    def in_place(self) -> bool:
+        """Whether the file was not deleted, moved or replaced since it was opened."""
+        return self._connections.in_place()
+
     @contextmanager
     def _write(self, *, durable: bool = True) -> Iterator[apsw.Connection]:
         """A write transaction that readers notice by the store's sequence number."""

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 import retentive
 from retentive.engine import Engine
-from retentive.errors import RetentiveError
+from retentive.errors import RetentiveError, Unavailable
 from retentive.models import Model
 from retentive.server.http.auth import AdminEngine, CurrentCaller, ReadView
 from retentive.server.http.openapi import problem_responses
@@ -23,6 +23,7 @@ from retentive.server.http.request_parsing import StrictRoute
 from retentive.server.http.response_models import Status
 from retentive.server.http.telemetry import Telemetry
 from retentive.settings import LlmSettings
+from retentive.stores.sqlite import SqliteStore
 
 _READY_THREADS = CapacityLimiter(2)
 
@@ -49,8 +50,14 @@ async def ready(request: Request) -> Any:
         return problem(503, starting, code="not_ready", headers={"Retry-After": "1"})
     engine: Engine = request.app.state.engine
     # A short read, whose errors become the response; on threads of its own, so that busy workers do not delay it.
-    await to_thread.run_sync(engine.tuning.saved, limiter=_READY_THREADS)
+    await to_thread.run_sync(_check_store, engine, limiter=_READY_THREADS)
     return {"status": "ready"}
+
+
+def _check_store(engine: Engine) -> None:
+    engine.tuning.saved()
+    if isinstance(engine.store, SqliteStore) and not engine.store.in_place():
+        raise Unavailable("the file of the store was deleted, moved or replaced; what is stored now would be lost")
 
 
 @router.get(

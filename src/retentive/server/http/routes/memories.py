@@ -42,6 +42,7 @@ from retentive.server.http.request_parsing import (
     Name,
     NameFilter,
     SessionFilter,
+    SessionName,
     StrictRoute,
     Text,
     Time,
@@ -79,7 +80,7 @@ class MemoryIn(CamelModel):
     text: Text
     id: Id | None = Field(None, description="A UUID. Default: a new one.")
     project: Name | None = None
-    session: Name | None = None
+    session: SessionName | None = None
     position: Position | None = Field(None, description="Position in the session. Default: the next free one.")
     kind: Kind = Field("episodic", description="episodic (an event), semantic (a fact) or identity (who the user is).")
     speaker: Name | None = None

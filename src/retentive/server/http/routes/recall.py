@@ -36,7 +36,7 @@ from retentive.server.http.request_parsing import (
     TuningChoice,
     tuning_override,
 )
-from retentive.server.http.response_models import Explanation, Recall, RecallComparison
+from retentive.server.http.response_models import EpisodeSearch, Explanation, Recall, RecallComparison
 from retentive.tenancy import ProfileView
 
 router = APIRouter(tags=["recall"], route_class=StrictRoute)
@@ -207,7 +207,7 @@ def _moves(a: models.Recall, b: models.Recall) -> list[dict[str, str | int | Non
     ]
 
 
-@router.get("/episodes/search", response_model=Recall, summary="Keyword search in episodes")
+@router.get("/episodes/search", response_model=EpisodeSearch, summary="Keyword search in episodes")
 def search_episodes(
     view: ReadView,
     q: Annotated[
@@ -237,7 +237,17 @@ def search_episodes(
     """
     sessions = None if session_ids is None else _session_names(session_ids)
     query = view.query(q, limit=limit, session=sessions, only_session=True, kinds=("episodic",), tuning=_EPISODE_TUNING)
-    return JSONResponse(recall_to_json(view.recall(query, record_use=False), explain=False))
+    written = recall_to_json(view.recall(query, record_use=False), explain=False)
+    for hit in written["hits"]:
+        memory = hit["memory"]
+        session = memory["session"]
+        number = session is not None and session.isdecimal() and str(int(session)) == session
+        hit |= {
+            "sessionId": int(session) if number else session,
+            "content": memory["text"],
+            "createdAt": memory["created"],
+        }
+    return JSONResponse(written)
 
 
 def _session_names(lists: list[str]) -> list[str]:
