@@ -85,6 +85,11 @@ HYBRID_BLOCKS = [
     ({"fusion": "rrf", "rrfK": 5}, preset("classic-rrf").with_parameters(rrf_k=5)),
     ({"enabled": False, "vectorWeight": 0.7, "textWeight": 0.3}, preset("semantic-only")),
     (
+        {"minScore": 0.35, "scoreNormalization": "none"},
+        preset("weighted").with_parameters(score_floor=0.35),
+    ),
+    ({"fusion": "rrf", "minScore": 0.35, "scoreNormalization": "zScore"}, preset("classic-rrf")),
+    (
         {"candidateMultiplier": 4, "mmr": {"enabled": True, "lambda": 0.75}, "temporalDecay": {"enabled": True}},
         preset("weighted").with_parameters(pool_factor=4, diversity=0.25, decay=True),
     ),
@@ -101,6 +106,53 @@ def test_a_hybrid_block_is_a_whole_tuning_in_json_files(tmp_path, block, tuning,
 
     # also over parameters that were saved in the store
     assert settings.tuned({"quality": "add", "keyword_weight": 5, "time_weight": 2}) == tuning
+
+
+OPENCLAW = """
+// OpenClaw writes JSON5
+{
+  gateway: {port: 0x1F,}, /* not ours */
+  agents: {defaults: {memorySearch: {
+    provider: 'openai', // with "quotes" and 'it\\'s'
+    sources: ["memory", "sessions",],
+    query: {maxResults: 6, minScore: .35, hybrid: {vectorWeight: +.5, textWeight: 0.5, "scoreNormalization": 'minmax',
+      reranker: {enabled: true}}},
+  }}},
+}
+"""
+
+
+def test_the_configuration_of_openclaw_is_read_with_its_comments_and_what_is_not_taken_is_told(tmp_path, caplog):
+    path = tmp_path / "openclaw.json"
+    path.write_text(OPENCLAW)
+
+    settings = load_settings(environment={}, config=path)
+
+    assert settings.tuned({}) == preset("relative-score").with_parameters(**HALVES, score_floor=0.35)
+    [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told.startswith(f"{path}: not taken from agents.defaults.memorySearch: ")
+    assert set(told.rpartition(": ")[2].split(", ")) == {
+        "provider",
+        "sources",
+        "query.maxResults",
+        "query.hybrid.reranker",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"tuning": {"rrf_k": 5}', "line 1 column 24"),
+        ("{tuning: sometimes}", "line 1"),
+        ("{\n  // a comment\n  tuning: {rrf_k: 5} }}", "line 3"),
+        ("{'profile': 'ana}", "line 1"),
+    ],
+)
+def test_the_place_of_a_mistake_in_json_is_named(tmp_path, text, says):
+    (tmp_path / "retentive.json").write_text(text)
+
+    with pytest.raises(Invalid, match=f"is not valid JSON: .*{says}"):
+        load_settings(environment={}, config=tmp_path / "retentive.json")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -115,19 +116,19 @@ def find_config(environment: Mapping[str, str], config: str | os.PathLike[str] |
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file, or in a JSON file if it is called that, with the `hybrid` block as tuning."""
+    """The settings in a TOML file, or in a JSON5 file if it is called JSON, with the `hybrid` block as tuning."""
     import tomllib
 
     as_json = path.suffix.lower() in (".json", ".json5")
     try:
         text = path.read_text(encoding="utf-8")
-        read = json.loads(text) if as_json else tomllib.loads(text)
+        read = json.loads(_plain_json(text)) if as_json else tomllib.loads(text)
     except (json.JSONDecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} is not valid {'JSON' if as_json else 'TOML'}: {error}") from None
     if not isinstance(read, dict):
         raise Invalid(f"{path}: the settings are a JSON object")
     if "agents" in read:  # the configuration of an agent, which has settings of its own beside ours
-        read = _of_agent(read)
+        read = _of_agent(read, path)
     block = read.pop("hybrid", None)
     if block is not None:
         read["tuning"] = {"hybrid": block, **read.get("tuning", {})}
@@ -137,13 +138,68 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise Invalid(f"{path}: {error}") from None
 
 
-def _of_agent(read: dict[str, Any]) -> dict[str, Any]:
-    """Our own settings in an agent's configuration, and the block at `agents.defaults.memorySearch.query.hybrid`."""
-    found: Any = read
-    for name in ("agents", "defaults", "memorySearch", "query", "hybrid"):
-        found = found.get(name) if isinstance(found, dict) else None
+_JSON5 = re.compile(
+    r"""(?P<space>\s+) | (?P<comment>//[^\n]*|/\*.*?\*/)
+    | (?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
+    | (?P<name>[A-Za-z_$][\w$]*)(?=\s*:)
+    | (?P<number>[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)) | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _plain_json(text: str) -> str:
+    """JSON5 as JSON of the same lines: without comments and trailing commas, with quotes around names and texts."""
+    parts: list[str] = []
+    comma = None  # the place of a comma that only spaces and comments follow
+    for found in _JSON5.finditer(text):
+        kind, part = found.lastgroup, found[0]
+        if kind == "comment":
+            part = re.sub(r"[^\n]", " ", part)
+        elif kind == "text" and part[0] == "'":
+            part = '"' + re.sub(r"\\'|\"", lambda one: "'" if one[0] == "\\'" else '\\"', part[1:-1]) + '"'
+        elif kind == "name":
+            part = f'"{part}"'
+        elif kind == "number":
+            part = str(int(part, 16)) if "x" in part.lower() else repr(float(part)) if "." in part else part.lstrip("+")
+        elif part in ("}", "]") and comma is not None:
+            parts[comma] = " "
+        if kind not in ("space", "comment"):
+            comma = len(parts) if part == "," else None
+        parts.append(part)
+    return "".join(parts)
+
+
+def _of_agent(read: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Our own settings in an agent's configuration, and its block at `agents.defaults.memorySearch.query`.
+
+    What else it has of the search is not taken, and a warning tells so.
+    """
+    from retentive.ranking.hybrid import HYBRID_NAMES
+
+    search: Any = read
+    for name in ("agents", "defaults", "memorySearch"):
+        search = search.get(name) if isinstance(search, dict) else None
+    search = dict(search) if isinstance(search, dict) else {}
+    query = search.pop("query", None)
+    query = dict(query) if isinstance(query, dict) else {}
+    hybrid = query.pop("hybrid", None)
     own = {name: value for name, value in read.items() if name in SETTINGS or name == "hybrid"}
-    return own if found is None else {"hybrid": found, **own}
+    block: dict[str, Any] = {}
+    left = [*search]
+    for prefix, part in (("query.", query), ("query.hybrid.", hybrid if isinstance(hybrid, dict) else {})):
+        block |= {name: value for name, value in part.items() if name in HYBRID_NAMES}
+        left += [prefix + name for name in part if name not in HYBRID_NAMES]
+    if left:
+        _warn(f"{path}: not taken from agents.defaults.memorySearch: {', '.join(left)}")
+    return {"hybrid": block, **own} if block or hybrid is not None else own
+
+
+@cache
+def _warn(message: str) -> None:
+    """Log a warning, once in this process."""
+    import logging
+
+    logging.getLogger(__name__).warning(message)
 
 
 def _expanded(layer: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from retentive.checked import plain_message
 from retentive.errors import Invalid
 from retentive.ranking.presets import preset
-from retentive.ranking.tuning import Tuning
+from retentive.ranking.tuning import Scaling, Tuning
 
 
 class _Block(BaseModel):
@@ -35,6 +35,12 @@ class TemporalDecay(_Block):
     half_life_days: float = Field(30, gt=0, le=36500, description="Sets halfLifeDays.")
 
 
+def _scaling(value: Any) -> Any:
+    """A scaling in our spelling: minmax, minMax and min_max mean min-max."""
+    spellings = {"minmax": "min-max", "zscore": "z-score"}
+    return spellings.get(value.lower().replace("_", ""), value) if isinstance(value, str) else value
+
+
 class Hybrid(_Block):
     """The `hybrid` block: a whole tuning. Values that it leaves out have the defaults given here."""
 
@@ -43,6 +49,10 @@ class Hybrid(_Block):
     vector_weight: float = Field(0.7, ge=0, le=1000, description="Weight of the semantic retriever; rrf ignores it.")
     text_weight: float = Field(0.3, ge=0, le=1000, description="Weight of the keyword retriever; rrf ignores it.")
     rrf_k: float = Field(60, ge=1, le=1000, description="Sets rrfK.")
+    score_normalization: Annotated[Scaling, BeforeValidator(_scaling)] = Field(
+        "none", description="How scores are scaled before they are weighted; rrf ignores it."
+    )
+    min_score: float = Field(0, ge=0, le=10, description="Sets scoreFloor; rrf ignores it.")
     candidate_multiplier: int | None = Field(None, ge=1, le=50, description="Sets poolFactor, which is at least 3.")
     mmr: Mmr = Mmr()
     temporal_decay: TemporalDecay = TemporalDecay()
@@ -61,16 +71,24 @@ class Hybrid(_Block):
         elif self.fusion == "rrf":
             base = preset("classic-rrf")
         else:
-            base = preset("weighted").with_parameters(
+            scaling = self.score_normalization
+            base = preset("weighted" if scaling == "none" else "relative-score").with_parameters(
                 semantic_weight=self.vector_weight / both, keyword_weight=self.text_weight / both
             )
+            if scaling != "none":
+                base = base.with_parameters(semantic_scaling=scaling, keyword_scaling=scaling)
         return base.with_parameters(
             rrf_k=self.rrf_k,
+            score_floor=0.0 if base.fusion == "rrf" else self.min_score,
             pool_factor=base.pool_factor if self.candidate_multiplier is None else max(self.candidate_multiplier, 3),
             diversity=1.0 - self.mmr.lambda_ if self.mmr.enabled else 0.0,
             decay=self.temporal_decay.enabled,
             half_life_days=self.temporal_decay.half_life_days,
         )
+
+
+HYBRID_NAMES = frozenset(to_camel(name) for name in Hybrid.model_fields)
+"""What a block can have, as other systems write it."""
 
 
 def parse_hybrid(block: object) -> Hybrid:
