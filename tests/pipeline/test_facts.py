@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, NotFound
 from retentive.models import Memory, Scope
+from retentive.stores import open_store
+from retentive.stores.values import Record
 from retentive.tenancy import ProfileView
 from tests.compass import Compass
 from tests.stores.openers import OPENERS
@@ -115,6 +119,57 @@ def test_a_newer_memory_of_a_key_wins_whatever_arrives_first_and_restore_needs_a
     engine.retract(berlin.id)
     assert engine.restore(paris.id).valid_to is None
     assert texts(engine) == [paris.text]
+
+
+def test_of_supersedes_at_once_that_would_close_a_ring_one_is_refused(engine: Engine) -> None:
+    for attempt in range(10):
+        ids = [engine.remember(f"fact {attempt} {name} at10").id for name in "abc"]
+        start = Barrier(3)
+
+        def replace(number: int, ids: list[str] = ids, start: Barrier = start) -> bool:
+            start.wait()
+            try:
+                engine.supersede(ids[number], ids[(number + 1) % 3])
+            except Conflict:
+                return False
+            return True
+
+        with ThreadPoolExecutor(3) as threads:
+            done = list(threads.map(replace, range(3)))
+
+        assert not all(done)
+        assert any(one.valid_to is None for one in engine.get_many(ids))
+    assert engine.check() == []
+
+
+def test_doctor_finds_memories_that_replaced_one_another_and_opens_the_one_that_starts_last(engine: Engine) -> None:
+    first, last = paris_and_berlin(engine)
+    ring = [one._replace(valid_to=NOW, superseded_by=by.id) for one, by in ((first, last), (last, first))]
+    other = Engine(open_store("memory://"))
+    other.store.add([Record(one) for one in ring], model=None)
+    [problem] = other.check()
+    assert problem.startswith("2 memories have replaced one another")
+
+    other.repair()
+
+    assert other.check() == []
+    assert [one.superseded_by for one in other.get_many([first.id, last.id])] == [last.id, None]
+
+
+def test_an_older_fact_of_a_key_that_is_restored_ends_where_the_next_one_starts(engine: Engine) -> None:
+    oslo = engine.remember("lives in Oslo at10", key="ana/home", occurred="2022-01-01", valid_to="2022-06-01")
+    paris, berlin, rome = (
+        engine.remember(f"lives in {city} at10", key="ana/home", occurred=f"{year}-01-01")
+        for city, year in (("Paris", 2023), ("Berlin", 2024), ("Rome", 2025))
+    )
+    restored = engine.restore(oslo.id)
+    assert (restored.valid_to, restored.superseded_by) == (paris.start, paris.id)
+
+    engine.retract(rome.id)
+    with pytest.raises(Conflict, match=f"memory {berlin.id} has the key 'ana/home'"):
+        engine.restore(paris.id)  # it ends there already
+    assert texts(engine, as_of="2024-06-01") == [berlin.text]
+    assert engine.restore(berlin.id).valid_to is None
 
 
 def test_verbs_refuse_what_makes_no_sense_and_repeat_without_harm(local: Engine) -> None:

@@ -50,7 +50,8 @@ def restore(ctx: typer.Context, id: Id) -> None:
     with common(ctx).engine() as engine:
         memory = engine.restore(resolve_id(engine, id))
         shown = shown_ids(engine, [memory.id])
-    _emit(ctx, memory, f"{shown[memory.id]} is current")
+    until = "current" if memory.valid_to is None else f"valid until {memory.valid_to:%Y-%m-%d}"
+    _emit(ctx, memory, f"{shown[memory.id]} is {until}")
 
 
 def history(ctx: typer.Context, id: Id) -> None:

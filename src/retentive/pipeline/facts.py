@@ -12,12 +12,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from retentive.errors import Conflict, Invalid, NotFound, VersionConflict
+from retentive.errors import Conflict, Invalid, VersionConflict
 from retentive.models import Memory, Scope, canonical_id, check_name
 from retentive.pipeline.remember import to_time
 from retentive.pipeline.store_verbs import StoreVerbs
 from retentive.stores.base import Store
-from retentive.stores.validity import retired
+from retentive.stores.validity import check_no_ring, retired, rings
 from retentive.stores.values import IdempotencyKey, Record
 
 ATTEMPTS = 20
@@ -49,12 +49,11 @@ class FactWriter:
         if by.profile != self._get(old).profile:
             raise Invalid("a memory can only be replaced by one of the same profile")
         _check_notes(reason, actor)
-        if old in _replaced_by(self._get, by):
-            raise Conflict(f"memory {old} has replaced {new}, so it cannot be replaced by it; restore {new} first")
 
         def change(memory: Memory) -> Memory:
             if memory.superseded_by == by.id:
                 return memory
+            check_no_ring(memory, memory._replace(superseded_by=by.id), self._replaced_by)  # and again in the write
             if by.valid_to is not None and by.valid_to <= max(memory.start, by.start):
                 raise Conflict(f"memory {new} was over before {old} started, so it cannot replace it")
             _check_not_ended(memory, by.start, now=now)
@@ -82,10 +81,14 @@ class FactWriter:
         return self._write(id, change)
 
     def restore(self, id: str) -> Memory:
-        """Undo that a memory was retired, and return it. `Conflict` if another memory has its key by now."""
+        """Undo that a memory was retired, and return it. One of a key ends where the next one starts."""
         return self._repeated(id) or self._write(
             id, lambda memory: memory._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
         )
+
+    def _replaced_by(self, id: str) -> str | None:
+        found = self._store.get([id])
+        return found[0].superseded_by if found else None
 
     def _repeated(self, id: str) -> Memory | None:
         """A memory as it is now, if this request was made before under its idempotency key."""
@@ -166,7 +169,10 @@ class FactVerbs(StoreVerbs):
         return writer.retract(id, at=end, now=self.now(), reason=reason, actor=actor)
 
     def restore(self, id: str, *, within: Scope | None = None, idempotency_key: str | None = None) -> Memory:
-        """Undo that a memory was retired, and return it. `Conflict` if another current memory has its key."""
+        """Undo that a memory was retired, and return it. One of a key ends where the next one starts.
+
+        `Conflict` if it ends there already, or if the current one of its key started before it.
+        """
         return self._fact_writer(within, idempotency_key, ["restore", canonical_id(id)]).restore(id)
 
     def history(self, id: str, *, within: Scope | None = None) -> Sequence[Memory]:
@@ -204,6 +210,17 @@ def linked_memories(store: Store, memory: Memory, *, within: Scope | None) -> li
     return sorted(found.values(), key=lambda one: (one.start, one.valid_to is None, one.created, one.id))
 
 
+def open_rings(store: Store) -> None:
+    """Open, of memories that have replaced one another, the one that starts last."""
+    for ring in rings(store.replacements()):
+        last = max(store.get(ring), key=lambda one: (one.start, one.created, one.id))
+        opened = last._replace(valid_to=None, superseded_by=None, reason=None, actor=None)
+        try:
+            store.update(Record(opened), model=None, fields=VALIDITY)
+        except Conflict:  # another one has its key
+            store.update(Record(opened._replace(valid_to=last.valid_to)), model=None, fields=VALIDITY)
+
+
 def remove_expired(store: Store, before: datetime, *, profile: str | None = None) -> int:
     """Delete for good what has expired by a time, and return how many memories that were."""
     count = 0
@@ -222,15 +239,3 @@ def _check_not_ended(memory: Memory, at: datetime, *, now: datetime) -> None:
     if memory.valid_to is not None and memory.valid_to <= max(at, now):
         by = f"memory {memory.superseded_by} has replaced it" if memory.superseded_by else "it was retracted"
         raise Conflict(f"memory {memory.id} is retired already, {by}; restore it first: retentive restore {memory.id}")
-
-
-def _replaced_by(get: Get, memory: Memory) -> Sequence[str]:
-    """The ids of the memories that have replaced a memory, one after the other."""
-    ids: list[str] = []
-    while memory.superseded_by is not None and memory.superseded_by not in ids:
-        ids.append(memory.superseded_by)
-        try:
-            memory = get(memory.superseded_by)
-        except NotFound:  # it was forgotten
-            break
-    return ids

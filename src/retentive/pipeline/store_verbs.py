@@ -21,6 +21,7 @@ from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
 from retentive.settings import Settings
 from retentive.stores.base import Store
 from retentive.stores.damage import Repair, damaged_error
+from retentive.stores.validity import rings
 from retentive.stores.values import Backup, Compaction, Judgement, Page, Profile, Project, Session, Stats
 
 
@@ -144,15 +145,21 @@ class StoreVerbs:
 
     def check(self) -> Sequence[str]:
         """Check the store and return one sentence for each problem."""
-        return self.store.check()
+        ring = sum(map(len, rings(self.store.replacements())))
+        problem = "have replaced one another, so that none of them is current; run: retentive doctor --repair"
+        return [*self.store.check(), *([f"{ring:,} memories {problem}"] if ring else [])]
 
     def repair(self, *, progress: Callable[[int], None] = lambda done: None) -> Repair:
         """Rebuild every index from the texts, set aside what cannot be read, and embed what has lost its vectors.
 
-        A text that another program changed is indexed as it is now. Without a usable embedder, memories wait to be
-        embedded, as `stats` reports. `Damaged` if the store needs `retentive recover`.
+        A text that another program changed is indexed as it is now. Of memories that have replaced one another, the
+        one that starts last is open again. Without a usable embedder, memories wait to be embedded, as `stats` reports.
+        `Damaged` if the store needs `retentive recover`.
         """
+        from retentive.pipeline.facts import open_rings  # a recall does not need it
+
         done = self.store.repair(at=self.now())
+        open_rings(self.store)
         if self.embeddings.problem() is not None:
             return done
         stale = self.store.remove_stale_vectors()

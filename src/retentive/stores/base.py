@@ -123,6 +123,10 @@ class Memories(Protocol):
         """Return the memories that these have replaced, and all those with the same key in the same project."""
         ...
 
+    def replacements(self) -> dict[str, str]:
+        """Return the id of what has replaced each memory that was replaced, by its id."""
+        ...
+
     def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
         """Delete some memories that have expired by a time, and return their ids; an empty list if there are none."""
         ...

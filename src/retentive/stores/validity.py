@@ -7,7 +7,7 @@ An end that was given, when a memory was stored or by a verb, is left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -66,19 +66,56 @@ def settle_update(
     """An updated memory as it is to be stored, and those that change with it, given the others of its key.
 
     `former` are those of the key and project that it had, if these are other ones; both are in the order of arrival.
-    `Conflict` if it becomes open again, as it was, and another one is open.
+    One that is restored ends where the next of its key starts. `Conflict` if it ends there already, or if another one
+    that is open started before it.
     """
     if _is_moved(current, memory):
         return _settle_moved(memory, others, former)
-    if fields is None:
-        [settled], changed = settle_keys([("", memory)], {"": others})
-        return settled, changed
+    if fields is not None and current.valid_to is None:
+        return memory, []
+    [settled], changed = settle_keys([("", memory)], {"": others})
     open_one = next((one for one in others if one.valid_to is None), None)
-    if open_one is not None:
+    follows = settled.superseded_by if open_one is None or open_one.start > memory.start else open_one.id
+    if fields is not None and follows is not None and settled.valid_to in (None, current.valid_to):
         raise Conflict(
-            f"memory {open_one.id} has the key '{memory.key}' now; retract it first: retentive retract {open_one.id}"
+            f"memory {follows} has the key '{memory.key}' now; retract it first: retentive retract {follows}"
         )
-    return memory, []
+    return settled, changed
+
+
+def check_no_ring(current: Memory, memory: Memory, replaced_by: Callable[[str], str | None]) -> None:
+    """`Conflict` if an update names as what replaces a memory one that it has itself replaced, perhaps by others.
+
+    `replaced_by` gives what has replaced a memory, in the transaction of the update.
+    """
+    if memory.superseded_by in (None, current.superseded_by):
+        return
+    for id in _chain(memory.superseded_by, replaced_by):
+        if id == memory.id:
+            new = memory.superseded_by
+            raise Conflict(f"memory {id} has replaced {new}, so it cannot be replaced by it; restore {new} first")
+
+
+def rings(replaced_by: Mapping[str, str]) -> list[list[str]]:
+    """Memories that have replaced one another, so that none of them is current."""
+    found: list[list[str]] = []
+    seen: set[str] = set()
+    for start in replaced_by:
+        chain = [] if start in seen else list(_chain(start, replaced_by.get))
+        following = replaced_by.get(chain[-1]) if chain else None
+        if following in chain and following not in seen:
+            found.append(chain[chain.index(following) :])
+        seen |= set(chain)
+    return found
+
+
+def _chain(id: str | None, replaced_by: Callable[[str], str | None]) -> Iterator[str]:
+    """A memory and those that replaced it, one after the other, each once."""
+    seen: set[str] = set()
+    while id is not None and id not in seen:
+        seen.add(id)
+        yield id
+        id = replaced_by(id)
 
 
 def settle_session(

@@ -41,7 +41,7 @@ from retentive.stores.rules import (
     stays_in_session,
 )
 from retentive.stores.sql_codec import to_micros
-from retentive.stores.validity import concerns_keys, settle_keys, settle_update
+from retentive.stores.validity import check_no_ring, concerns_keys, settle_keys, settle_update
 from retentive.stores.values import (
     Backup,
     Compaction,
@@ -251,6 +251,7 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
             containers = self._containers.copy()
             check_version(entry.memory, if_version)
             merged = merge_fields(entry.memory, record, fields)
+            check_no_ring(entry.memory, merged, self.replacements().get)
             if stays_in_session(merged, entry.memory):
                 merged = merged._replace(project=entry.memory.project)
             memory = normalized(containers.register(merged))
@@ -311,6 +312,11 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
                 if (memory.superseded_by in wanted or (memory.key is not None and slot_of(memory) in slots))
                 and is_within(memory, within)
             ]
+
+    def replacements(self) -> dict[str, str]:
+        with self._lock:
+            found = ((id, entry.memory.superseded_by) for id, entry in self._entries.items())
+            return {id: by for id, by in found if by is not None}
 
     def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
         with self._lock:

@@ -27,6 +27,7 @@ from retentive.stores.postgres.search_stats import read_search_stats
 from retentive.stores.postgres.side_tables import JudgementTable, KeyValueTable, find_request, record_request
 from retentive.stores.rules import check_version, is_within, merge_fields, parse_cursor, stays_in_session
 from retentive.stores.sql_codec import KIND_NUMBERS, to_micros
+from retentive.stores.validity import check_no_ring
 from retentive.stores.values import (
     Backup,
     Compaction,
@@ -167,6 +168,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
                 return current
             check_version(current, if_version)
             memory = merge_fields(current, record, fields)
+            check_no_ring(current, memory, validity.ReplacedBy(connection))
             # Another field of it may have been changed meanwhile.
             as_expected = memory.indexed_text == expected.indexed_text
             ids = replace(before[0], kind=KIND_NUMBERS[memory.kind])
@@ -228,6 +230,9 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
     def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> list[Memory]:
         found = self._connections.read(lambda connection: validity.superseded(connection, ids))
         return [memory for memory in found if is_within(memory, within)]
+
+    def replacements(self) -> dict[str, str]:
+        return self._connections.read(validity.replacements)
 
     def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
         def work(connection: Connection) -> list[str]:

@@ -137,6 +137,27 @@ def superseded(connection: Connection, ids: Sequence[str]) -> list[Memory]:
     return list(to_memories(connection.execute(_SUPERSEDED, {"ids": list(ids)}, binary=True), []).values())
 
 
+class ReplacedBy:
+    """Gives what has replaced a memory. After the first call, other transactions that ask for it wait for this one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._locked = False
+
+    def __call__(self, id: str) -> str | None:
+        if not self._locked:
+            self._connection.execute(_SQL("lock_replacements"))
+            self._locked = True
+        row = self._connection.execute("SELECT superseded_by FROM memories WHERE id = %s", (id,)).fetchone()
+        found: str | None = row[0] if row else None
+        return found
+
+
+def replacements(connection: Connection) -> dict[str, str]:
+    """The id of what has replaced each memory that was replaced."""
+    return dict(connection.execute("SELECT id, superseded_by FROM memories WHERE superseded_by IS NOT NULL").fetchall())
+
+
 def expired_ids(connection: Connection, before: datetime, *, limit: int, profile: str | None) -> list[str]:
     """The ids of memories that expired before a time, locked."""
     parameters = {"before": to_micros(before), "limit": limit, "profile": profile}

@@ -55,7 +55,7 @@ from retentive.stores.rules import (
     parse_cursor,
     stays_in_session,
 )
-from retentive.stores.validity import concerns_keys, settle_keys, settle_session, settle_update
+from retentive.stores.validity import check_no_ring, concerns_keys, settle_keys, settle_session, settle_update
 from retentive.stores.values import Duplicates, IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
 MAX_POINTS = 500
@@ -341,6 +341,7 @@ class QdrantMemories(StoreParts):
         id, key = given.record.memory.id, given.idempotency_key
         payload, current = self._current(id, given.within)
         memory = merge_fields(current, given.record, given.fields)
+        check_no_ring(current, memory, self._replaced_by)
         staying = stays_in_session(memory, current)
         if staying:
             memory = memory._replace(project=current.project)
@@ -379,6 +380,11 @@ class QdrantMemories(StoreParts):
             if new.id not in found or payload_of(found[new.id])["written"] != written:
                 raise ConcurrentUpdate
             projects = self._names.check_sessions(placement, found_notes)
+            try:
+                check_no_ring(current, memory, self._replaced_by)
+            except Conflict:  # another process has closed a ring at the same moment
+                self._retire(current)
+                raise
         for one in sorted(replaced, key=lambda one: one.valid_to is None):  # only then may another one be open
             self._retire(one)
         if slot is not None and new.memory.valid_to is None:
@@ -473,6 +479,15 @@ class QdrantMemories(StoreParts):
     def superseded(self, ids: Sequence[str], *, within: Scope | None = None) -> builtins.list[Memory]:
         found = superseded(self._connection, self.get(ids), ids)
         return [memory for memory in found if is_within(memory, within)]
+
+    def replacements(self) -> dict[str, str]:
+        replaced = q.Filter(must_not=[q.IsEmptyCondition(is_empty=q.PayloadField(key="superseded_by"))])
+        records = self._connection.scroll(self._connection.memories, replaced, fields=["id", "superseded_by"])
+        return {payload["id"]: payload["superseded_by"] for payload in map(payload_of, records)}
+
+    def _replaced_by(self, id: str) -> str | None:
+        found = self.get([id])
+        return found[0].superseded_by if found else None
 
     def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> builtins.list[str]:
         with self._lock:

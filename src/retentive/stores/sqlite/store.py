@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -42,6 +43,7 @@ from retentive.stores.sqlite.row_changes import (
 from retentive.stores.sqlite.search import SqliteSearch, StoreState
 from retentive.stores.sqlite.space import compact, tidy
 from retentive.stores.sqlite.vector_index import VectorIndex
+from retentive.stores.validity import check_no_ring
 from retentive.stores.values import (
     Backup,
     Compaction,
@@ -208,6 +210,7 @@ class SqliteStore:
                 return current
             check_version(current, if_version)
             memory = merge_fields(current, record, fields)
+            check_no_ring(current, memory, partial(validity.replaced_by, connection))
             if memory.indexed_text != record.memory.indexed_text:  # another field of it was changed meanwhile
                 terms = index_terms(memory.indexed_text)
             scope = updated_scope(connection, key, memory, current)
@@ -272,6 +275,10 @@ class SqliteStore:
         with self._connections.read() as connection:
             found = memory_table.by_keys(connection, validity.superseded_keys(connection, ids))
         return [memory for memory in found.values() if is_within(memory, within)]
+
+    def replacements(self) -> dict[str, str]:
+        with self._connections.read() as connection:
+            return validity.replacements(connection)
 
     def remove_expired(self, before: datetime, *, limit: int = 1000, profile: str | None = None) -> list[str]:
         with self._write() as connection:

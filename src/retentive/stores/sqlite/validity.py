@@ -114,6 +114,17 @@ def superseded_keys(connection: apsw.Connection, ids: Sequence[str]) -> list[int
     return [key for (key,) in connection.execute(statement, {"ids": apsw.carray(wanted)})]
 
 
+def replaced_by(connection: apsw.Connection, id: str) -> str | None:
+    """The id of what has replaced a memory."""
+    found: str | None = connection.execute("SELECT superseded_by FROM memories WHERE id = ?", (id,)).get
+    return found
+
+
+def replacements(connection: apsw.Connection) -> dict[str, str]:
+    """The id of what has replaced each memory that was replaced."""
+    return dict(connection.execute("SELECT id, superseded_by FROM memories WHERE superseded_by IS NOT NULL"))
+
+
 def expired_keys(connection: apsw.Connection, before: int, *, limit: int, profile: str | None) -> list[int]:
     """The keys of memories that expired before a time."""
     statement = """

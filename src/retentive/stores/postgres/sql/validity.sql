@@ -31,3 +31,6 @@ FOR UPDATE
 
 -- name: keyed
 SELECT {columns} FROM memories AS m WHERE m.session = %s AND m.fact_key IS NOT NULL ORDER BY m.key FOR UPDATE OF m
+
+-- name: lock_replacements
+SELECT pg_advisory_xact_lock(hashtextextended('retentive.replacements.' || current_schema(), 0))
