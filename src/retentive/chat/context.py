@@ -244,8 +244,7 @@ def latest_episodes(view: ProfileView, session: str, count: int, *, project: str
     if count < 1:
         return []
     page = view.list(session=session, project=project, only_session=True, kinds=["episodic"], limit=min(count, 1000))
-    projects = [memory.project for memory in page.memories]
-    home = None if None in projects else next(iter(projects), None)
+    home = _home(page.memories)
     found = [memory for memory in page.memories if memory.project == home]
     return sorted(found, key=lambda memory: (memory.position or 0, memory.id))
 
@@ -345,11 +344,12 @@ class _TokenBudget:
 
 
 def _project_of(view: ProfileView, session: str | None) -> str | None:
-    """The project of a session: None if it has none, or if one of its name has none."""
-    if session is None:
-        return None
-    page = view.list(session=session, only_session=True)
-    projects = [memory.project for memory in page.memories]
+    return None if session is None else _home(view.list(session=session, only_session=True).memories)
+
+
+def _home(memories: Sequence[Memory]) -> str | None:
+    """The project of a session with these memories, the latest first; None if one of its name is in no project."""
+    projects = [memory.project for memory in memories]
     return None if None in projects else next(iter(projects), None)
 
 

@@ -51,12 +51,6 @@ class MemoryOptions:
         """The session in which a chat is stored: the given one, or the default one."""
         return DEFAULT_SESSION if self.session is None else self.session
 
-    def for_chat(self) -> MemoryOptions:
-        """Return the options with a session; the default one does not limit the recall."""
-        if self.session is not None:
-            return self
-        return replace(self, session=DEFAULT_SESSION, everywhere=self.everywhere or self.project is None)
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -164,7 +158,7 @@ class Chat:
         await asyncio.to_thread(check_session, view, session, options.project)
         await self.recorder.wait_for_session(view, session)
         messages: Sequence[Message] = request["messages"]
-        context = await self.context(view, messages, options.for_chat()) if options.recall else None
+        context = await self.context(view, messages, replace(options, session=session)) if options.recall else None
         turn = _to_turn(messages, options) if options.store else None
         try:
             response, body = await self._send(self._llm_request(request, context), headers or {})
