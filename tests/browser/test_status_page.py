@@ -142,6 +142,7 @@ def test_a_required_token_is_requested_and_limits_what_is_shown(page, serve, eng
 
     expect(page.locator(".status-figure").filter(has_text="Memories")).to_contain_text("42")
     expect(panel(page, "Model and store")).to_contain_text("No recalls since startup.")
+    expect(panel(page, "API tokens")).to_have_count(0)
 
 
 def test_a_late_401_response_does_not_reopen_a_closed_token_dialog(page, serve, expected_errors):
@@ -162,6 +163,25 @@ def test_a_late_401_response_does_not_reopen_a_closed_token_dialog(page, serve, 
 
     expect(dialog).not_to_be_visible()
     expect(page.get_by_role("button", name="Enter a token")).to_be_visible()
+
+
+def test_an_administrator_makes_and_revokes_tokens(page, base_url, engine: Engine):
+    open_status(page, base_url)
+    tokens = panel(page, "API tokens")
+    expect(tokens).to_contain_text("No tokens.")
+
+    tokens.get_by_label("Access").select_option("write")
+    tokens.get_by_label("Note").fill("backend")
+    tokens.get_by_label("All profiles").check()
+    tokens.get_by_role("button", name="Make a token").click()
+    expect(tokens.get_by_role("row", name="backend")).to_contain_text("all profileswrite")
+    found = engine.tokens.find(tokens.locator(".note code").inner_text())
+    assert found is not None
+    assert (found.profile, found.access, found.note) == (None, "write", "backend")
+
+    tokens.get_by_role("button", name=f"Revoke token {found.id}").click()
+    expect(tokens).to_contain_text("No tokens.")
+    assert engine.tokens.list() == []
 
 
 def test_an_empty_store_shows_how_to_add_memories(page, base_url, engine: Engine):

@@ -104,6 +104,9 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/v1/embedders"): [{}],
     ("POST", "/v1/embedders"): [{"json": {"name": SECRET}}],  # see test_http_embedders.py
     ("DELETE", "/v1/embedders"): [{}],
+    ("GET", "/v1/tokens"): [{}],
+    ("POST", "/v1/tokens"): [{"json": {"allProfiles": True}}, {"json": {"profile": f"{SECRET}-profile"}}],
+    ("DELETE", "/v1/tokens/{id}"): [{}],
     ("GET", "/v1/judgements"): [{}, {"params": {"project": f"{SECRET}-project"}}],
     ("DELETE", "/v1/judgements"): [
         {"json": {"query": f"{SECRET}?", "memory": THEIRS}},
@@ -190,6 +193,46 @@ def test_no_address_takes_a_token_to_another_profile(engine, method, path):
 
 
 # Tokens
+
+
+def test_an_admin_makes_lists_and_revokes_tokens_over_http(engine):
+    admin = client(engine, token=token(engine, "me", "admin"))
+    theirs = engine.tokens.create(profile="they")[0]
+
+    made = admin.post("/v1/tokens", json={"access": "write", "note": "laptop"})
+    secret, id = made.json()["token"], made.json()["id"]
+    bearer = client(engine, token=secret)
+    stored = bearer.post("/v1/memories", json={"text": "hello"})
+    listed = admin.get("/v1/tokens")
+    problem(admin.delete(f"/v1/tokens/{theirs.id}"), 404, "not_found")
+    revoked = admin.delete(f"/v1/tokens/{id}")
+
+    assert (made.status_code, stored.status_code, revoked.status_code) == (201, 201, 200)
+    assert engine.get(stored.json()["id"]).profile == "me"
+    assert [(one["profile"], one["access"], one["note"]) for one in listed.json()["tokens"]] == [
+        ("me", "admin", ""),
+        ("me", "write", "laptop"),
+    ]
+    assert secret not in listed.text
+    problem(bearer.get("/v1/memories"), 401, "token_needed")
+    problem(client(engine, token=token(engine, "me", "write")).get("/v1/tokens"), 403, "not_allowed")
+
+
+def test_a_token_for_all_profiles_takes_the_profile_of_each_request(engine):
+    made = client(engine).post("/v1/tokens", json={"access": "write", "allProfiles": True}).json()
+    backend = client(engine, token=made["token"], require_token=True)
+
+    ids = {
+        name: backend.post("/v1/memories", json={"text": "hello"}, headers={"X-Profile": name}).json()["id"]
+        for name in ("ana", "ben")
+    }
+
+    assert made["profile"] is None
+    assert {name: engine.get(id).profile for name, id in ids.items()} == {"ana": "ana", "ben": "ben"}
+    problem(backend.get(f"/v1/memories/{ids['ana']}", headers={"X-Profile": "ben"}), 404, "not_found")
+    limited = client(engine, token=token(engine, "me", "admin"))
+    problem(limited.post("/v1/tokens", json={"allProfiles": True}), 403, "not_allowed")
+
 
 QUERIES = ("/v1/recall", "/v1/recall/compare", "/v1/recall/explain", "/v1/context", "/v1/briefing", "/v1/measure")
 WRITES = [(method, path) for method, path in ATTEMPTS if method != "GET" and path not in QUERIES]

@@ -131,15 +131,19 @@ def create(
     ctx: typer.Context,
     access: Annotated[str, typer.Option(help="read, write (includes read) or admin (includes both).")] = "read",
     note: Annotated[str, typer.Option(help="What the token is for.")] = "",
+    all_profiles: Annotated[
+        bool, typer.Option("--all-profiles", help="Valid for all profiles, which a request names in X-Profile.")
+    ] = False,
 ) -> None:
     """Create a token for the profile, and print it once: the store has only its hash."""
     given: dict[str, Any] = {"access": access}
     with common(ctx).engine(missing="create") as engine:
-        created, secret = engine.tokens.create(**given, note=note)
+        created, secret = engine.tokens.create(**given, note=note, all_profiles=all_profiles)
 
     def print_it(_: object) -> None:
         typer.echo(secret)
-        about = f"token {created.id}: {created.access} access to profile '{created.profile}'"
+        where = "all profiles" if created.profile is None else f"profile '{created.profile}'"
+        about = f"token {created.id}: {created.access} access to {where}"
         _print(f"{about}. It is not shown again.", dim=True)
 
     emit(ctx, {"token": secret, **created.to_dict()}, print_it)

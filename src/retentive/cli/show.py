@@ -345,7 +345,7 @@ def _ended(run: ImportRun) -> str:
 
 def tokens(found: Sequence[Token]) -> None:
     """Print one line for each token."""
-    rows = [(t.id, t.profile, t.access, _time(t.created), t.note) for t in found]
+    rows = [(t.id, "(all)" if t.profile is None else t.profile, t.access, _time(t.created), t.note) for t in found]
     _table(
         ("id", "profile", "access", "created", "note"),
         rows,

@@ -1,4 +1,4 @@
-"""API tokens: which profile a client may use, and with which access.
+"""API tokens: which profile a client may use, or that it may use all, and with which access.
 
 A token is shown once, when it is created. The store holds only its hash, so a copy of the store gives nobody access. A
 token is long and random, so a plain SHA-256 is enough.
@@ -33,10 +33,10 @@ first mark; the second is of tokens created before the project was renamed."""
 
 @dataclass(frozen=True, slots=True)
 class Token(Serializable):
-    """A token as it is stored, without its secret."""
+    """A token as it is stored, without its secret. Without a profile it is valid for all of them."""
 
     id: str
-    profile: str
+    profile: str | None
     access: Access
     created: datetime
     note: str = ""
@@ -53,10 +53,13 @@ class AccessTokens:
         self._profile = profile
         self._clock = clock
 
-    def create(self, *, profile: str | None = None, access: Access = "read", note: str = "") -> tuple[Token, str]:
-        """Create a token for a profile; return it with its secret, which cannot be shown again."""
-        named = self._profile if profile is None else profile
-        check_name("profile", named)
+    def create(
+        self, *, profile: str | None = None, all_profiles: bool = False, access: Access = "read", note: str = ""
+    ) -> tuple[Token, str]:
+        """Create a token for a profile or for all; return it with its secret, which cannot be shown again."""
+        named = None if all_profiles else self._profile if profile is None else profile
+        if named is not None:
+            check_name("profile", named)
         check_unicode("note", note)
         if access not in ACCESSES:
             raise Invalid(f"there is no access '{access}'; use one of {', '.join(ACCESSES)}")
@@ -69,10 +72,10 @@ class AccessTokens:
         """Return the token with this secret; None if there is none or it was revoked."""
         return _TOKENS.get(self._store, _hash(secret))
 
-    def revoke(self, id: str) -> Token:
-        """Revoke a token and return it."""
+    def revoke(self, id: str, *, profile: str | None = None) -> Token:
+        """Revoke a token and return it; with a profile, only one of that profile."""
         for hash, token in _TOKENS.list(self._store).items():
-            if token.id == id:
+            if token.id == id and profile in (None, token.profile):
                 self._store.compare_and_set({f"{PREFIX}{hash}": None})
                 return token
         raise NotFound(f"there is no token {id}; see: retentive token list")

@@ -3,8 +3,9 @@
 A web page can make a browser send requests to 127.0.0.1, and with a host name that resolves to it even read the
 responses. So the Host header must be one of ours, and the Origin must be the service itself or an allowed one.
 
-A token limits its caller to one profile. On loopback, a request without a token is from the owner, who may use any
-profile; on other addresses, under other host names, or if the settings require it, every request needs a token.
+A token limits its caller to one profile, or is valid for all of them. On loopback, a request without a token is from
+the owner, who may use any profile; on other addresses, under other host names, or if the settings require it, every
+request needs a token.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _LONE_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """An identified caller. The owner has no profile and may use any."""
+    """An identified caller. The owner, or one with a token for all profiles, has no profile and may use any."""
 
     name: str
     profile: str | None
@@ -200,7 +201,7 @@ def check_access(caller: Caller, access: Access) -> None:
 
 
 def open_view(request: Request, caller: Caller, profile: str | None) -> ProfileView:
-    """Return a view of the caller's profile; the owner may choose one. An empty name is not valid (422).
+    """Return a view of the caller's profile; a caller without one may choose. An empty name is not valid (422).
 
     Recalls of a caller who may not write do not record the use of memories, which affects later recalls.
     """

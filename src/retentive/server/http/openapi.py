@@ -27,6 +27,7 @@ TAGS = [
     {"name": "catalogue", "description": "Sessions, projects, profiles and statistics."},
     {"name": "chat", "description": "Chat completions with memory for OpenAI's clients, and the context alone."},
     {"name": "judgements", "description": "Relevance judgements, and evaluation and tuning with them."},
+    {"name": "tokens", "description": "Make, list and revoke the tokens of clients."},
     {"name": "health", "description": "Liveness, readiness, metrics and status of the service."},
 ]
 

@@ -16,7 +16,7 @@ from pydantic.config import JsonDict
 
 from retentive import models
 from retentive.evaluation.tune import HeldOut, Verdict
-from retentive.pipeline import explain, timeline
+from retentive.pipeline import access_tokens, explain, timeline
 from retentive.server.http.telemetry import Latency
 from retentive.stores import values
 
@@ -303,6 +303,7 @@ class Status(_Response):
     version: str
     uptime_seconds: float
     profile: str
+    access: access_tokens.Access = Field(description="The access of the caller.")
     memories: int = Field(description="Number of memories of the profile.")
     store: str = Field(description="File name or database name of the store.")
     embedder: str
@@ -315,6 +316,25 @@ class Status(_Response):
     recalls: int | None = Field(description="Number of recalls since the start.")
     degraded_recalls: dict[str, int] | None = Field(description="Number of degraded recalls, by what was missing.")
     errors: int | None = Field(description="Number of failed requests (5xx) since the start.")
+
+
+@fields_of(access_tokens.Token)
+class Token(_Response):
+    """A token, without its secret."""
+
+    profile: str | None = Field(description="The profile that it is limited to; null if it is valid for all.")
+
+
+class TokenList(_Response):
+    """The tokens, oldest first."""
+
+    tokens: list[Token]
+
+
+class CreatedToken(Token):
+    """A new token."""
+
+    token: str = Field(description="The secret to send as `Authorization: Bearer …`. It is not shown again.")
 
 
 class JudgementList(_Response):

@@ -105,7 +105,7 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         code = Code(
             client_id=request.client_id,
             token_id=token.id,
-            profile=token.profile,
+            profile=token.profile or self._engine.settings.profile,
             access=access,
             scopes=SCOPES[: ACCESSES.index(access) + 1],
             resource=params.resource,

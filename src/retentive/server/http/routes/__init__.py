@@ -16,6 +16,7 @@ from retentive.server.http.routes import (
     recall,
     reviews,
     settings,
+    tokens,
 )
 
 ROUTERS = (
@@ -28,6 +29,7 @@ ROUTERS = (
     judgements.router,
     evaluation.router,
     embedders.router,
+    tokens.router,
     health.router,
     health.status_router,
     chat.openai_router,

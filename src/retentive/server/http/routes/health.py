@@ -90,6 +90,7 @@ def get_status(request: Request, view: ReadView, caller: CurrentCaller) -> JSONR
             "version": retentive.__version__,
             "uptimeSeconds": round(recent.uptime, 1),
             "profile": view.profile,
+            "access": caller.access,
             "memories": view.counts().memories,
             "store": _store_name(engine.settings.public_store),
             "embedder": engine.settings.embedder.name,

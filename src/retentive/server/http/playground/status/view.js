@@ -1,10 +1,11 @@
-/** The Status view: memories over time, recall latency, model and store, and degraded recalls. */
+/** The Status view: memories over time, recall latency, model and store, degraded recalls, and API tokens. */
 
 import { commandCode, withStore } from "../shared/commands.js";
 import { el, replace } from "../shared/dom.js";
 import { noMemories } from "../shared/empty_states.js";
 import { clockWithSeconds, duration, number, plural, sentence, uptime } from "../shared/format.js";
 import { latencyTable, timelineChart, timelineLegend, timelineTable } from "./charts.js";
+import { createTokensPanel } from "./tokens.js";
 
 export const title = "Status";
 
@@ -21,6 +22,7 @@ export function mount(root, app) {
     model: el("dl", { class: "facts" }),
     degraded: el("div", {}),
   };
+  const tokens = createTokensPanel(app);
   const updated = el("p", { class: "quiet small" }, "Loading…");
   const details = el("details", { class: "timeline-table" }, el("summary", {}, "Show as table"), parts.table);
   const view = el("div", { class: "status waiting" },
@@ -35,7 +37,8 @@ export function mount(root, app) {
       parts.latency),
     el("section", { class: "panel", "aria-labelledby": "status-model" },
       el("div", { class: "panel-top" }, el("h2", { id: "status-model" }, "Model and store")), parts.model,
-      el("h2", { class: "status-second" }, "Degraded recalls"), parts.degraded));
+      el("h2", { class: "status-second" }, "Degraded recalls"), parts.degraded),
+    tokens.element);
   let timeline = null;
   let lastUpdate = "";
   let shown = {};
@@ -75,6 +78,7 @@ export function mount(root, app) {
     draw("latency", status.latency, () => (status.latency.whole ? latencyTable(status.latency) : noRecalls(app)));
     draw("model", status, () => modelFacts(status));
     draw("degraded", [status.degradedRecalls, status.recalls], () => degradedRecalls(status));
+    tokens.show(status.access === "admin");
     details.hidden = !timeline.buckets.length;
   }
 
