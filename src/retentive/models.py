@@ -550,7 +550,7 @@ class Recall(Serializable):
     @property
     def empty_note(self) -> str:
         """Why there are no hits."""
-        irrelevant = any(hit.why and hit.why[-1].step == "relevance" for hit in self.dropped)
+        irrelevant = any(hit.why and hit.why[-1].step == "min_relevance" for hit in self.dropped)
         return f"nothing relevant is stored (relevance {self.relevance:.2f})" if irrelevant else "no hits"
 
     @property

@@ -51,7 +51,7 @@ def test_the_library_gives_out_everything_unless_it_is_asked_not_to(samples):
     none = samples.recall("zzqx", tuning={"min_relevance": 0.5})
     assert none.hits == ()
     assert str(none).startswith("nothing relevant is stored")
-    assert all(hit.why[-1].step == "relevance" for hit in none.dropped)
+    assert all(hit.why[-1].step == "min_relevance" for hit in none.dropped)
 
 
 def test_an_explanation_says_that_a_memory_is_not_relevant_enough(samples):

@@ -51,7 +51,7 @@ def test_a_further_retriever_is_fused_by_its_weight_and_explained():
 
         scores = {hit.id: hit.score for hit in found}
         assert scores == {by_words.id: pytest.approx(2 / 62 + 1 / 61), only_listed.id: pytest.approx(2 / 61)}
-        assert [reason.step for reason in found[0].why] == ["relevance", "keyword", "listed"]
+        assert [reason.step for reason in found[0].why] == ["keyword", "listed", "relevance"]
         assert [(one.name, one.ran, one.found) for one in found.retrievers][2] == ("listed", True, 2)
         assert listed.asked == [("tea", 50)]
         assert "listed (rank 1)" in engine.explain("tea", only_listed.id, tuning="classic-rrf").sentence
@@ -192,4 +192,4 @@ def test_its_ids_are_known_in_any_spelling():
         tea = engine.remember("green tea")
         listed.found = [(tea.id.upper(), 0.5), (f"{{{tea.id}}}", 0.9), (tea.id.replace("-", ""), 0.1)]
 
-        assert [(hit.id, hit.why[-1].value) for hit in engine.recall("x", tuning="classic-rrf")] == [(tea.id, 0.9)]
+        assert [(hit.id, hit.why[0].value) for hit in engine.recall("x", tuning="classic-rrf")] == [(tea.id, 0.9)]

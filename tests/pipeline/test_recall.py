@@ -387,7 +387,7 @@ def test_the_turn_behind_the_one_that_was_found_comes_along(open_engine):
     answered = engine.recall("kettle")
 
     assert ids(answered) == [asked.id, answer.id]
-    assert answered.hits[1].why[-2].step == "context"
+    assert answered.hits[1].why[-3].step == "context"
     assert ids(engine.recall("kettle", tuning="classic-rrf")) == [asked.id]
 
 

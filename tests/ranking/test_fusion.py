@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from retentive.ranking import preset, ranked_list
 from retentive.ranking.fusion import distinctness, fuse
 from retentive.ranking.tuning import Tuning
 from tests.ranking.build import FUSIONS, ids, memory, plain, retriever, scores
@@ -218,6 +219,18 @@ def test_weighted_fusion_adds_seven_tenths_cosine_and_three_tenths_saturated_bm2
 
     assert fused["a"] == pytest.approx(0.7 * 0.8 + 0.3 * 3 / (1 + 3))
     assert fused["k"] == pytest.approx(0.3 * 1 / (1 + 1))
+
+
+def test_lists_without_weights_of_their_own_have_those_of_the_tuning():
+    semantic, keyword = ranked_list("semantic", [("a", 0.5)]), ranked_list("keyword", [("b", 1.0)])
+
+    fused = scores(fuse([semantic, keyword], preset("weighted")))
+    assert fused == {"a": pytest.approx(0.7 * 0.5), "b": pytest.approx(0.3 * 1.0 / 2.0)}
+    assert ids(fuse([semantic, keyword], preset("keyword-only"))) == ["b"]
+    assert ids(fuse([semantic, keyword], preset("semantic-only"))) == ["a"]
+
+    own = [ranked_list("semantic", [("a", 0.5)], weight=1.0), ranked_list("keyword", [("b", 1.0)], weight=1.0)]
+    assert scores(fuse(own, preset("weighted"))) == {"a": pytest.approx(0.25), "b": pytest.approx(0.25)}
 
 
 def test_weighted_fusion_takes_a_negative_cosine_for_no_likeness_at_all():

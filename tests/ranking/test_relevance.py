@@ -54,9 +54,9 @@ def test_a_hit_with_less_evidence_has_less_relevance_and_its_reason_tells_why():
 
     lag = 20.0 * 0.1 + 4.0 * 2 / 3
     assert odds(rated.relevance or 0) == pytest.approx(odds(found.answer) - 0.25 * lag - max(lag - FAR, 0))
-    assert rated.why[0].step == "relevance"
-    assert rated.why[0].change == 0.0
-    assert "cosine 0.70, the best 0.80, unrelated texts 0.50; 0 of 2 terms" in rated.why[0].note
+    assert rated.why[-1].step == "relevance"
+    assert rated.why[-1].change == 0.0
+    assert "cosine 0.70, the best 0.80, unrelated texts 0.50; 0 of 2 terms" in rated.why[-1].note
 
 
 def test_no_hit_is_more_relevant_than_the_answer():
@@ -93,7 +93,7 @@ def test_hits_below_min_relevance_are_dropped_and_the_reason_says_so():
     assert [one.id for one in ranking.hits] == ["near"]
     [dropped] = ranking.dropped
     assert dropped.rank == 0
-    assert dropped.why[-1].step == "relevance"
+    assert dropped.why[-1].step == "min_relevance"
     assert dropped.why[-1].note == f"min_relevance is {least:g}"
 
 
@@ -174,3 +174,11 @@ def test_the_factor_of_the_keyword_weight_is_in_the_reason_and_the_changes_add_u
     assert reason.change == pytest.approx(0.5 * 0.25 * 1.0)  # (1 − 4.5 / 5) / 0.4
     assert reason.note == "0.50 × 0.25 for how telling the terms are × 1.000, from 5.000"
     assert all(one.score == pytest.approx(sum(reason.change for reason in one.why)) for one in hits)
+
+
+def test_the_reasons_of_a_score_come_before_that_of_the_relevance_which_changes_nothing():
+    ranking = pick(Ranking(tuple(HITS)), plain(), limit=5, relevance=estimate("who mended the boat?", HITS))
+
+    for hit, given in zip(ranking.hits, HITS, strict=True):
+        assert [reason.step for reason in hit.why] == [*(reason.step for reason in given.why), "relevance"]
+        assert hit.why[-1].score == hit.score

@@ -369,7 +369,7 @@ def _irrelevant(answer: Recall | None) -> list[PromptItem]:
     They do not compete for the budget, so their tokens are estimated: to count them would take a third of the time.
     """
     dropped = () if answer is None else answer.dropped
-    found = [hit for hit in dropped if hit.why and hit.why[-1].step == "relevance"]
+    found = [hit for hit in dropped if hit.why and hit.why[-1].step == "min_relevance"]
     estimate = ByteCounter().count
     return [
         PromptItem(

@@ -194,7 +194,7 @@ def _dropped(case: _Case) -> Explanation | None:
     if hit.rank:
         return _after_limit(case, hit)
     reason = hit.why[-1]
-    if reason.step == "relevance":
+    if reason.step == "min_relevance":
         return _irrelevant(case, hit)
     fields = {"hit": hit, "standings": case.standings(), **_adjacent(case.placed(), hit)}
     if reason.step == "duplicate":

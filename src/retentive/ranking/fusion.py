@@ -111,9 +111,10 @@ def fuse(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequen
 
 def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours: Sequence[Memory] = ()) -> ScoreTable:
     """Fuse lists as `fuse` does, into a table."""
-    retrievers = _in_order(retrievers)
+    weighted = _in_order(retrievers, tuning)
+    total = sum(weight for _, weight in weighted)
     memories: dict[str, Memory] = {}
-    for retriever in retrievers:
+    for retriever, _ in weighted:
         for memory, _ in retriever.candidates:
             memories.setdefault(memory.id, memory)
     for memory in neighbours:
@@ -121,8 +122,8 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
     rows = {id: row for row, id in enumerate(memories)}
     totals = [0.0] * len(memories)
     lists = []
-    for retriever in retrievers:
-        method = _METHODS[tuning.fusion](retriever, retrievers, tuning)
+    for retriever, weight in weighted:
+        method = _METHODS[tuning.fusion](retriever, weight, total, tuning)
         places, scores = _places_and_scores(retriever, rows)
         shares = method.shares(places, scores)
         totals = list(map(add, totals, shares))
@@ -143,12 +144,14 @@ def fuse_scores(retrievers: Sequence[RankedList], tuning: Tuning, *, neighbours:
     return ScoreTable([ranked[at] for at in order], [totals[at] for at in order], explain)
 
 
-def _in_order(retrievers: Sequence[RankedList]) -> list[RankedList]:
-    """Those with a weight, in an order that does not depend on the order in which they are given."""
-    weighted = [retriever for retriever in retrievers if retriever.weight > 0]
-    if len({retriever.name for retriever in weighted}) < len(weighted):
-        weighted.sort(key=_content)
-    return sorted(weighted, key=lambda retriever: retriever.name)
+def _in_order(retrievers: Sequence[RankedList], tuning: Tuning) -> list[tuple[RankedList, float]]:
+    """Those with a weight, and it, in an order that does not depend on the order in which they are given."""
+    of_tuning = {"semantic": tuning.semantic_weight, "keyword": tuning.keyword_weight}
+    weights = [of_tuning.get(one.name, 1.0) if one.weight is None else one.weight for one in retrievers]
+    weighted = [(one, weight) for one, weight in zip(retrievers, weights, strict=True) if weight > 0]
+    if len({retriever.name for retriever, _ in weighted}) < len(weighted):
+        weighted.sort(key=lambda one: _content(one[0]))
+    return sorted(weighted, key=lambda one: one[0].name)
 
 
 def _content(retriever: RankedList) -> str:
@@ -184,8 +187,8 @@ def _places_and_scores(retriever: RankedList, rows: Mapping[str, int]) -> tuple[
     return places, scores
 
 
-def _rrf(retriever: RankedList, _retrievers: Sequence[RankedList], tuning: Tuning) -> Method:
-    weight, k, base = retriever.weight, tuning.rrf_k, tuning.rank_base
+def _rrf(_: RankedList, weight: float, _total: float, tuning: Tuning) -> Method:
+    k, base = tuning.rrf_k, tuning.rank_base
 
     def shares(places: Sequence[int | None], _: Sequence[float | None]) -> list[float]:
         return [0.0 if place is None else weight / (k + (place + base)) for place in places]
@@ -200,17 +203,17 @@ _SIGNED = ("z-score", "max", "l2", "none")
 """Scalings that can give negative values; there, an absent memory must not score more than a present one."""
 
 
-def _scaled(retriever: RankedList, retrievers: Sequence[RankedList], tuning: Tuning) -> Method:
+def _scaled(retriever: RankedList, weight: float, total: float, tuning: Tuning) -> Method:
     """Shares by scores scaled within the list. Weights are normalised to a sum of 1, so the best score is 1.
 
     A memory that the retriever did not return has its true score if that is known, and else counts as the worst.
     """
-    weight = retriever.weight / sum(other.weight for other in retrievers)
+    alone, weight = weight == total, weight / total
     scores = retriever.depth_scores or tuple(candidate.score for candidate in retriever.candidates)
     scaling = tuning.semantic_scaling if retriever.name == "semantic" else tuning.keyword_scaling
     scale = fit(scaling, scores, spread_depth=tuning.spread_depth, spread_least=tuning.spread_least)
     factor, whole = 1.0, weight
-    if retriever.name == "keyword" and len(retrievers) > 1:  # alone, it keeps its full weight
+    if retriever.name == "keyword" and not alone:  # alone, it keeps its full weight
         factor = distinctness(scores, tuning.standout_least)
         factor *= (
             1.0 if retriever.telling else match_share(retriever, max(filter(isfinite, scores), default=0.0), tuning)
@@ -269,9 +272,9 @@ def match_share(keyword: RankedList, best: float, tuning: Tuning) -> float:
     return tuning.short_keyword_share * shortness + strength * (1.0 - shortness)
 
 
-def _weighted(retriever: RankedList, retrievers: Sequence[RankedList], _tuning: Tuning) -> Method:
+def _weighted(retriever: RankedList, weight: float, total: float, _tuning: Tuning) -> Method:
     """Shares by raw scores: the cosine itself, and BM25 mapped to 0..1."""
-    weight = retriever.weight / sum(other.weight for other in retrievers)
+    weight = weight / total
     scale = _cosine if retriever.name == "semantic" else saturate
 
     def shares(places: Sequence[int | None], scores: Sequence[float | None]) -> list[float]:
@@ -289,7 +292,7 @@ def _cosine(score: float) -> float:
     return min(max(score, 0.0), 1.0) if isfinite(score) else 0.0
 
 
-_METHODS: dict[str, Callable[[RankedList, Sequence[RankedList], Tuning], Method]] = {
+_METHODS: dict[str, Callable[[RankedList, float, float, Tuning], Method]] = {
     "rrf": _rrf,
     "relative": _scaled,
     "full": _scaled,

@@ -18,6 +18,7 @@ _NO_TEXTS: Mapping[str, str] = {}
 class RankedList:
     """The candidates of one retriever, best first.
 
+    Without a `weight`, a list called `semantic` or `keyword` has that of the tuning, and any other 1.
     `depth_scores` are the retriever's best scores, perhaps deeper than its candidates; score scaling uses them.
     `elsewhere` has this retriever's true scores of memories that only other retrievers returned. `telling` is set
     if a match means much even in a short memory: the query has an identifier, say, or the vectors are of a general
@@ -26,7 +27,7 @@ class RankedList:
 
     name: str
     candidates: tuple[Candidate, ...]
-    weight: float = 1.0
+    weight: float | None = None
     depth_scores: tuple[float, ...] = ()
     elsewhere: Mapping[str, float] = field(default_factory=dict)
     telling: bool = False
@@ -53,11 +54,16 @@ class Ranking:
 
 
 def ranked_list(
-    name: str, found: Iterable[str | tuple[str, float]], *, weight: float = 1.0, texts: Mapping[str, str] = _NO_TEXTS
+    name: str,
+    found: Iterable[str | tuple[str, float]],
+    *,
+    weight: float | None = None,
+    texts: Mapping[str, str] = _NO_TEXTS,
 ) -> RankedList:
     """Make a ranked list of what a retriever found, best first: ids with scores, or ids alone for fusion by ranks.
 
-    Larger scores are better. `texts` has the texts by id; deduplication compares them. An id without a text is never a
+    Larger scores are better. Without a weight, a list called `semantic` or `keyword` has that of the tuning, and any
+    other 1. `texts` has the texts by id; deduplication compares them. An id without a text is never a
     duplicate.
     """
     candidates = []

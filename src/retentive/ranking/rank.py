@@ -503,13 +503,13 @@ def _drop_irrelevant(
             return kept + list(hits[at:]), dropped
         if nothing and 0 < limit <= at:
             note = "the relevance of the whole answer is {:.2f}, and min_relevance is {:g}"
-            dropped.append(hit.after("relevance", hit.score, None, note, relevance.answer, least))
+            dropped.append(hit.after("min_relevance", hit.score, None, note, relevance.answer, least))
             continue
         rated = relevance.of(hit._replace(why=tuple(hit.why)))  # they are made here, for a stack that is less deep
         if rated.relevance is not None and rated.relevance >= least:
             kept.append(rated)
         else:
-            dropped.append(rated.after("relevance", rated.score, rated.relevance, "min_relevance is {:g}", least))
+            dropped.append(rated.after("min_relevance", rated.score, rated.relevance, "min_relevance is {:g}", least))
     return kept, dropped
 
 
@@ -541,7 +541,7 @@ def score_parts(hit: Hit) -> str:
     """The parts of a hit's score in words."""
     parts = []
     for reason in hit.why:
-        if reason.step in ("floor", "duplicate", "relevance"):
+        if reason.step in ("floor", "duplicate", "relevance", "min_relevance"):
             continue
         rank = f" (rank {reason.rank})" if reason.rank else ""
         parts.append(f"{reason.change:+.3f} {STEPS.get(reason.step, reason.step)}{rank}")

@@ -171,9 +171,9 @@ class Relevance:
             figures = (relevance, cosine, cosines[0], calibration.background, matched, count)
         else:
             note, figures = "{:.2f}: {:g} of {:g} terms of the query", (relevance, matched, count)
-        # First among the reasons: it changes no score.
-        reason = Reason("relevance", 0.0, 0.0, None, relevance, note, figures)
-        return Hit(hit.memory, hit.score, (reason, *hit.why), hit.rank, relevance)
+        # After the reasons of the score, which it does not change.
+        reason = Reason("relevance", 0.0, hit.score, None, relevance, note, figures)
+        return Hit(hit.memory, hit.score, (*hit.why, reason), hit.rank, relevance)
 
     def features_of(self, hit: Hit) -> Features:
         """Return the features of one hit."""
