@@ -10,7 +10,7 @@ EXTRAS := server,eval,import,watch
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check format lint types contracts browser pytest attack bench peers heldout screenshots references docs docs-serve wheel sbom clean
+.PHONY: help install dev run test check format lint types contracts browser pytest attack lowest bench peers heldout screenshots references docs docs-serve wheel sbom clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -63,6 +63,15 @@ pytest: dev
 SECONDS ?= 60
 attack: dev ## Attack stores and services, each attack for SECONDS=60 (kills, races, damage, hostile input; see docs/reliability.md)
 	$(BIN)/python -m tests.attack --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+LOWEST := build/lowest
+SMOKE := tests/test_extras.py tests/test_settings.py tests/integrations tests/transfer/formats $(addprefix tests/surfaces/,test_cli.py \
+  test_http_recall.py test_http_memories.py test_http_access.py test_mcp.py test_mcp_http.py test_telemetry.py chat)
+lowest: ## Test with the lowest versions of the dependencies, in build/lowest
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev,fastembed]'
+	$(LOWEST)/bin/python -m pytest -W default $(SMOKE)
 
 format: dev ## Format the code
 	$(BIN)/ruff format .

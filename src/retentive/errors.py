@@ -82,7 +82,9 @@ class MissingExtra(RetentiveError):
     code = "missing_extra"
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package: pip install 'retentive[{extra}]'")
+        from retentive.extras import pip_install  # which imports this module
+
+        super().__init__(f"{what} needs an optional package: {pip_install(extra)}")
         self.extra = extra
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from math import log2
 
@@ -10,6 +11,7 @@ import pytest
 from retentive.errors import MissingExtra
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.metrics import METRICS, measure
+from retentive.extras import pip_install
 
 
 def measured(relevance: dict[str, int], found: list[str]) -> dict[str, float]:
@@ -74,5 +76,5 @@ def test_values_have_the_order_of_the_queries():
 def test_without_the_library_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'retentive\[eval\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(pip_install("eval"))):
         measure([EvaluationQuery("q", "?", {"a": 1})], {})

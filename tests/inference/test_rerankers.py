@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from itertools import count
@@ -10,6 +11,7 @@ from time import monotonic
 import pytest
 
 from retentive.errors import Unavailable
+from retentive.extras import pip_install
 from retentive.inference import rerankers
 from retentive.inference.rerankers import OnnxReranker
 
@@ -98,7 +100,7 @@ def test_nothing_is_loaded_before_the_first_query(monkeypatch):
 
 def test_a_missing_a_broken_and_another_model_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr("retentive.inference.loading.MODELS", tmp_path)
-    with pytest.raises(Unavailable, match="pip install --force-reinstall retentive"):
+    with pytest.raises(Unavailable, match=re.escape(pip_install(options="--force-reinstall"))):
         OnnxReranker().score("where?", [KEY], deadline=soon())
     (tmp_path / rerankers.RERANKER).mkdir()
     (tmp_path / rerankers.RERANKER / "model.onnx").write_bytes(b"broken")

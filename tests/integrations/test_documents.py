@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from retentive.errors import Invalid
+from retentive.extras import pip_install
 from retentive.integrations.documents import HIT_FIELDS, check_options, hit_metadata, profile_view
 from retentive.tenancy import ProfileView
 
@@ -70,7 +71,7 @@ def test_without_its_framework_an_adapter_says_what_to_install(adapter, package)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
     assert done.returncode == 1
-    assert f"pip install 'retentive[{adapter.replace('_', '-')}]'" in done.stderr.splitlines()[-1]
+    assert pip_install(adapter.replace("_", "-")) in done.stderr.splitlines()[-1]
 
 
 def test_every_adapter_is_among_those_tested_here():

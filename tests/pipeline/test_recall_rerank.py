@@ -82,8 +82,8 @@ def test_the_best_hits_are_reranked_and_only_then_is_the_result_cut(engine, rera
     assert numbers(answer) == [19, 18, 17]
     assert [len(texts) for texts in reranker.asked] == [20]
     assert [hit.rank for hit in answer.hits] == [1, 2, 3]
-    assert answer.hits[0].why[-1].step == "rerank"
-    assert answer.hits[0].why[-1].score == answer.hits[0].score
+    assert answer.hits[0].why[-2].step == "rerank"
+    assert answer.hits[0].why[-2].score == answer.hits[0].score
     assert sum(reason.change for reason in answer.hits[0].why) == pytest.approx(answer.hits[0].score)
     assert answer.stages["rerank"] > 0
     assert answer.degraded is None
@@ -130,7 +130,7 @@ def test_diversity_chooses_among_reranked_hits(engine):
     answer = recalled(engine, limit=5, rerank=10, rerank_weight=1, diversity=0.1)
 
     assert numbers(answer)[0] == 9
-    assert [reason.step for reason in answer.hits[0].why][-2:] == ["rerank", "diversity"]
+    assert [reason.step for reason in answer.hits[0].why][-3:-1] == ["rerank", "diversity"]
 
 
 def test_a_reranker_that_hangs_is_not_waited_for(engine, reranker):
@@ -185,6 +185,6 @@ def test_the_real_model_puts_the_answer_before_what_only_shares_words(open_engin
     )
 
     assert (plain.hits[0].id, reranked.hits[0].id) == (alike.id, wanted.id)
-    logits = {hit.id: hit.why[-1].value for hit in reranked.hits}
+    logits = {hit.id: hit.why[-2].value for hit in reranked.hits}
     assert logits[wanted.id] > logits[alike.id]
     assert reranked.degraded is None

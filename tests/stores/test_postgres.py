@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid, MissingExtra, Unavailable
+from retentive.extras import pip_install
 from retentive.models import Model, Scope
 from retentive.stores import open_store
 from retentive.stores.postgres import PostgresStore
@@ -246,7 +247,7 @@ def test_a_schema_of_a_newer_version_or_of_another_program_is_refused():
         connection.execute("CREATE SCHEMA theirs")
         connection.execute("CREATE TABLE theirs.memories (id int)")
 
-    with pytest.raises(Invalid, match=r"newer Retentive \(schema 99.*pip install -U"):
+    with pytest.raises(Invalid, match=r"newer Retentive \(schema 99.*pip install --upgrade"):
         PostgresStore(address)
     with pytest.raises(Invalid, match=r"belongs to another program; choose another one with \?schema="):
         PostgresStore(f"{address}&schema=theirs")
@@ -350,7 +351,7 @@ def test_without_the_driver_the_error_is_the_install_command(monkeypatch: pytest
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'retentive\[postgres\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(pip_install("postgres"))):
         open_store("postgresql:///x")
 
 

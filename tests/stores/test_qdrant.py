@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from qdrant_client import models as q
 from retentive.configuration import public_address
 from retentive.engine import Engine
 from retentive.errors import Invalid, MissingExtra, Unavailable
+from retentive.extras import pip_install
 from retentive.models import Model, Recall, Scope
 from retentive.pipeline.recall import recall
 from retentive.stores import open_store
@@ -419,7 +421,7 @@ def test_without_the_client_package_the_error_names_the_extra(monkeypatch: pytes
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
 
-    with pytest.raises(MissingExtra, match=r"pip install 'retentive\[qdrant\]'"):
+    with pytest.raises(MissingExtra, match=re.escape(pip_install("qdrant"))):
         open_store("qdrant+http://host/x")
 
 

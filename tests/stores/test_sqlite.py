@@ -37,7 +37,7 @@ def test_a_store_of_a_newer_version_is_refused_with_advice_and_not_changed(path:
     set_version(path, 99)
     before = Path(path).read_bytes()
 
-    with pytest.raises(Invalid, match=r"newer Retentive \(schema 99, this one knows \d+\).*pip install -U retentive"):
+    with pytest.raises(Invalid, match=r"newer Retentive \(schema 99, this one knows \d+\).*pip install --upgrade "):
         SqliteStore(path)
 
     assert Path(path).read_bytes() == before

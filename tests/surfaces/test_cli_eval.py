@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from retentive.cli.app import app
 from retentive.engine import Engine
 from retentive.evaluation.metrics import METRICS
+from retentive.extras import pip_install
 from retentive.inference.embedders.onnx import OnnxEmbedder
 from retentive.ranking import PRESETS
 from tests.evaluation.build import QUERY_LINES, write_set
@@ -146,4 +147,4 @@ def test_an_error_in_a_set_names_the_file_and_line(tmp_path):
 def test_without_the_extra_the_error_names_the_package_to_install(tiny: str, monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
 
-    assert "pip install 'retentive[eval]'" in run(tiny, code=6).stderr
+    assert pip_install("eval") in run(tiny, code=6).stderr

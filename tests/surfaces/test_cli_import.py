@@ -15,6 +15,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from retentive.extras import pip_install
 from retentive.stores import open_store
 from tests.surfaces.test_cli import json_of, run
 from tests.transfer.formats.samples import (
@@ -297,4 +298,4 @@ def test_without_the_parser_only_formats_that_need_it_are_refused(tmp_path):
     assert "markdown: 1 added" in without(notes).stdout
     refused = without(chats)
     assert refused.returncode == 6
-    assert "pip install 'retentive[import]'" in refused.stderr
+    assert pip_install("import") in refused.stderr

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from retentive.engine import Engine
 from retentive.errors import NotFound
+from retentive.extras import pip_install
 from retentive.server.http.app import create_app
 from retentive.settings import Settings
 from retentive.stores.qdrant import QdrantStore
@@ -104,7 +105,7 @@ def test_the_configuration_of_a_client_says_what_to_install_if_the_server_is_mis
 
     missing = config()
     assert (missing.returncode, missing.stdout) == (6, "")
-    assert "pip install 'retentive[server]'" in missing.stderr
+    assert pip_install("server") in missing.stderr
     assert config("--http").returncode == 0  # the server may run elsewhere
 
 
@@ -117,7 +118,7 @@ def test_doctor_advises_another_model_where_most_memories_are_not_in_english(ope
     advice = engine.embeddings.language_advice([*chinese, *german, english[0]])
 
     assert "5 of 6 recent memories are not in English" in advice
-    assert "pip install 'retentive[multilingual]'" in advice
+    assert pip_install("multilingual") in advice
     assert engine.embeddings.language_advice([*english, *english, *chinese]) is None
     assert engine.embeddings.language_advice(chinese) is None  # too few to tell
 

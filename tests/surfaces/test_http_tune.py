@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from retentive.engine import Engine
+from retentive.extras import pip_install
 from retentive.stores import open_store
 from tests.surfaces.service import until
 from tests.surfaces.serving import client, problem, token
@@ -121,4 +122,4 @@ def test_without_the_library_of_metrics_the_answer_is_the_line_to_type(engine, m
 
     refused = client(engine).post("/v1/tune", json={})
 
-    assert "pip install 'retentive[eval]'" in problem(refused, 501, "missing_extra")["detail"]
+    assert pip_install("eval") in problem(refused, 501, "missing_extra")["detail"]

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from retentive.errors import Invalid, MissingExtra
+from retentive.errors import Invalid
+from retentive.extras import needs_extra
 from retentive.settings import LlmSettings
 
-try:
+with needs_extra("Chat with memory", "server"):
     import httpx2
-except ImportError as error:
-    raise MissingExtra("Chat with memory", "server") from error
 
 _LOCAL = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _CONNECT_SECONDS = 10.0

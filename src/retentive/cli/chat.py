@@ -13,7 +13,8 @@ import typer
 from retentive.cli.options import common, exit_code, print_error, styled
 from retentive.cli.quick_recall import json_text
 from retentive.engine import Engine
-from retentive.errors import Invalid, MissingExtra, RetentiveError, Unavailable
+from retentive.errors import Invalid, RetentiveError, Unavailable
+from retentive.extras import needs_extra
 
 if TYPE_CHECKING:
     from retentive.chat.context import PromptContext
@@ -40,10 +41,8 @@ def chat(
 
     The model is a server with OpenAI's API, set by RETENTIVE_LLM_URL or url under [llm] in the config file.
     """
-    try:
+    with needs_extra("Chat with memory", "server"):
         from retentive.chat.proxy import Chat, MemoryOptions
-    except ImportError as error:
-        raise MissingExtra("Chat with memory", "server") from error
     with common(ctx).engine(missing="create") as engine, asyncio.Runner() as runner:
         proxy = Chat(engine.settings.llm)
         try:

@@ -21,6 +21,7 @@ from retentive.cli.help import command, group
 from retentive.cli.options import Common, common, with_store
 from retentive.configuration import PREFIX, find_config
 from retentive.errors import Invalid, MissingExtra
+from retentive.extras import needs_extra
 from retentive.settings import ServerSettings, Settings, load_settings
 
 NAME = "retentive"
@@ -59,11 +60,9 @@ def serve(
             raise Invalid("put --project, --session, --read-only and --explain after 'config'")
         return
     output = _reserve_output()  # before the imports, which may print
-    try:
+    with needs_extra("the MCP server", "server"):
         from retentive.server.mcp.stdio import serve_stdio
         from retentive.server.mcp.tools import open_scope
-    except ImportError as error:
-        raise MissingExtra("the MCP server", "server") from error
     with common(ctx).engine(missing="create") as engine:
         scope_in = partial(open_scope, engine, session=session, read_only=read_only)
         serve_stdio(scope_in, output, project=project, read_only=read_only, explain=explain)

@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from retentive.errors import MissingExtra
 from retentive.evaluation.evaluation_set import EvaluationQuery
+from retentive.extras import needs_extra
 
 Values = npt.NDArray[np.float64]
 
@@ -40,10 +40,8 @@ _IN_LIBRARY = {
 
 def load_library() -> Any:
     """Import `ir_measures`; `MissingExtra` if it is not installed. It imports scipy, so it is loaded at first use."""
-    try:
+    with needs_extra("evaluation", "eval"):
         return importlib.import_module("ir_measures")
-    except ImportError:
-        raise MissingExtra("evaluation", "eval") from None
 
 
 def measure(queries: Sequence[EvaluationQuery], found: Mapping[str, Sequence[str]]) -> dict[str, Values]:

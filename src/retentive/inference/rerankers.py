@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from retentive.errors import Unavailable
+from retentive.extras import pip_install
 from retentive.models import Memory
 from retentive.ranking import Tuning, rerank
 from retentive.ranking.lists import Ranking
@@ -144,7 +145,7 @@ def _load_checked() -> Loaded:
     from retentive.inference.loading import MODELS, fingerprint, load
 
     directory = MODELS / RERANKER
-    reinstall = "install Retentive again: pip install --force-reinstall retentive"
+    reinstall = f"install Retentive again: {pip_install(options='--force-reinstall')}"
     if not (directory / "model.onnx").is_file():
         raise Unavailable(f"the reranker's model is missing in {directory}; {reinstall}")
     if fingerprint(directory / "model.onnx") != RERANKER_SHA256:

@@ -9,15 +9,14 @@ from typing import Any
 
 from retentive.configuration import public_address
 from retentive.engine import Engine
-from retentive.errors import Invalid, MissingExtra
+from retentive.errors import Invalid
+from retentive.extras import needs_extra
 from retentive.integrations.documents import hit_metadata, profile_view
 from retentive.models import Kind, Recall
 from retentive.tenancy import ProfileView
 
-try:
+with needs_extra("retentive.integrations.haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
-except ImportError as error:
-    raise MissingExtra("retentive.integrations.haystack", "haystack") from error
 
 
 @component

@@ -9,18 +9,16 @@ from typing import Any, Unpack
 from pydantic import ConfigDict, Field
 
 from retentive.engine import Engine
-from retentive.errors import MissingExtra
+from retentive.extras import needs_extra
 from retentive.integrations.documents import check_options, hit_metadata, profile_view
 from retentive.models import Kind
 from retentive.pipeline.query_options import QueryOptions
 from retentive.tenancy import ProfileView
 
-try:
+with needs_extra("retentive.integrations.langchain", "langchain"):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
-except ImportError as error:
-    raise MissingExtra("retentive.integrations.langchain", "langchain") from error
 
 
 class RetentiveRetriever(BaseRetriever):

@@ -17,13 +17,14 @@ from typing import Any, TypeGuard
 from uuid import UUID, uuid5
 
 from retentive.engine import Engine
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound
+from retentive.errors import Conflict, Invalid, NotFound
+from retentive.extras import needs_extra
 from retentive.integrations.documents import profile_view
 from retentive.models import MAX_NAME, Kind, Memory
 from retentive.pipeline.remember import to_time
 from retentive.tenancy import ProfileView
 
-try:
+with needs_extra("retentive.integrations.langgraph", "langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -38,8 +39,6 @@ try:
         SearchOp,
         get_text_at_path,
     )
-except ImportError as error:
-    raise MissingExtra("retentive.integrations.langgraph", "langgraph") from error
 
 Namespace = tuple[str, ...]
 

@@ -6,18 +6,16 @@ import asyncio
 from typing import Unpack
 
 from retentive.engine import Engine
-from retentive.errors import MissingExtra
+from retentive.extras import needs_extra
 from retentive.integrations.documents import HIT_FIELDS, check_options, hit_metadata, profile_view
 from retentive.models import Hit
 from retentive.pipeline.query_options import QueryOptions
 from retentive.tenancy import ProfileView
 
-try:
+with needs_extra("retentive.integrations.llama_index", "llama-index"):
     from llama_index.core.callbacks import CallbackManager
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-except ImportError as error:
-    raise MissingExtra("retentive.integrations.llama_index", "llama-index") from error
 
 FOR_THE_MODEL = ("when", "speaker")
 """The fields of a hit that a model is shown; the others are for programs."""

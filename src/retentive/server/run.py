@@ -19,11 +19,12 @@ from types import FrameType
 from typing import Any
 
 from retentive.engine import Engine
-from retentive.errors import Invalid, MissingExtra, RetentiveError, Unavailable
+from retentive.errors import Invalid, RetentiveError, Unavailable
+from retentive.extras import needs_extra
 from retentive.pipeline.recall import recall
 from retentive.settings import ServerSettings, Settings
 
-try:
+with needs_extra("retentive serve", "server"):
     import uvicorn
     from anyio import to_thread
 
@@ -34,8 +35,6 @@ try:
     from retentive.server.runtime_file import announced
     from retentive.server.temporary import remove_abandoned_folders
     from retentive.server.workers.peers import Peers
-except ImportError as error:
-    raise MissingExtra("retentive serve", "server") from error
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from retentive.errors import Invalid, MissingExtra
+from retentive.errors import Invalid
+from retentive.extras import needs_extra
 from retentive.stores.base import Store
 
 
@@ -32,20 +33,14 @@ def _open_sqlite(address: str, busy_seconds: float, create: bool) -> Store:
 
 
 def _open_postgres(address: str, busy_seconds: float, create: bool) -> Store:
-    try:
+    with needs_extra("a PostgreSQL store", "postgres"):
         from retentive.stores.postgres import PostgresStore
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a PostgreSQL store", "postgres") from error
     return PostgresStore(address, busy_seconds=busy_seconds, create=create)
 
 
 def _open_qdrant(address: str, busy_seconds: float, create: bool) -> Store:
-    try:
+    with needs_extra("a store on a Qdrant server", "qdrant"):
         from retentive.stores.qdrant import open_qdrant
-    except ModuleNotFoundError as error:
-        if error.name != "qdrant_client":
-            raise
-        raise MissingExtra("a store on a Qdrant server", "qdrant") from error
     return open_qdrant(address, busy_seconds, create=create)
 
 

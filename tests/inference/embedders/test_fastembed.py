@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, MissingExtra, Unavailable
+from retentive.extras import pip_install
 from retentive.inference.embedders.fastembed import FastembedEmbedder
 
 
@@ -58,7 +59,7 @@ def test_without_the_package_the_error_names_the_package_to_install(monkeypatch:
     with pytest.raises(MissingExtra) as caught:
         FastembedEmbedder("BAAI/bge-small-en-v1.5")
     assert str(caught.value) == (
-        "The embedder 'fastembed:BAAI/bge-small-en-v1.5' needs an optional package: pip install 'retentive[fastembed]'"
+        f"The embedder 'fastembed:BAAI/bge-small-en-v1.5' needs an optional package: {pip_install('fastembed')}"
     )
 
 

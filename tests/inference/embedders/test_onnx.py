@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +12,7 @@ import onnxruntime
 import pytest
 
 from retentive.errors import Invalid, Unavailable
+from retentive.extras import pip_install
 from retentive.inference import onnx_sessions
 from retentive.inference.embedders import LocalSessions, open_embedder
 from retentive.inference.embedders.onnx import MEMORY_SMALL, OnnxEmbedder
@@ -132,7 +134,7 @@ def test_another_file_in_the_place_of_the_default_model_is_refused(monkeypatch, 
     with pytest.raises(Unavailable, match="another model than expected"):
         open_embedder(EmbedderSettings())
     monkeypatch.setattr("retentive.inference.embedders.onnx.MODELS", tmp_path)
-    with pytest.raises(Unavailable, match="pip install --force-reinstall retentive"):
+    with pytest.raises(Unavailable, match=re.escape(pip_install(options="--force-reinstall"))):
         open_embedder(EmbedderSettings())
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from retentive.errors import Invalid, MissingExtra, Refused, Unavailable
+from retentive.extras import pip_install
 from retentive.inference.embedders.remote import RemoteEmbedder
 from tests.inference.embedders.embedding_service import (
     Behaviour,
@@ -470,7 +471,7 @@ def test_without_the_package_the_error_is_the_line_to_type(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(MissingExtra) as caught:
         RemoteEmbedder("http://host", model="m")
-    assert str(caught.value) == "The remote embedder needs an optional package: pip install 'retentive[remote]'"
+    assert str(caught.value) == f"The remote embedder needs an optional package: {pip_install('remote')}"
 
 
 def test_long_texts_are_split_at_max_chars(open_remote: Opener) -> None:

@@ -69,7 +69,7 @@ def test_without_its_package_the_error_names_the_extra(open_engine, tmp_path, mo
     monkeypatch.setattr("retentive.transfer.watching.loop.find_spec", lambda name: None)
     engine = open_engine()
 
-    with pytest.raises(MissingExtra, match=r"retentive\[watch\]"):
+    with pytest.raises(MissingExtra, match=r"\[watch\]"):
         watch_folder(syncing(engine, tmp_path), engine.embeddings, report=print, stop=StopFlag())
 
 

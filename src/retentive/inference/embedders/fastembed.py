@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from retentive.errors import Invalid, MissingExtra, Unavailable
+from retentive.errors import Invalid, Unavailable
+from retentive.extras import needs_extra
 from retentive.inference.embedders import Matrix
 from retentive.models import Model
 from retentive.text.splitting import split_text
@@ -26,10 +27,8 @@ class FastembedEmbedder:
     """
 
     def __init__(self, name: str, *, path: str | None = None) -> None:
-        try:
+        with needs_extra(f"The embedder 'fastembed:{name}'", "fastembed"):
             from fastembed import TextEmbedding
-        except ImportError as error:
-            raise MissingExtra(f"The embedder 'fastembed:{name}'", "fastembed") from error
         self._kind = TextEmbedding
         self._name = name
         self._path = path

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from retentive.errors import Invalid, Unavailable
+from retentive.extras import pip_install
 from retentive.inference.embedders import LocalSessions, Matrix
 from retentive.inference.loading import MODELS, Loaded, fingerprint, load
 from retentive.models import Model
@@ -190,7 +191,7 @@ class MemoryEmbedder(OnnxEmbedder):
 def open_memory_small() -> MemoryEmbedder:
     """Open the default model, which comes with this package. `Unavailable` if its file is missing or another one."""
     directory = MODELS / MEMORY_SMALL
-    reinstall = "install Retentive again: pip install --force-reinstall retentive"
+    reinstall = f"install Retentive again: {pip_install(options='--force-reinstall')}"
     if not (directory / "model.onnx").is_file():
         raise Unavailable(f"the default model is missing in {directory}; {reinstall}")
     embedder = MemoryEmbedder(directory, name=MEMORY_SMALL)

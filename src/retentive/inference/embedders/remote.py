@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from retentive.errors import Invalid, MissingExtra, Refused, Unavailable
+from retentive.errors import Invalid, Refused, Unavailable
+from retentive.extras import needs_extra
 from retentive.inference.embedders import Matrix
 from retentive.inference.embedders.circuit import OPEN_SECONDS, CircuitBreaker
 from retentive.models import Model
@@ -79,10 +80,8 @@ class RemoteEmbedder:
         wait_initial: float = 0.2,
         open_seconds: float = OPEN_SECONDS,
     ) -> None:
-        try:
+        with needs_extra("The remote embedder", "remote"):
             import httpx2
-        except ImportError as error:
-            raise MissingExtra("The remote embedder", "remote") from error
         _require(above_zero=False, retries=retries, wait_initial=wait_initial, open_seconds=open_seconds)
         _require(timeout=timeout, deadline=deadline, batch=batch, max_chars=max_chars, dimension=dimension)
         self._url, self._address = _endpoint(url)

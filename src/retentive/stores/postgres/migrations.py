@@ -8,6 +8,7 @@ from typing import Any
 from psycopg import errors, sql
 
 from retentive.errors import Invalid
+from retentive.extras import pip_install
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.pool import Connection
 from retentive.stores.postgres.sql import read_script
@@ -86,7 +87,7 @@ def _version(connection: Connection, schema: str) -> int:
     if version > len(MIGRATIONS):
         raise Invalid(
             f"the schema '{schema}' was written by a newer Retentive (schema {version}, this one supports "
-            f"{len(MIGRATIONS)}); upgrade with: pip install -U retentive"
+            f"{len(MIGRATIONS)}); upgrade with: {pip_install(options='--upgrade')}"
         )
     return version
 

@@ -21,6 +21,7 @@ import apsw
 
 from retentive.configuration import default_store
 from retentive.errors import Conflict, Damaged, Invalid, RetentiveError, Unavailable
+from retentive.extras import pip_install
 from retentive.stores.sqlite.checkpoints import LOG_PAGES, Checkpoints
 
 if sys.platform != "win32":  # there, processes wait for SQLite's lock in no order
@@ -466,6 +467,6 @@ def _version(connection: apsw.Connection, path: str) -> int:
     if version > len(MIGRATIONS):
         raise Invalid(
             f"{path} was written by a newer Retentive (schema {version}, this one knows {len(MIGRATIONS)}); "
-            "upgrade with: pip install -U retentive"
+            f"upgrade with: {pip_install(options='--upgrade')}"
         )
     return version

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Protocol
 
-from retentive.errors import MissingExtra
+from retentive.extras import needs_extra
 from retentive.transfer.formats.streams import Utf8Reader
 
-try:
+with needs_extra("reading JSON of any size", "import"):
     import ijson
-except ImportError:  # pragma: no cover
-    raise MissingExtra("reading JSON of any size", "import") from None
 
 MAX_DEPTH = 100
 MAX_NODES = 2_000_000

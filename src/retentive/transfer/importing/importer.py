@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from retentive.configuration import public_address
-from retentive.errors import Conflict, Invalid, MissingExtra, NotFound, Unavailable
+from retentive.errors import Conflict, Invalid, NotFound, Unavailable
+from retentive.extras import needs_extra
 from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft, to_memory
@@ -137,10 +138,8 @@ def _database_source(
         raise Invalid(f"'{scheme}://' cannot be imported from; give a file, a folder or a postgresql:// address")
     if format not in (None, DATABASE_FORMAT):
         raise Invalid(f"the format of a PostgreSQL address is {DATABASE_FORMAT}, not {format}")
-    try:
+    with needs_extra("an import from PostgreSQL", "postgres"):
         from retentive.transfer.formats.postgres_tables import read_tables
-    except ModuleNotFoundError as error:
-        raise MissingExtra("an import from PostgreSQL", "postgres") from error
     shown = public_address(address)
     return ImportSource(DATABASE_FORMAT, shown, shown, lambda: read_tables(address, embedder))
 
