@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentive.chat.sse import Answer, AnswerStream, read_answer
+from retentive.chat.sse import MAX_EVENT, Answer, AnswerStream, read_answer
 
 
 def event(value: object) -> bytes:
@@ -84,3 +85,22 @@ def test_an_answer_is_complete_when_the_model_says_so_in_either_way_and_never_af
 )
 def test_a_whole_answer_is_read_if_it_is_one(body: bytes, answer: Answer) -> None:
     assert read_answer(body) == answer
+
+
+def test_an_event_without_an_end_is_read_once_and_not_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    class Counting:
+        def finditer(self, held: bytes, start: int) -> list[Any]:
+            searched.append(len(held) - start)
+            return []
+
+    monkeypatch.setattr("retentive.chat.sse._EVENT_END", Counting())
+    stream = AnswerStream()
+    pieces = 0
+    while not stream.too_large:
+        assert stream.feed(b"x" * 1000) == b""
+        pieces += 1
+
+    assert pieces == MAX_EVENT // 1000 + 1
+    assert max(searched) <= 1002

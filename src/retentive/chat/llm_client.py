@@ -16,11 +16,19 @@ with needs_extra("Chat with memory", "server"):
 
 _LOCAL = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 _CONNECT_SECONDS = 10.0
-_CONNECTION_HEADERS = {
-    "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
-    "upgrade", "content-length", "content-encoding", "date", "server", "set-cookie", "alt-svc",
-}  # fmt: skip
-"""Response headers that belong to the connection to the LLM server. They are not passed on."""
+_HEADERS = ("retry-after", "retry-after-ms", "x-request-id", "x-should-retry")
+_HEADER_PREFIXES = ("openai-", "x-ratelimit-")
+"""Response headers of OpenAI's API, which are passed on. Others could give the server rights over our pages."""
+
+_TYPES = ("application/json", "application/problem+json", "text/event-stream", "text/plain")
+_INERT = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+}
+"""No browser runs an answer, or shows it as a page of the service."""
+
+MAX_BODY = 32_000_000
+"""Bytes of a whole response body."""
 
 
 class LlmError(Exception):
@@ -62,14 +70,21 @@ class LlmResponse:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that are passed on to the client."""
-        headers = self._response.headers.items()
-        return {name: value for name, value in headers if name.lower() not in _CONNECTION_HEADERS}
+        """The headers that are passed on to the client. A type that is not one of the API is that of a file."""
+        headers = {name.lower(): value for name, value in self._response.headers.items()}
+        passed = {name: text for name, text in headers.items() if name in _HEADERS or name.startswith(_HEADER_PREFIXES)}
+        type = headers.get("content-type", "")
+        known = type.partition(";")[0].strip().lower() in _TYPES
+        return {"content-type": type if known else "application/octet-stream", **passed, **_INERT}
 
     async def read(self) -> bytes:
         """Return the whole body."""
-        with self._client.translated_errors(started=True):
-            return await self._response.aread()
+        body = bytearray()
+        async for piece in self.pieces():
+            body += piece
+            if len(body) > MAX_BODY:
+                raise LlmError(502, f"the LLM server's answer has more than {MAX_BODY:,} bytes", code="llm_too_large")
+        return bytes(body)
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yield the body as it arrives."""

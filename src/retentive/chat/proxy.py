@@ -91,6 +91,8 @@ class StreamRelay:
                     self._record()  # before the client sees the end and perhaps sends its next request
                 if ready:
                     yield ready
+                if self._read.too_large:
+                    break
                 piece = await anext(self.start.rest, None)
         except LlmError as error:
             self._record()

@@ -13,6 +13,13 @@ _EVENT_END = re.compile(rb"\n(?:\r\n?|\n)|\r\r\n?")
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
+MAX_EVENT = 4_000_000
+"""Bytes of one event."""
+
+MAX_ANSWER = 4_000_000
+"""Characters of an answer that are kept; more than a memory can have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The text of an answer, and whether it is complete. Tool calls are not text."""
@@ -38,14 +45,21 @@ class AnswerStream:
     """
 
     def __init__(self) -> None:
-        self.rest = b""
-        """The bytes after the last complete event."""
+        self._held = bytearray()
+        self.too_large = False
+        """Whether an event has more than `MAX_EVENT` bytes; nothing after it is read."""
         self.done = False
         """Whether the model sent [DONE]."""
         self.failed = False
         """Whether the model sent an error."""
         self._finished = False
         self._texts: list[str] = []
+        self._characters = 0
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes after the last complete event."""
+        return bytes(self._held)
 
     @property
     def answer(self) -> Answer:
@@ -54,14 +68,17 @@ class AnswerStream:
 
     def feed(self, piece: bytes) -> bytes:
         """Add received bytes and return those that can be passed on."""
-        searched = max(0, len(self.rest) - 2)
-        held = self.rest + piece
+        held = self._held
+        searched = max(0, len(held) - 2)
+        held += piece
         start = 0
-        for end in _EVENT_END.finditer(held, searched):
-            self._read_event(held[start : end.end()])
+        for end in list(_EVENT_END.finditer(held, searched)):
+            self._read_event(bytes(held[start : end.end()]))
             start = end.end()
-        self.rest = held[start:]
-        return held[:start]
+        ready = bytes(held[:start])
+        del held[:start]
+        self.too_large = len(held) > MAX_EVENT
+        return ready
 
     def _read_event(self, event: bytes) -> None:
         lines = [line[5:].removeprefix(b" ") for line in _LINE_END.split(event) if line.startswith(b"data:")]
@@ -74,7 +91,9 @@ class AnswerStream:
         choice = _first_choice(chunk)
         delta = choice.get("delta")
         if isinstance(delta, dict):
-            self._texts.append(message_text(delta))
+            text = message_text(delta)[: MAX_ANSWER - self._characters]
+            self._texts.append(text)
+            self._characters += len(text)
         self._finished = self._finished or choice.get("finish_reason") is not None
 
 

@@ -89,13 +89,30 @@ def test_a_whole_answer_comes_back_byte_for_byte(url: str, model: ModelServer) -
     odd = b'{"choices": [ {"index":0,"message":{"role":"assistant","content":"\\u00e9"}} ],\n "extra": 1.50}'
 
     async def behave(call):  # type: ignore[no-untyped-def]
-        await call.answer(odd, headers={"x-ratelimit-remaining-requests": "7", "set-cookie": "a=b"})
+        await call.answer(odd, headers={"x-ratelimit-remaining-requests": "7", "set-cookie": "a=b", "refresh": "0"})
 
     model.script = [behave]
     response = ask(url, "hello")
     assert response.content == odd
     assert response.headers["x-ratelimit-remaining-requests"] == "7"
-    assert "set-cookie" not in response.headers
+    assert not {"set-cookie", "refresh"} & set(response.headers)
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "models"])
+def test_an_answer_that_is_a_web_page_is_none_on_the_address_of_the_service(
+    engine: Engine, model: ModelServer, path: str
+) -> None:
+    async def page(call: Any) -> None:
+        await call.answer(b"<script>alert(1)</script>", headers={"content-type": "text/html", "link": "</x>"})
+
+    model.script.append(page)
+    with chat_service(engine, model.url) as url:
+        response = ask(url, "hello") if path != "models" else httpx2.get(f"{url}/v1/models")
+
+    assert response.headers["content-type"] == "application/octet-stream"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in response.headers["content-security-policy"]
+    assert "link" not in response.headers
 
 
 def test_every_field_of_a_request_is_passed_on_except_our_own(url: str, model: ModelServer) -> None:

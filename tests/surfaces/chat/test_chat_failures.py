@@ -333,7 +333,7 @@ def test_the_turn_before_is_awaited_by_the_context(engine: Engine, model: ModelS
 def test_a_header_outside_latin_1_is_passed_on_byte_for_byte(engine: Engine, model: ModelServer, stream: bool) -> None:
     async def behave(call: Call) -> None:
         kind = "text/event-stream" if stream else "application/json"
-        await call.start(headers={"content-type": kind, "x-region": "東京 é"})
+        await call.start(headers={"content-type": kind, "openai-organization": "東京 é"})
         content = stream_of("hi") if stream else json.dumps(completion("hi")).encode()
         await call.send(content, more=False)
 
@@ -341,19 +341,19 @@ def test_a_header_outside_latin_1_is_passed_on_byte_for_byte(engine: Engine, mod
     with chat_service(engine, model.url) as url:
         answer = ask(url, "hello", stream=stream)
     assert answer.status_code == 200
-    assert dict(answer.headers.raw)[b"x-region"] == "東京 é".encode()
+    assert dict(answer.headers.raw)[b"openai-organization"] == "東京 é".encode()
     assert said(engine) == [("user", "hello"), ("assistant", "hi")]
 
 
 def test_a_list_of_models_with_a_header_outside_latin_1_is_passed_on(engine: Engine, model: ModelServer) -> None:
     async def behave(call: Call) -> None:
-        await call.answer({"object": "list", "data": []}, headers={"x-region": "東京"})
+        await call.answer({"object": "list", "data": []}, headers={"openai-organization": "東京"})
 
     model.script = [behave]
     with chat_service(engine, model.url) as url:
         answer = httpx2.get(f"{url}/v1/models", timeout=90)
     assert answer.status_code == 200
-    assert dict(answer.headers.raw)[b"x-region"] == "東京".encode()
+    assert dict(answer.headers.raw)[b"openai-organization"] == "東京".encode()
 
 
 def test_a_clients_header_outside_ascii_reaches_the_model_byte_for_byte(engine: Engine, model: ModelServer) -> None:

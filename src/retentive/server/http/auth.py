@@ -108,8 +108,8 @@ MEASURE_COST = 4
 
 def recall_cost(*choices: Parameters | str | None) -> int:
     """As how many requests a recall with each of these tunings counts, because of what only they ask for."""
-    given = [choice for choice in choices if isinstance(choice, Parameters)]
-    return sum(1 + ((one.rerank or 0) + len(one.source_weights or ())) // 25 for one in given) or 1
+    parameters = (choice.model_dump() for choice in choices if isinstance(choice, Parameters))
+    return sum(1 + ((one["rerank"] or 0) + len(one["source_weights"] or ())) // 25 for one in parameters) or 1
 
 
 class WorkInProgress:

@@ -9,12 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 from fastapi import Header, Request, Response
-from fastapi.dependencies.utils import field_annotation_is_sequence as is_list
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import (
@@ -69,7 +68,7 @@ class StrictRoute(APIRoute):
         handle = super().get_route_handler()
         declared = {param.alias: param.alias for param in self.dependant.query_params}
         spellings = {to_snake(name): name for name in declared} | declared
-        lists = {param.alias for param in self.dependant.query_params if is_list(param.field_info.annotation)}
+        lists = {param.alias for param in self.dependant.query_params if _has_list(param.field_info.annotation)}
 
         async def handle_strictly(request: Request) -> Response:
             if request.url.query:
@@ -194,6 +193,10 @@ def _reject_constant(constant: str) -> NoReturn:
 def _is_json(content_type: str) -> bool:
     kind = content_type.partition(";")[0].strip().lower()
     return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))
+
+
+def _has_list(annotation: Any) -> bool:
+    return annotation is list or get_origin(annotation) is list or any(map(_has_list, get_args(annotation)))
 
 
 def _check_parameters(request: Request, spellings: dict[str, str], lists: Collection[str]) -> None:
