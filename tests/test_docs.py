@@ -221,7 +221,7 @@ def test_the_layers_in_contributing_are_those_of_the_import_contract():
 
 def test_the_table_of_reasons_has_every_step_that_records_one():
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src/retentive/ranking").glob("*.py"))
-    steps = {*re.findall(r'(?:\.after|\breason)\(\s*"(\w+)"', source), "semantic", "keyword"}
+    steps = {*re.findall(r'(?:\.after|\breason)\(\s*"(\w+)"', source), "semantic", "keyword", "relevance"}
     table = text_of("docs/how-a-recall-works.md").split("## The reasons")[1].split("\n## ")[0]
 
     assert {

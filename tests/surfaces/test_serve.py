@@ -121,7 +121,7 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(store):
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--host", "0.0.0.0"], 2, "create one first: retentive token create --access write"),
+        (["--host", "0.0.0.0", "--port", "0"], 2, "create one first: retentive token create --access write"),
         (["--host", "1:2"], 2, "'1:2' is not an address to listen on"),
         (["--host", "192.0.2.1"], 5, "choose another --host or --port"),
         (["--port", "70000"], 2, "--port"),
