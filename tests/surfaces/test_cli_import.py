@@ -67,7 +67,7 @@ def test_everything_is_in_the_json_and_one_by_one_in_the_report(tmp_path):
     assert done == {
         "format": "chatgpt", "path": str(tmp_path / "conversations.json"), "dry_run": False, "run": done["run"],
         "resumed": False, "added": 3, "existing": 0, "judgements": 0, "settings": 0, "unembedded": 3,
-        "skipped": {"a tool result": 1}, "warnings": {}, "truncated": [],
+        "skipped": {"a tool result": 1}, "warnings": {}, "truncated": [], "profiles": {"default": 3},
     }  # fmt: skip
     assert [json.loads(line) for line in report.read_text().splitlines()] == [
         {"kind": "skipped", "where": "conversations.json, element 2, message x", "reason": "a tool result"}
@@ -299,3 +299,23 @@ def test_without_the_parser_only_formats_that_need_it_are_refused(tmp_path):
     refused = without(chats)
     assert refused.returncode == 6
     assert pip_install("import") in refused.stderr
+
+
+def test_the_people_of_a_source_become_profiles_that_can_be_named_and_chosen(tmp_path, monkeypatch):
+    facts = [
+        {"id": str(number), "memory": f"{who} is here", "user_id": who} for number, who in enumerate(("u17", "bo"))
+    ]
+    source, store = write_json(tmp_path / "mem0.json", {"results": facts}), str(tmp_path / "m.db")
+    monkeypatch.setenv("RETENTIVE_PROFILE", "me")  # whose memories are nobody's, not everybody's
+
+    done = json_of("--store", store, *NONE, "import", str(source), "--profile", "ana=u17")
+    assert (done["added"], done["profiles"]) == (2, {"ana": 1, "bo": 1})
+    assert [one["text"] for one in json_of("--store", store, "list", "--profile", "ana")["memories"]] == ["u17 is here"]
+    again = json_of("--store", store, *NONE, "import", str(source), "--profile=ana=u17")
+    assert (again["added"], again["existing"]) == (0, 2)
+
+    other = str(tmp_path / "other.db")
+    some = json_of("--store", other, *NONE, "import", str(source), "--only-profile", "bo")
+    assert (some["profiles"], some["skipped"]) == ({"bo": 1}, {"of a profile that is not imported": 1})
+    whole = json_of("--store", other, *NONE, "import", str(source), "--profile", "all")
+    assert whole["profiles"] == {"all": 2}

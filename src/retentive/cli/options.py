@@ -54,6 +54,8 @@ INTERRUPTED = 130
 
 _WITH_VALUE = ("--store", "--profile", "--embedder", "--config")
 _FLAGS = ("--json", "--full")
+_PERSON = re.compile(r"--profile[ =][^ =]+=.*", re.DOTALL)
+"""`--profile NAME=ID`, which is an option of `retentive import` itself."""
 
 SCOPE = "Scope"
 """The help panel of options that limit a command to some memories."""
@@ -304,7 +306,9 @@ def _common_first(args: list[str]) -> list[str]:
         if word == "--":
             others.extend(args[at:])
             break
-        if word in _FLAGS or word.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
+        if "import" in others and _PERSON.fullmatch(" ".join(args[at : at + 2])):
+            others.append(word)
+        elif word in _FLAGS or word.startswith(tuple(f"{name}=" for name in _WITH_VALUE)):
             common.append(word)
         elif word in _WITH_VALUE:
             common.extend(args[at : at + 2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -43,6 +43,13 @@ def import_memories(
     path: Annotated[str, typer.Argument(help="File or folder to import, or a postgresql:// address.")],
     format: Annotated[str | None, typer.Option(help=f"{_FORMATS}; detected by default.")] = None,
     project: Annotated[str | None, typer.Option(help="Project for all imported memories.")] = None,
+    profiles: Annotated[
+        list[str] | None,
+        typer.Option("--profile", help="Profile for all memories, or NAME=ID for those of one person. Repeatable."),
+    ] = None,
+    only_profiles: Annotated[
+        list[str] | None, typer.Option("--only-profile", help="Skip all others than this profile. Repeatable.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, change nothing.")] = False,
     report: Annotated[
         Path | None,
@@ -56,6 +63,8 @@ def import_memories(
     from retentive.transfer.importing.importer import ImportInterrupted
 
     given = common(ctx)
+    # A profile of the environment is that of memories that are nobody's, and not one for all.
+    named = ctx.find_root().get_parameter_source("profile")
     try:
         with (
             given.engine(missing="empty" if dry_run else "create") as engine,
@@ -65,8 +74,10 @@ def import_memories(
                 done = engine.import_from(
                     path,
                     format=format,
-                    profile=given.profile,
+                    profile=given.profile if named and named.name == "COMMANDLINE" else None,
                     project=project,
+                    profiles=_people(profiles or ()),
+                    only_profiles=only_profiles or (),
                     dry_run=dry_run,
                     progress=advance,
                     report=write_issue,
@@ -75,13 +86,19 @@ def import_memories(
     except ImportInterrupted as stopped:
         raise Interrupted(_interruption(stopped.result)) from None
     hint = _wrong_format(path, done) if format else None
-    emit(ctx, done.to_dict(), lambda _: _print_import(done, report, hint))
+    emit(ctx, done.to_dict(), lambda _: _print_import(done, report, hint, engine.settings.profile))
     if problem:
         warn(
             f"warning: {done.unembedded:,} stored without a vector: {problem}; retentive reembed adds the vectors later"
         )
     if done.truncated:
         raise typer.Exit(1)
+
+
+def _people(given: Sequence[str]) -> dict[str, str]:
+    """The profile of each person, from NAME=ID."""
+    pairs = [one.partition("=") for one in given]
+    return {person: name for name, _, person in pairs}
 
 
 def export(
@@ -242,7 +259,7 @@ def _wrong_format(path: str, done: ImportResult) -> str | None:
     return f"no {noun} of the format {done.format} was found in {path}{advice}"
 
 
-def _print_import(done: ImportResult, report: Path | None, hint: str | None) -> None:
+def _print_import(done: ImportResult, report: Path | None, hint: str | None, profile: str) -> None:
     from retentive.cli.show import print_line
 
     def print_reasons(label: str, reasons: Mapping[str, int]) -> None:
@@ -256,6 +273,7 @@ def _print_import(done: ImportResult, report: Path | None, hint: str | None) -> 
     for count, what in ((done.judgements, "judgement"), (done.settings, "setting")):
         if count:
             print_line(f"  {counted(count, what)} {would}added")
+    print_reasons("of other profiles", {name: count for name, count in done.profiles.items() if name != profile})
     print_reasons("skipped", done.skipped)
     print_reasons("warnings", done.warnings)
     if (done.skipped or done.warnings) and report is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import IO, TYPE_CHECKING
@@ -51,25 +51,32 @@ class Transfer:
         format: str | None = None,
         profile: str | None = None,
         project: str | None = None,
+        profiles: Mapping[str, str] | None = None,
+        only_profiles: Collection[str] = (),
         dry_run: bool = False,
         progress: Callable[[int], None] = lambda done: None,
         report: Callable[[ImportIssue], None] = lambda issue: None,
     ) -> ImportResult:
         """Import a file, a folder or a database (`postgresql://…`). Importing it again adds nothing twice.
 
-        The format is detected unless given. Memories go to this engine's profile or the given one, and all to `project`
-        if given; those of our own export format keep their profiles unless one is given. `report` is called for
-        everything that was skipped.
+        The format is detected unless given. Each person of the source (`user_id` in mem0, `profile_id` in tables), and
+        each profile of our own export format, is a profile: of the same name, or of the one that `profiles` gives it.
+        Memories of nobody go to this engine's profile; with `profile`, all go there. Memories of other profiles than
+        `only_profiles` are skipped. All go to `project`, if given. `report` is called for everything that was skipped.
         """
         from retentive.transfer.importing.importer import ImportTarget, import_source, open_source
 
         check_name("profile", self.settings.profile if profile is None else profile)
         check_name("project", project)
+        if isinstance(only_profiles, str):
+            raise Invalid(f"only_profiles: a list of names, such as ['{only_profiles:.80}']")
+        for name in (*(profiles or {}).values(), *only_profiles):
+            check_name("profile", name)
         return import_source(
             self.store,
             None if dry_run else self.embeddings.available(),
             open_source(os.fspath(path), format, self.embeddings.embedder),
-            target=ImportTarget(self.settings.profile, profile, project),
+            target=ImportTarget(self.settings.profile, profile, project, profiles or {}, only_profiles),
             clock=self.now,
             dry_run=dry_run,
             progress=progress,

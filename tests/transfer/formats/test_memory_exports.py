@@ -35,9 +35,9 @@ def test_a_fact_of_mem0_keeps_its_user_run_time_and_metadata(tmp_path, wrap):
     (item,) = items(entries(Mem0(), path))
 
     assert Mem0().recognises(path)
+    assert item.person == "sam"
     assert item.draft == {
         "text": "Sam prefers morning meetings",
-        "project": "sam",
         "session": "mem0:r1",
         "kind": "semantic",
         "occurred": datetime(2026, 5, 8, 20, 56, 0, 500_000, UTC),

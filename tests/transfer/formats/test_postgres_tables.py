@@ -11,6 +11,7 @@ import pytest
 from retentive.engine import Engine
 from retentive.errors import Invalid, Unavailable
 from retentive.inference.embedders import Matrix
+from retentive.models import Scope
 from retentive.transfer.formats.base import ImportItem, ReadWarning
 from retentive.transfer.formats.tables import read_row
 from tests.compass import Compass
@@ -74,14 +75,15 @@ def test_every_table_is_a_kind_with_projects_sessions_times_and_metadata(open_en
     done = engine.import_from(database)
 
     assert (done.format, done.added, done.skipped) == ("postgres", 4, {"no text": 1})
-    by_text = {one.text: one for one in engine.list().memories}
+    assert done.profiles == {"default": 3, "ana": 1}
+    by_text = {one.text: one for one in (*engine.list().memories, *engine.list(Scope("ana")).memories)}
     sail, pier, ana = by_text["sail at10"], by_text["the pier at40"], by_text["Ana sails"]
     assert (sail.kind, sail.project, sail.session, sail.speaker) == ("episodic", "harbour", "s1", "user")
     assert (sail.importance, sail.metadata["wind"]) == (0.8, 5)
     assert sail.occurred is not None
     assert sail.occurred.isoformat() == "2026-05-08T11:56:00+00:00"
     assert (pier.kind, pier.project) == ("semantic", None)
-    assert (ana.kind, ana.project) == ("identity", "ana")
+    assert (ana.kind, ana.profile, ana.project) == ("identity", "ana", None)
 
 
 def vector_of(engine: Engine, text: str) -> list[float]:

@@ -22,7 +22,8 @@ class ImportItem:
     `draft` holds fields of `retentive.pipeline.remember.Draft`, without profile. `key` identifies the item in its
     source and is the same each time the source is read, so that it is stored only once. `where` is its location for a
     reader. `vectors` are those of the source, if they are of `model`. In a source whose items replace one another,
-    `superseded_by` is the key of the item that replaced this one, or an empty text.
+    `superseded_by` is the key of the item that replaced this one, or an empty text. `person` is whose memory it is, in
+    a source that has several people.
     """
 
     draft: Mapping[str, Any]
@@ -31,6 +32,7 @@ class ImportItem:
     vectors: Vector | None = None
     model: Model | None = None
     superseded_by: str | None = None
+    person: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ with `results` (in an export with a custom schema: `memories`), of objects with 
 semantic_memory or procedural_memory; without it, a memory is a fact. A memory expires after its `expiration_date`
 (platform features, "Memory Expiration").
 
-The user becomes the project, so that the memories of several users stay apart, and the run becomes the session.
+Each user becomes a profile, and the run becomes the session.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
     yield ImportItem(
         without_none(
             text=text.strip(),
-            project=about["user_id"],
             session=about["run_id"] and f"mem0:{about['run_id']}",
             kind="episodic" if metadata.get("memory_type") == "episodic_memory" else "semantic",
             speaker=to_name(value.get("actor_id")),
@@ -74,6 +73,7 @@ def _memory(where: str, value: Mapping[str, Any]) -> Iterator[ImportEntry]:
         id or "",
         where,
         superseded_by=to_name(value.get("superseded_by")) or "",
+        person=about["user_id"],
     )
 
 

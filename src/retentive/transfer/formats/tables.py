@@ -23,8 +23,8 @@ COLUMNS = {
     "id": ("id", "uuid", "memoryid", "episodeid"),
     "speaker": ("role", "speaker", "author", "sender"),
     "session": ("sessionid", "session", "conversationid", "threadid", "runid"),
-    "project": ("projectid", "project", "namespace"),
-    "user": ("userid", "profileid", "profile", "agentid"),
+    "project": ("projectid", "project", "namespace", "agentid"),
+    "person": ("userid", "profileid", "profile"),
     "created": ("createdat", "occurredat", "timestamp", "created", "time", "date"),
     "importance": ("importance", "importancescore"),
     "metadata": ("metadata", "meta"),
@@ -115,7 +115,7 @@ def read_row(table: str, row: Mapping[str, Any], kind: Kind) -> Iterator[ImportI
     """Yield the item of a row, with warnings; or why it is skipped.
 
     Sessions keep their ids as names, so that programs which use these find them. A project has the name that the table
-    of projects gives it, else its id; without a project, the user is the project, so that users stay apart.
+    of projects gives it, else its id. Each person becomes a profile.
     """
     id = _name(row.get("id"))
     where = f"{table}, {'a row without an id' if id is None else f'id {id:.80}'}"
@@ -133,16 +133,16 @@ def read_row(table: str, row: Mapping[str, Any], kind: Kind) -> Iterator[ImportI
     if importance is None and row.get("importance") is not None:
         yield ReadWarning(where, "an importance that is not from 0 to 1 was left out")
     project, session = _name(row.get("project")), _name(row.get("session"))
-    title, user = _name(row.get("project_title")), _name(row.get("user"))
+    title, person = _name(row.get("project_title")), _name(row.get("person"))
     extra = without_none(
         title=_name(row.get("session_title")),
         project_id=project if title else None,
-        user_id=user if project else None,
+        user_id=person,
     )
     yield ImportItem(
         without_none(
             text=text.strip(),
-            project=title or project or user,
+            project=title or project,
             session=session,
             kind=kind,
             speaker=_name(row.get("speaker")),
@@ -154,6 +154,7 @@ def read_row(table: str, row: Mapping[str, Any], kind: Kind) -> Iterator[ImportI
         # Rows without an id are told apart by their fields: the text is part of the identity of every item.
         f"{table}/{id}" if id is not None else f"{table}/{session}/{occurred}/{row.get('speaker')}",
         where,
+        person=person,
     )
 
 

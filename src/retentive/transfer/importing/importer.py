@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ class ImportResult(Serializable):
 
     `run` identifies it if it added anything. `existing` memories were in the store before, `unembedded` ones were added
     without a vector. `skipped` and `warnings` count by reason. `truncated` are the places at which reading stopped; it
-    is empty if everything was read.
+    is empty if everything was read. `profiles` counts the memories that were read by their profiles.
     """
 
     format: str
@@ -71,19 +71,28 @@ class ImportResult(Serializable):
     skipped: Mapping[str, int]
     warnings: Mapping[str, int]
     truncated: tuple[str, ...]
+    profiles: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportTarget:
-    """The profile and project that imported memories go to.
+    """The profiles and the project that imported memories go to.
 
-    If `profile` is None, memories of an exported store keep their profiles, and others get `default_profile`. If
-    `project` is None, memories keep their projects.
+    Each person of a source, and each profile of an exported store, is a profile: of the same name, or of that in
+    `profiles`. Memories of nobody get `default_profile`. With `profile`, all go there. With `only_profiles`, those of
+    other profiles are skipped. If `project` is None, memories keep their projects.
     """
 
     default_profile: str
     profile: str | None = None
     project: str | None = None
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    only_profiles: Collection[str] = ()
+
+    def profile_of(self, person: str | None) -> str | None:
+        """The profile for the memories of a person; None if they are not imported."""
+        own = self.default_profile if person is None else self.profiles.get(person, person)
+        return (self.profile or own) if not self.only_profiles or own in self.only_profiles else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +192,7 @@ def import_source(
             skipped=dict(issues.skipped),
             warnings=dict(issues.warnings),
             truncated=tuple(issues.truncated),
+            profiles=dict(importer.profiles),
         )
 
     try:
@@ -269,6 +279,7 @@ class _Importer:
         self._replacements = Replacements(store)
         self.written = WriteCounts()
         self.existing = self.judgements = self.settings = 0
+        self.profiles: Counter[str] = Counter()
 
     def add_all(self, entries: Iterable[ImportEntry]) -> None:
         """Import all entries."""
@@ -287,7 +298,9 @@ class _Importer:
         self._flush()
         if self._writer is not None:
             self._replacements.write()
-        self.settings = self._side_records.add_settings(settings, into_profile=self._target.profile is not None)
+        self.settings = self._side_records.add_settings(
+            settings, into_profile=self._target.profile is not None or bool(self._target.only_profiles)
+        )
 
     def _add(self, entry: ImportItem | StoredMemory) -> None:
         try:
@@ -297,12 +310,13 @@ class _Importer:
             self._progress(1)
             return
         self._pending.append(pending)
+        self.profiles[pending.memory.profile] += 1
         self._pending_characters += len(pending.memory.text)
         if len(self._pending) >= self._limit or self._pending_characters >= MAX_BATCH_CHARACTERS:
             self._flush_memories()
 
     def _from_item(self, item: ImportItem) -> PendingMemory:
-        fields: dict[str, Any] = {**item.draft, "profile": self._target.profile or self._target.default_profile}
+        fields: dict[str, Any] = {**item.draft, "profile": self._profile_of(item.person)}
         if self._target.project is not None:
             fields["project"] = self._target.project
         memory = to_memory(Draft(**fields), now=self._now)
@@ -311,13 +325,19 @@ class _Importer:
             self._replacements.add(item.key, memory.id, item.superseded_by)
         return PendingMemory(memory, item.where, item.vectors, item.model)
 
+    def _profile_of(self, person: str | None) -> str:
+        profile = self._target.profile_of(person)
+        if profile is None:
+            raise Invalid("of a profile that is not imported")
+        return profile
+
     def _id(self, item: ImportItem, memory: Memory) -> str:
         when = memory.occurred or (memory.created if item.draft.get("created") else None)
         return imported_id(memory.profile, self._format, item.key, memory.text, when=when)
 
     def _from_stored(self, entry: StoredMemory) -> PendingMemory:
-        memory, profile = entry.memory, self._target.profile
-        if profile is not None and profile != memory.profile:
+        memory, profile = entry.memory, self._profile_of(entry.memory.profile)
+        if profile != memory.profile:
             by = memory.superseded_by and moved_id(profile, memory.superseded_by)
             memory = memory._replace(id=moved_id(profile, memory.id), profile=profile, superseded_by=by)
         if self._target.project is not None:
@@ -348,7 +368,7 @@ class _Importer:
     def _to_target(self, entries: Iterable[JudgementEntry]) -> Iterator[JudgementEntry]:
         """Yield judgements of the memories that were imported, under their ids and profiles there."""
         for entry in entries:
-            judgement, profile = entry.judgement, self._target.profile
+            judgement, profile = entry.judgement, self._target.profile_of(entry.judgement.profile)
             if judgement.project is not None and self._target.project is not None:
                 judgement = replace(judgement, project=self._target.project)
             if entry.item is not None:
@@ -358,6 +378,8 @@ class _Importer:
                     self._issues.skip(entry.where, "the judged memory does not exist")
                     continue
                 judgement = replace(judgement, memory=memory.id, profile=memory.profile, created=self._now)
-            elif profile is not None and profile != judgement.profile:
+            elif profile is None:
+                continue
+            elif profile != judgement.profile:
                 judgement = replace(judgement, memory=moved_id(profile, judgement.memory), profile=profile)
             yield JudgementEntry(judgement, entry.where)
