@@ -20,6 +20,7 @@ from retentive.models import Memory
 from retentive.server.runtime_file import announced, beside, running_service
 from tests.hooks.test_events import SESSIONS, recorded
 from tests.surfaces.service import PROGRAM, Service, served, until
+from tests.transfer.formats.samples import code_line, write_lines
 
 LONG = "--deadline=60000"
 """A busy machine must not decide what a test sees."""
@@ -350,3 +351,26 @@ def test_a_folder_that_is_a_link_or_of_another_user_is_refused_and_an_own_one_be
         patched.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
         with pytest.raises(PermissionError, match="belongs to another user"):
             HookState(str(store))
+
+
+def test_a_transcript_does_not_repeat_the_turns_that_hooks_have_stored(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        engine.remember("the lamp is red")
+    folder = {"session_id": "s1", "cwd": "/home/sam/work/lighthouse", "prompt_id": "p1"}
+    hook(store, "claude-code", "prompt", {**folder, "prompt": "Where is the relay?"}, "--embedder=none")
+    hook(store, "claude-code", "turn-end", {**folder, "last_assistant_message": "In the cabinet."}, "--embedder=none")
+    until(lambda: len(stored(store, "claude-code:s1")) == 2)
+    lines = [
+        code_line("u1", "user", "Where is the relay?", promptId="p1"),
+        code_line("a1", "assistant", "I look for it."),
+        code_line("a2", "assistant", "In the cabinet."),
+        code_line("u2", "user", "Where is the relay?", promptId="p2"),
+    ]
+
+    with Engine.open(store, embedder="none") as engine:
+        done = engine.import_from(write_lines(tmp_path / "s1.jsonl", lines))
+
+    assert (done.format, done.added, done.existing) == ("claude-code", 2, 2)
+    texts = ["I look for it.", "In the cabinet.", "Where is the relay?", "Where is the relay?"]
+    assert sorted(one.text for one in stored(store, "claude-code:s1")) == texts

@@ -319,3 +319,19 @@ def test_the_people_of_a_source_become_profiles_that_can_be_named_and_chosen(tmp
     assert (some["profiles"], some["skipped"]) == ({"bo": 1}, {"of a profile that is not imported": 1})
     whole = json_of("--store", other, *NONE, "import", str(source), "--profile", "all")
     assert whole["profiles"] == {"all": 2}
+
+
+def test_a_file_that_was_imported_is_not_stored_again_by_remember_nor_the_other_way_round(tmp_path):
+    file = write_lines(tmp_path / "notes.jsonl", [{"text": "the key is red"}, {"text": "the pot is blue", "id": "7"}])
+    file.write_text(file.read_text().replace('"id": "7"', '"id": "01900000-0000-7000-8000-000000000007"'))
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"text": "ok"}\n{"text": "ok"}\n')
+    given = ("--embedder", "none", "--project", "p")
+
+    assert json_of("import", str(file), *given)["added"] == 2
+    again = json_of("remember", "--jsonl", str(file), *given)
+    assert (again["stored"], again["existing"]) == (0, 2)
+    assert "0 memories stored, 2 stored already" in run("remember", "--jsonl", str(file), *given).stdout
+    assert json_of("remember", "--jsonl", str(more), *given)["stored"] == 2
+    assert json_of("remember", "--jsonl", str(more), *given)["existing"] == 2
+    assert json_of("import", str(more), *given)["added"] == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -149,19 +150,45 @@ def _remember_text(engine: Engine, text: str, fields: dict[str, Any]) -> Memory:
 
 
 def _remember_file(ctx: typer.Context, engine: Engine, path: str, defaults: dict[str, Any], on_duplicate: str) -> None:
-    """Store the memories of a file: all of them, or none."""
-    drafts = _read_drafts(path, engine, defaults)
+    """Store the memories of a file: all of them, or none; with `keep`, without those that it has stored before."""
     from retentive.cli.show import progress
 
+    lines = _read_drafts(path, engine, defaults)
+    drafts = _new_drafts(engine, lines) if on_duplicate == "keep" else [draft for draft, _ in lines]
     with progress("remembering", total=len(drafts)) as advance:
         stored = engine.remember_many(drafts, on_duplicate=cast("OnDuplicate", on_duplicate), progress=advance)
     _warn_without_vector(engine)
     _warn_expired(_count_expired(engine, stored))
     ids = [memory.id for memory in stored]
-    emit(ctx, {"stored": len(ids), "ids": ids}, f"{counted(len(ids), 'memory')} stored")
+    existing = len(lines) - len(drafts)
+    already = f", {existing:,} stored already" if existing else ""
+    emit(ctx, {"stored": len(ids), "ids": ids, "existing": existing}, f"{counted(len(ids), 'memory')} stored{already}")
 
 
-def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Draft]:
+def _new_drafts(engine: Engine, lines: Sequence[tuple[Draft, dict[str, Any]]]) -> list[Draft]:
+    """The drafts that neither `retentive import` nor this command has stored, with the ids of an import."""
+    from retentive.transfer.formats.base import ImportItem
+    from retentive.transfer.formats.jsonl import draft_item
+    from retentive.transfer.importing.ids import existing_ids
+    from retentive.transfer.importing.importer import id_of_item
+
+    ids = []
+    for draft, line in lines:
+        item = draft_item("", line)
+        ids.append(
+            id_of_item("jsonl", item, to_memory(draft, now=engine.now())) if isinstance(item, ImportItem) else ""
+        )
+    existing = existing_ids(engine.store, list(dict.fromkeys(ids)))
+    first = {id: place for place, id in reversed(list(enumerate(ids)))}
+    return [
+        replace(draft, id=id) if draft.id is None and first[id] == place else draft
+        for place, ((draft, _), id) in enumerate(zip(lines, ids, strict=True))
+        if id not in existing
+    ]
+
+
+def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[tuple[Draft, dict[str, Any]]]:
+    """Read the memories of a file, each with the fields of its line."""
     try:
         text = read_input() if path == "-" else Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -177,11 +204,12 @@ def _read_drafts(path: str, engine: Engine, defaults: dict[str, Any]) -> list[Dr
         if not line.strip():
             continue
         try:
-            draft = Draft.from_dict(json.loads(line), **defaults)
+            fields = json.loads(line)
+            draft = Draft.from_dict(fields, **defaults)
             to_memory(draft, now=now)
         except (json.JSONDecodeError, Invalid, RecursionError) as error:
             raise Invalid(f"line {number} of {path}: {error}; nothing was stored") from None
-        drafts.append(draft)
+        drafts.append((draft, fields))
     return drafts
 
 

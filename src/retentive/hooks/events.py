@@ -66,7 +66,7 @@ def parse_event(client: str, sent: dict[str, Any]) -> HookEvent | None:
         folder=folder or os.environ.get("CURSOR_PROJECT_DIR", ""),
         prompt=_clean(prompt),
         answer=_clean(answer),
-        turn=_text(sent, "turn_id") or _text(sent, "generation_id") or _text(sent, "runId"),
+        turn=_text(sent, "prompt_id") or _text(sent, "turn_id") or _text(sent, "generation_id") or _text(sent, "runId"),
         # A resumed session has its context; after a compaction the earlier notes may be lost.
         fresh=sent.get("source") != "resume",
     )

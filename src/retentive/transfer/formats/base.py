@@ -23,7 +23,7 @@ class ImportItem:
     source and is the same each time the source is read, so that it is stored only once. `where` is its location for a
     reader. `vectors` are those of the source, if they are of `model`. In a source whose items replace one another,
     `superseded_by` is the key of the item that replaced this one, or an empty text. `person` is whose memory it is, in
-    a source that has several people.
+    a source that has several people. `turn` is the source under which hooks have stored the same message, if they did.
     """
 
     draft: Mapping[str, Any]
@@ -33,6 +33,7 @@ class ImportItem:
     model: Model | None = None
     superseded_by: str | None = None
     person: str | None = None
+    turn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

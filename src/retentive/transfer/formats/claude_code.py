@@ -7,7 +7,8 @@ program itself, `isApiErrorMessage` failures. Lines of other types (summary, sys
 messages.
 
 A session keeps its id; its project is the last part of the folder in which it began. A resumed session repeats messages
-with the same `uuid`, so they are stored once.
+with the same `uuid`, so they are stored once. The user's lines have a `promptId`, which hooks get as `prompt_id`: the
+messages of a turn that hooks have stored are not stored again.
 """
 
 from __future__ import annotations
@@ -78,12 +79,14 @@ def _is_transcript(path: Path) -> bool:
 
 def _session(rows: Iterator[JsonRow | ImportIssue]) -> Iterator[ImportEntry]:
     project: str | None = None
+    prompt: str | None = None
     for row in rows:
         if not isinstance(row, JsonRow):
             yield row
             continue
         project = project or _project(row.value.get("cwd"))
-        yield from _message(row.where, row.value, project, row.number - 1)
+        prompt = to_name(row.value.get("promptId")) or prompt
+        yield from _message(row.where, row.value, project, row.number - 1, prompt)
 
 
 def _project(folder: Any) -> str | None:
@@ -93,7 +96,9 @@ def _project(folder: Any) -> str | None:
     return to_name(path.name)
 
 
-def _message(where: str, line: Mapping[str, Any], project: str | None, position: int) -> Iterator[ImportEntry]:
+def _message(
+    where: str, line: Mapping[str, Any], project: str | None, position: int, prompt: str | None
+) -> Iterator[ImportEntry]:
     reason = _reason_to_skip(line)
     if reason:
         yield Skipped(where, reason)
@@ -127,6 +132,7 @@ def _message(where: str, line: Mapping[str, Any], project: str | None, position:
         ),
         key,
         where,
+        turn=prompt and f"claude-code:{session}/{prompt}"[:500],
     )
 
 

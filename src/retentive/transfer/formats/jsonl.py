@@ -96,7 +96,7 @@ def _read_entries(name: str, rows: Iterator[JsonRow | ImportIssue]) -> Iterator[
                 return
             counts, ended = dict.fromkeys(counts, 0), False
         elif header is None:
-            yield _item(row.where, row.value)
+            yield draft_item(row.where, row.value)
         elif "end" in row.value:
             ended = True
             yield from _check_counts(row.where, counts, row.value["end"])
@@ -130,7 +130,7 @@ def _model(value: Any) -> Model | None:
     return model
 
 
-def _item(where: str, value: Mapping[str, Any]) -> ImportItem | Skipped:
+def draft_item(where: str, value: Mapping[str, Any]) -> ImportItem | Skipped:
     """Return the memory of a line without a header. Its profile is that of the import."""
     unknown = sorted(value.keys() - _DRAFT_FIELDS - {"profile"})
     if unknown:

@@ -33,6 +33,7 @@ from retentive.transfer.formats.base import (
 )
 from retentive.transfer.formats.passages import passage_limit
 from retentive.transfer.formats.text_files import printable
+from retentive.transfer.importing.captured import CapturedMessages
 from retentive.transfer.importing.ids import IdSet, existing_ids, imported_id, moved_id
 from retentive.transfer.importing.log import ImportLog, ImportRun
 from retentive.transfer.importing.replacements import Replacements
@@ -219,6 +220,12 @@ def count_memories(source: ImportSource) -> int:
     return sum(isinstance(entry, ImportItem | StoredMemory) for entry in source.read())
 
 
+def id_of_item(format: str, item: ImportItem, memory: Memory) -> str:
+    """Return the id with which an item is stored as a memory."""
+    when = memory.occurred or (memory.created if item.draft.get("created") else None)
+    return imported_id(memory.profile, format, item.key, memory.text, when=when)
+
+
 class _IssueCounts:
     """Counts the issues of an import by reason, and reports each of them."""
 
@@ -277,6 +284,7 @@ class _Importer:
         self._pending_characters = 0
         self._pending_judgements: list[JudgementEntry] = []
         self._replacements = Replacements(store)
+        self._captured = CapturedMessages(store)
         self.written = WriteCounts()
         self.existing = self.judgements = self.settings = 0
         self.profiles: Counter[str] = Counter()
@@ -320,20 +328,16 @@ class _Importer:
         if self._target.project is not None:
             fields["project"] = self._target.project
         memory = to_memory(Draft(**fields), now=self._now)
-        memory = memory._replace(id=self._id(item, memory))
+        memory = memory._replace(id=id_of_item(self._format, item, memory))
         if item.superseded_by is not None:
             self._replacements.add(item.key, memory.id, item.superseded_by)
-        return PendingMemory(memory, item.where, item.vectors, item.model)
+        return PendingMemory(memory, item.where, item.vectors, item.model, turn=item.turn)
 
     def _profile_of(self, person: str | None) -> str:
         profile = self._target.profile_of(person)
         if profile is None:
             raise Invalid("of a profile that is not imported")
         return profile
-
-    def _id(self, item: ImportItem, memory: Memory) -> str:
-        when = memory.occurred or (memory.created if item.draft.get("created") else None)
-        return imported_id(memory.profile, self._format, item.key, memory.text, when=when)
 
     def _from_stored(self, entry: StoredMemory) -> PendingMemory:
         memory, profile = entry.memory, self._profile_of(entry.memory.profile)
@@ -358,7 +362,9 @@ class _Importer:
         new = [
             pending
             for id, pending in first.items()
-            if id not in existing and (self._would_add is None or self._would_add.add(id))
+            if id not in existing
+            and not (pending.turn and self._captured.has(pending.memory, pending.turn))
+            and (self._would_add is None or self._would_add.add(id))
         ]
         written = self._writer.add(new) if self._writer and new else WriteCounts(len(new))
         self.written += written

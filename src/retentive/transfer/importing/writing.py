@@ -23,7 +23,8 @@ TRIES = 3
 class PendingMemory:
     """A memory to store, with vectors if the imported file has them.
 
-    One that was exported from a store is `exact`: without a project it was in a session without one.
+    One that was exported from a store is `exact`: without a project it was in a session without one. `turn` is that of
+    an `ImportItem`.
     """
 
     memory: Memory
@@ -31,6 +32,7 @@ class PendingMemory:
     vectors: Vector | None = None
     model: Model | None = None
     exact: bool = False
+    turn: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
