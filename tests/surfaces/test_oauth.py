@@ -257,7 +257,88 @@ def test_a_grant_expires_and_a_client_that_nobody_approved_is_removed(engine: En
     now[0] += 25 * 3600
     assert asyncio.run(oauth.get_client("c1")) is None
     asyncio.run(oauth.register_client(client.model_copy(update={"client_id": "c2"})))
-    assert oauth.clients.count() == 1
+    assert len(engine.store.list_values("oauth/client/")) == 1
+
+
+def _refusal(address: str, **sent: Any) -> tuple[int, str]:
+    answer = post(f"{address}/register", json={"redirect_uris": [CALLBACK], "client_name": "raw", **sent})
+    return answer.status_code, answer.json().get("error", "")
+
+
+def test_what_anybody_may_register_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retentive.server.oauth.provider.MAX_WAITING", 3)
+    engine.tokens.create()
+    with serving(engine) as address:
+        assert _refusal(address, contacts=["x" * 8000])[0] == 413
+        assert _refusal(address, client_name="x" * 201) == (400, "invalid_client_metadata")
+        assert _refusal(address, redirect_uris=[f"{CALLBACK}/{at}" for at in range(11)]) == (
+            400,
+            "invalid_redirect_uri",
+        )
+        first, *clients = [_registered(address) for _ in range(4)]
+        gone, waiting = (httpx2.get(_authorize(address, one), timeout=90) for one in (first, clients[0]))
+        assert (gone.status_code, waiting.status_code) == (400, 302)
+        long = httpx2.get(_authorize(address, clients[0], state="x" * 2001), timeout=90)
+        assert "error=invalid_request" in long.headers["location"]
+        statuses = [_refusal(address)[0] for _ in range(20)]
+        assert statuses[0] == 201
+        assert statuses[-1] == 429
+
+
+@pytest.mark.parametrize(
+    ("uri", "status"),
+    [
+        ("https://app.example/back", 201),
+        ("http://localhost:3000/back", 201),
+        ("http://[::1]:3000/back", 201),
+        ("cursor://anysphere.cursor-mcp/back", 201),
+        ("http://app.example/back", 400),
+        ("javascript:alert(1)", 400),
+        ("data:text/html,x", 400),
+        ("https://memory.example.org@evil.example/back", 400),
+    ],
+)
+def test_a_code_is_sent_to_https_this_machine_or_an_app_only(engine: Engine, uri: str, status: int) -> None:
+    engine.tokens.create()
+    with serving(engine) as address:
+        assert _refusal(address, redirect_uris=[uri])[0] == status
+
+
+def test_a_name_cannot_hide_or_turn_the_text_of_the_page(engine: Engine) -> None:
+    engine.tokens.create()
+    sent = {"client_name": "Desk\u202e\u200b\nfdp", "redirect_uris": [CALLBACK]}
+    with serving(engine) as address, httpx2.Client(timeout=90) as browser:
+        client = browser.post(f"{address}/register", json=sent).json()
+        page = browser.get(browser.get(_authorize(address, client)).headers["location"]).text
+    assert "“Desk���fdp”" in page
+
+
+@pytest.mark.parametrize("replayed", ["code", "refresh_token"])
+def test_a_code_or_a_refresh_token_that_is_used_twice_ends_all_tokens_of_its_consent(
+    engine: Engine, replayed: str
+) -> None:
+    _, secret = engine.tokens.create(access="write")
+    with serving(engine) as address:
+        client, person = _registered(address), Person(secret)
+        asyncio.run(person.open(_authorize(address, client, code_challenge=CHALLENGE)))
+        first = _form(client, person) | {"code_verifier": VERIFIER}
+        tokens = post(f"{address}/token", data=first).json()
+        who = {"client_id": client["client_id"], "client_secret": client["client_secret"]}
+        again = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"], **who}
+        newer = post(f"{address}/token", data=again).json()
+
+        def status() -> int:
+            bearer = {"Authorization": f"Bearer {newer['access_token']}", "Accept": "application/json"}
+            return post(f"{address}/mcp", json={}, headers=bearer).status_code
+
+        before = status()
+        refused = post(f"{address}/token", data=first if replayed == "code" else again)
+
+        assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+        assert before != 401
+        assert status() == 401
+        renewed = post(f"{address}/token", data=again | {"refresh_token": newer["refresh_token"]})
+        assert renewed.status_code == 400
 
 
 def test_a_public_address_must_be_https_unless_it_is_this_machine(engine: Engine) -> None:

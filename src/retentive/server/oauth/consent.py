@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from unicodedata import category
 from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -11,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from retentive.engine import Engine
+from retentive.server.oauth.bounds import bounded
 from retentive.server.oauth.grants import Request
 from retentive.server.oauth.provider import OAuth
 
@@ -59,7 +61,7 @@ def consent_route(engine: Engine, oauth: OAuth) -> Route:
         )
         return RedirectResponse(target, 302, _headers(waiting))
 
-    return Route(PATH, consent, methods=["GET", "POST"], include_in_schema=False)
+    return bounded(Route(PATH, consent, methods=["GET", "POST"], include_in_schema=False))
 
 
 async def _page(oauth: OAuth, secret: str, waiting: Request, *, problem: str = "") -> Response:
@@ -67,7 +69,7 @@ async def _page(oauth: OAuth, secret: str, waiting: Request, *, problem: str = "
     access = "write" if "write" in (waiting.params.get("scopes") or ["write"]) else "read"
     page = _PAGE.format(
         style=_STYLE,
-        name=escape(str((client and client.client_name) or waiting.client_id)[:100]),
+        name=escape(_visible(str((client and client.client_name) or waiting.client_id)[:100])),
         access="read and write" if access == "write" else "read",
         target=escape(_origin(waiting)),
         problem=f'<p role="alert"><strong>{escape(problem)}</strong></p>' if problem else "",
@@ -77,9 +79,15 @@ async def _page(oauth: OAuth, secret: str, waiting: Request, *, problem: str = "
 
 
 def _origin(waiting: Request) -> str:
-    """Return scheme and host of the address that the browser goes to."""
+    """Return scheme, host and port of the address that the browser goes to."""
     parts = urlsplit(str(waiting.params.get("redirect_uri")))
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else f"{parts.scheme}:"
+    place = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{place}" if place else f"{parts.scheme}:"
+
+
+def _visible(name: str) -> str:
+    """Return a name without characters that are not shown, or that change the direction of the text after them."""
+    return "".join(char if category(char)[0] not in "CZ" or char == " " else "�" for char in name)
 
 
 def _headers(waiting: Request | None) -> dict[str, str]:

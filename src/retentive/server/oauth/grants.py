@@ -25,11 +25,12 @@ REQUEST_SECONDS = 600
 CODE_SECONDS = 60
 ACCESS_SECONDS = 3600
 REFRESH_SECONDS = 30 * 24 * 3600
-CLIENT_SECONDS = 24 * 3600
+CLIENT_SECONDS = 3600
 """A client that was registered and never approved is removed after this time."""
 
 MAX_WAITING = 1000
-"""How many clients, or requests, may wait for approval; registration is open to anybody who reaches the service."""
+"""How many clients, or requests, may wait for approval: registration is open to anybody who reaches the service, and
+the oldest give way."""
 
 
 class Entry(BaseModel):
@@ -61,7 +62,8 @@ class Grant(Entry):
     scopes: list[str]
     resource: str | None = None
     family: str = ""
-    """All tokens that follow from one consent have the same family, so that they can be revoked together."""
+    """All tokens that follow from one consent have the same family, so that they can be revoked together. A code and a
+    refresh token start with it: one that was used before is then known as such."""
 
 
 class Code(Grant):
@@ -84,17 +86,23 @@ class Table(Generic[E]):
         self._entries = JsonEntries[E](f"{GRANTS}{kind}/", type)
         self._clock = clock
 
-    def add(self, entry: E, *, seconds: float, mark: str = "") -> str:
+    def add(self, entry: E, *, seconds: float, mark: str = "", most: int | None = None) -> str:
         """Store an entry for some time, and return the secret that finds it."""
         secret = mark + secrets.token_urlsafe(32)
-        self.put(secret, entry, seconds=seconds)
+        self.put(secret, entry, seconds=seconds, most=most)
         return secret
 
-    def put(self, secret: str, entry: E, *, seconds: float) -> None:
-        """Store an entry under a name of the caller, for some time; 0 for ever."""
-        self._remove_expired()
+    def put(self, secret: str, entry: E, *, seconds: float, most: int | None = None) -> None:
+        """Store an entry under a name of the caller, for some time; 0 for ever.
+
+        Of those that expire, the oldest are removed if there are more than `most`.
+        """
+        expiring = sorted((one.expires, key) for key, one in self._list().items() if one.expires)
+        over = 0 if most is None else len(expiring) + 1 - most
+        gone = {key for at, (expires, key) in enumerate(expiring) if at < over or expires < self._clock()}
         entry = entry.model_copy(update={"expires": self._clock() + seconds if seconds else 0.0})
-        self._store.compare_and_set({self._name(secret): self._entries.dump(entry)})
+        removed: dict[str, str | None] = {f"{self._entries.prefix}{key}": None for key in gone}
+        self._store.compare_and_set({**removed, self._name(secret): self._entries.dump(entry)})
 
     def get(self, secret: str) -> E | None:
         """Return an entry that has not expired."""
@@ -112,19 +120,14 @@ class Table(Generic[E]):
 
     def remove(self, matches: Callable[[E], bool]) -> None:
         """Remove all entries that match."""
-        gone = {f"{self._entries.prefix}{key}": None for key, one in self._list().items() if matches(one)}
+        gone: dict[str, str | None] = {
+            f"{self._entries.prefix}{key}": None for key, one in self._list().items() if matches(one)
+        }
         if gone:
             self._store.compare_and_set(gone)
 
-    def count(self, matches: Callable[[E], bool] = lambda entry: True) -> int:
-        """Return how many entries match."""
-        return sum(matches(entry) for entry in self._list().values())
-
     def _list(self) -> dict[str, E]:
         return self._entries.list(self._store)
-
-    def _remove_expired(self) -> None:
-        self.remove(self._expired)
 
     def _expired(self, entry: E) -> bool:
         return bool(entry.expires) and entry.expires < self._clock()

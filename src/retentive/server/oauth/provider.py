@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from mcp.server.auth.provider import (
     AccessToken,
@@ -28,6 +28,7 @@ from starlette.routing import Route
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.pipeline.access_tokens import ACCESSES, Access, Token
+from retentive.server.oauth.bounds import bounded
 from retentive.server.oauth.grants import (
     ACCESS_SECONDS,
     CLIENT_SECONDS,
@@ -46,7 +47,18 @@ from retentive.server.oauth.grants import (
 SCOPES = ["read", "write"]
 """What a client can ask for. No client gets admin access."""
 
-T = TypeVar("T")
+MAX_CLIENT_NAME = 200
+MAX_REDIRECTS = 10
+MAX_STATE = 2000
+MAX_CHALLENGE = 128
+"""Characters of the hash of a code verifier (RFC 7636)."""
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_NOT_OF_AN_APP = {
+    "about", "blob", "data", "file", "filesystem", "ftp", "intent", "javascript", "mailto", "sms", "tel", "vbscript",
+    "view-source", "ws", "wss",
+}  # fmt: skip
+"""Schemes that a browser or the system answers itself."""
 
 
 class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
@@ -81,7 +93,7 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         except ValueError as error:
             raise Invalid(f"server.public_url: {error}") from None
         return [
-            *auth,
+            *map(bounded, auth),
             *create_protected_resource_routes(
                 self._urls.resource_server_url, [self._urls.issuer_url], SCOPES, resource_name="Retentive"
             ),
@@ -112,8 +124,9 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
             code_challenge=params.code_challenge,
             redirect_uri=str(params.redirect_uri),
             explicit=params.redirect_uri_provided_explicitly,
+            family=secrets.token_hex(8),
         )
-        secret = self.codes.add(code, seconds=CODE_SECONDS)
+        secret = self.codes.add(code, seconds=CODE_SECONDS, mark=f"{code.family}.")
         client = self.clients.get(request.client_id)
         if client is not None:
             self.clients.put(request.client_id, client, seconds=0)  # from now on it is kept
@@ -138,33 +151,37 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         """Store a client."""
-
-        def register() -> None:
-            if self.clients.count(lambda client: bool(client.expires)) >= MAX_WAITING:
-                raise RegistrationError("invalid_client_metadata", "too many clients wait for approval; try tomorrow")
-            entry = Client(info=client_info.model_dump(mode="json"))
-            self.clients.put(str(client_info.client_id), entry, seconds=CLIENT_SECONDS)
-
-        await run_in_threadpool(register)
+        uris = client_info.redirect_uris or []
+        if len(client_info.client_name or "") > MAX_CLIENT_NAME:
+            raise RegistrationError("invalid_client_metadata", f"client_name has over {MAX_CLIENT_NAME} characters")
+        if len(uris) > MAX_REDIRECTS:
+            raise RegistrationError("invalid_redirect_uri", f"a client has at most {MAX_REDIRECTS} redirect_uris")
+        for uri in uris:
+            if not _may_redirect(uri):
+                raise RegistrationError(
+                    "invalid_redirect_uri", "a redirect_uri is https, http on loopback, or a scheme of an app"
+                )
+        entry = Client(info=client_info.model_dump(mode="json"))
+        id = str(client_info.client_id)
+        await run_in_threadpool(self.clients.put, id, entry, seconds=CLIENT_SECONDS, most=MAX_WAITING)
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
         """Return the address of the consent page."""
         if params.resource is not None and params.resource.rstrip("/") != self.resource:
             raise AuthorizeError("invalid_target", f"this service is {self.resource}")
-
-        def keep() -> str:
-            if self.requests.count() >= MAX_WAITING:
-                raise AuthorizeError("temporarily_unavailable", "too many requests wait for approval")
-            entry = Request(client_id=str(client.client_id), params=params.model_dump(mode="json"))
-            return self.requests.add(entry, seconds=REQUEST_SECONDS)
-
-        return f"{self.public_url}/oauth/consent?request={await run_in_threadpool(keep)}"
+        if len(params.state or "") > MAX_STATE or len(params.code_challenge) > MAX_CHALLENGE:
+            raise AuthorizeError("invalid_request", f"state has at most {MAX_STATE:,} characters")
+        entry = Request(client_id=str(client.client_id), params=params.model_dump(mode="json"))
+        secret = await run_in_threadpool(self.requests.add, entry, seconds=REQUEST_SECONDS, most=MAX_WAITING)
+        return f"{self.public_url}/oauth/consent?request={secret}"
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
         """Return a code of this client."""
         code = await run_in_threadpool(self.codes.get, authorization_code)
+        if code is None:
+            await run_in_threadpool(self._revoke_replayed, client, authorization_code)
         if code is None or code.client_id != client.client_id:
             return None
         return AuthorizationCode(
@@ -188,6 +205,8 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         """Return a refresh token of this client."""
         grant = await run_in_threadpool(self.refresh.get, refresh_token)
+        if grant is None:
+            await run_in_threadpool(self._revoke_replayed, client, refresh_token)
         if grant is None or grant.client_id != client.client_id:
             return None
         return RefreshToken(
@@ -214,16 +233,27 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
         def revoke() -> None:
             grant = self.access.get(token.token) or self.refresh.get(token.token)
             if grant is not None:
-                for table in (self.access, self.refresh):
-                    table.remove(lambda other: other.family == grant.family)
+                self._revoke_family(grant.client_id, grant.family)
 
         await run_in_threadpool(revoke)
+
+    def _revoke_replayed(self, client: OAuthClientInformationFull, secret: str) -> None:
+        """Revoke the tokens of a code or refresh token that was used before: somebody else may have it."""
+        family, separator, _ = secret.partition(".")
+        if separator and family:
+            self._revoke_family(str(client.client_id), family)
+
+    def _revoke_family(self, client_id: str, family: str) -> None:
+        for table in (self.access, self.refresh):
+            table.remove(lambda other: (other.client_id, other.family) == (client_id, family))
 
     async def _exchange(
         self, table: Table[Any], secret: str, client: OAuthClientInformationFull, scopes: list[str]
     ) -> OAuthToken:
         def exchange() -> OAuthToken:
             old: Grant | None = table.take(secret)
+            if old is None:
+                self._revoke_replayed(client, secret)
             if old is None or old.client_id != client.client_id or self._token(old.token_id) is None:
                 raise TokenError("invalid_grant", "it was used before, has expired, or was revoked")
             access: Access = "write" if "write" in scopes and old.access != "read" else "read"
@@ -234,7 +264,7 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
             )
             return OAuthToken(
                 access_token=self.access.add(grant, seconds=ACCESS_SECONDS, mark=MARK),
-                refresh_token=self.refresh.add(grant, seconds=REFRESH_SECONDS),
+                refresh_token=self.refresh.add(grant, seconds=REFRESH_SECONDS, mark=f"{family}."),
                 expires_in=ACCESS_SECONDS,
                 scope=" ".join(grant.scopes),
             )
@@ -243,3 +273,12 @@ class OAuth(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, Ac
 
     def _token(self, id: str) -> Token | None:
         return next((token for token in self._engine.tokens.list() if token.id == id), None)
+
+
+def _may_redirect(uri: AnyUrl) -> bool:
+    """Whether a code may be sent to an address: over https, on this machine, or to an app by its own scheme."""
+    if uri.username is not None or uri.password is not None:
+        return False
+    if uri.scheme == "http":
+        return uri.host in _LOOPBACK
+    return uri.scheme not in _NOT_OF_AN_APP
