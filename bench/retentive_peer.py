@@ -13,6 +13,7 @@ from bench.progress import Progress
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
 from retentive.models import Memory, Model, Query, Recall, Scope
+from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import Draft
 from retentive.ranking import Tuning
 from retentive.settings import Settings
@@ -20,6 +21,8 @@ from retentive.stores import open_store
 from retentive.stores.base import Store
 
 BATCH = 1_000
+HALVES = ("first", "second")
+"""Every second memory has one of these in its metadata."""
 
 
 class FilledStore:
@@ -43,7 +46,10 @@ class FilledStore:
 
     def _remember(self, texts: Sequence[str], sessions: Sequence[str]) -> Sequence[Memory]:
         started = perf_counter()
-        drafts = [Draft(text, session=session) for text, session in zip(texts, sessions, strict=True)]
+        drafts = [
+            Draft(text, session=session, metadata={"half": HALVES[at % 2]})
+            for at, (text, session) in enumerate(zip(texts, sessions, strict=True))
+        ]
         memories = self.engine.remember_many(drafts)
         self.seconds += perf_counter() - started
         return memories
@@ -85,17 +91,18 @@ class RetentivePeer:
         *,
         tuning: str | None = None,
         name: str | None = None,
+        options: QueryOptions | None = None,
     ) -> None:
         self.name = name or f"Retentive, {tuning or 'default'}"
         self._engine = engine
         self._store = store
         self._rows = rows
-        self._tuning = tuning
+        self._options: QueryOptions = {"tuning": tuning, **(options or {})}
 
     def search(self, query: BenchQuery, *, scoped: bool) -> Recall:
         session = query.session if scoped else None
         return self._engine.recall(
-            query.text, vector=query.vector, limit=10, session=session, only_session=scoped, tuning=self._tuning
+            query.text, vector=query.vector, limit=10, session=session, only_session=scoped, **self._options
         )
 
     def nearest(self, query: BenchQuery, *, scoped: bool, limit: int) -> list[int]:

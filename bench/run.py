@@ -14,10 +14,11 @@ from bench.footprint import Footprint, measure_footprint
 from bench.measured import Peer
 from bench.progress import Progress
 from bench.ranking import POOL, RankingTimes, measure_ranking
-from bench.retentive_peer import BATCH, FilledStore, RetentivePeer
+from bench.retentive_peer import BATCH, HALVES, FilledStore, RetentivePeer
 from bench.timing import Spread, VectorRecall, measure_in_turn, stages, vector_recall
 from bench.vectors import RECALL_DEPTH, Truth, make_corpus
 from retentive.inference.embedders import Embedder
+from retentive.pipeline.query_options import QueryOptions
 
 if TYPE_CHECKING:
     from bench import lancedb_peer
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 
 ENOUGH = 0.95
 """The recall from which LanceDB's vector searches count as comparable."""
+
+
+FILTERS: dict[str, QueryOptions] = {
+    "Retentive, filter of time": {"since": "2000-01-01"},
+    "Retentive, as of a time": {"as_of": "2100-01-01"},
+    "Retentive, filter of metadata": {"metadata": {"half": HALVES[0]}},
+}
+"""Filters by what the table calls them: two that every memory matches, and one that half of them match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,11 @@ class Measurement:
         classic = RetentivePeer(self.ours.engine, self.ours.store, self.ours.rows, tuning="classic-rrf")
         server = self.postgres
         on_postgres: list[Peer] = [server.peer, server.classic, server.plain] if server else []
-        peers: list[Peer] = [self._default, *self._rivals, classic, *on_postgres]
+        filtered = [
+            RetentivePeer(self.ours.engine, self.ours.store, self.ours.rows, name=name, options=options)
+            for name, options in FILTERS.items()
+        ]
+        peers: list[Peer] = [self._default, *self._rivals, classic, *filtered, *on_postgres]
         queries, turns = self.corpus.queries, self._plan.passes
         where = "in scope" if scoped else "unscoped"
         with self._progress.task(f"recall {where}", total=(turns + 1) * len(peers)) as advance:
@@ -108,7 +121,7 @@ class Measurement:
             found = {
                 peer.name: vector_recall(peer, queries, self._truth, scoped=scoped)
                 for peer in peers
-                if "classic" not in peer.name
+                if "classic" not in peer.name and peer.name not in FILTERS
             }
         on_server = stages(server.peer, queries, scoped=scoped) if server else {}
         return SearchResults(times, found, stages(self._default, queries, scoped=scoped), on_server)
@@ -268,6 +281,10 @@ def _search_targets(scoped: SearchResults, whole: SearchResults) -> list[Target]
         if rival:
             figure = results.times[ours].p50 / results.times[rival].p50
             targets.append(Target(f"p50 in {name} / that of {rival}", figure, "≤", share, "×"))
+    for name, results, most in (("scope", scoped, 2), ("whole store", whole, 5)):
+        slowest = max(results.times[filter].p50 for filter in FILTERS)
+        figure = slowest / results.times[ours].p50
+        targets.append(Target(f"p50 in {name} with a filter / without", figure, "≤", most, "×"))
     for name, results in (("scope", scoped), ("whole store", whole)):
         targets.append(Target(f"recall@{RECALL_DEPTH} in {name}, mean", results.recall[ours].mean, "≥", 0.99, ""))
     return targets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -14,12 +15,12 @@ import pytest
 
 from retentive.engine import Engine
 from retentive.errors import Unavailable
-from retentive.models import Scope
+from retentive.models import Filter, Scope
 from retentive.stores.sqlite import SqliteStore, memory_table
 from retentive.stores.sqlite.connections import Connections
 from retentive.stores.sqlite.search import SqliteSearch
 from tests.compass import Compass
-from tests.stores.build import id_of, record
+from tests.stores.build import id_of, keyword_ids, record
 
 
 class Reads:
@@ -79,6 +80,46 @@ def test_a_recall_makes_at_most_five_reads_on_one_connection_in_one_snapshot(
     # The saved tuning; then the search: its state and scope, and one read each for three of its methods.
     assert reads.names() == ["acquire", "acquire", "keyword", "nearest", "neighbours"]
     assert (reads.count("BEGIN"), reads.count("ROLLBACK")) == (1, 1)
+
+
+@pytest.mark.parametrize("scope", [{}, {"project": "home"}])
+@pytest.mark.parametrize("bound", [{"since": "2020-01-01"}, {"until": "2090-01-01"}, {"as_of": "2090-01-01"}], ids=str)
+def test_a_filter_of_time_reads_an_index_and_no_memory(
+    engine: Engine, scope: dict[str, Any], bound: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    reads = Reads(monkeypatch)
+
+    assert engine.recall("at12 where is the key?", **scope, **bound).hits
+
+    name = {"as_of": "started_by"}.get(*bound, *bound)
+    [statement] = [one for _, some in reads.statements for one in some if f":{name}" in one]
+    with closing(apsw.Connection(engine.store.path)) as connection:
+        names = dict.fromkeys(re.findall(r":(\w+)", statement))
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", names)]
+    assert any("m USING COVERING INDEX memories_by_time" in step for step in plan), plan
+
+
+def test_metadata_is_compared_as_json_however_it_is_written(tmp_path: Path):
+    texts = {
+        1: '{"topic": "car"}',
+        2: '{"topic":"car"}',
+        3: '{"other": 1,\n "topic" : "car"}',
+        4: '{"x\\"topic": "car"}',
+        5: '{"nested": {"topic": "car"}}',
+        6: '{"note": "\\"topic\\": \\"car\\""}',
+        7: '{"topic": "cars"}',
+        8: 'not JSON, and yet "topic" and "car"',
+        9: '{"topic": "car", "nested": {"a": 1}}',
+    }
+    with closing(SqliteStore(tmp_path / "memories.db")) as store:
+        store.add([record(number, "tea", metadata={"a": 1}) for number in texts], model=None)
+        with store._write() as connection:
+            for number, text in texts.items():
+                connection.execute("UPDATE memories SET metadata = ? WHERE id = ?", (text, id_of(number)))
+
+        found = keyword_ids(store, "tea", filter=Filter(metadata=(("topic", "car"),)))
+
+    assert sorted(found) == [id_of(number) for number in (1, 2, 3, 9)]
 
 
 def test_an_open_search_leaves_no_transaction_behind_when_it_fails(engine: Engine, monkeypatch: pytest.MonkeyPatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -311,11 +310,12 @@ class SqliteSearch:
         return None if self._retired is None else to_micros(self._query.current_at)
 
     @cached_property
-    def _filtered(self) -> array[int] | None:
+    def _filtered(self) -> Keys | None:
         """The keys that match the filter; None without one."""
         if self._scope is None or not self._query.filter:
             return None
-        return array("q", filtered_keys(self._reader, self._scope, self._query.filter))
+        is_most = 2 * self.size > self._state.words.next_key
+        return filtered_keys(self._reader, self._scope, self._query.filter, is_most=is_most)
 
     @cached_property
     def _terms(self) -> QueryTerms:
@@ -403,11 +403,11 @@ class SqliteSearch:
         If there are many, about the best.
         """
         only = self._filtered
-        if only is not None and not only:
+        if only is not None and not len(only):
             return []
         if self._documents is not None and kind is None:
             wanted = [f" {term} " for term in self._terms.retrieving]
-            keys = None if only is None else frozenset(only)
+            keys = None if only is None else frozenset(only.tolist())
             matching = [
                 key
                 for key in self._documents

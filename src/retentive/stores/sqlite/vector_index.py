@@ -144,7 +144,7 @@ class VectorIndex:
         *,
         limit: int,
         exclude: frozenset[int],
-        only: Sequence[int] | None = None,
+        only: npt.NDArray[np.int64] | None = None,
         keep: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]] | None = None,
         approximate: bool = False,
     ) -> list[tuple[int, float]]:
@@ -208,7 +208,7 @@ class VectorIndex:
 
 def _searched(
     keys: npt.NDArray[np.int64],
-    only: Sequence[int] | None,
+    only: npt.NDArray[np.int64] | None,
     keep: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]] | None,
     exclude: frozenset[int],
 ) -> npt.NDArray[np.bool_]:
