@@ -446,6 +446,20 @@ def test_a_writer_that_waits_too_long_for_a_lock_fails_and_changes_nothing():
     waiting.close()
 
 
+def test_a_reader_that_waits_too_long_for_a_lock_fails():
+    address = postgres_server.address()
+    with opened(address) as store:
+        store.add([record(1, "tea")], model=None)
+    waiting = PostgresStore(address, busy_seconds=0.2)
+    with connected(address) as connection, connection.transaction():
+        connection.execute("LOCK TABLE memories IN ACCESS EXCLUSIVE MODE")
+        for read in (lambda: keyword_ids(waiting, "tea"), lambda: waiting.get([id_of(1)])):
+            with pytest.raises(Unavailable, match="locked for too long"):
+                read()
+    assert keyword_ids(waiting, "tea") == [id_of(1)]
+    waiting.close()
+
+
 def test_a_model_of_too_large_a_dimension_is_refused(store: PostgresStore):
     large = Model("large", "1", 4001, "fingerprint of large")
 

@@ -45,6 +45,7 @@ class Connections:
         self.address = address
         writing = {"lock_timeout": f"{int(wait_seconds * 1000)}ms"}
         reading = {
+            **writing,
             "default_transaction_read_only": "on",
             # Statements are planned once, as planning takes as long as a search. That may happen while the tables are
             # still empty; sequential scans are disabled, or such a plan would read whole tables later.
