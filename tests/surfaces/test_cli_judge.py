@@ -7,10 +7,12 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from retentive.engine import Engine
+from tests.stores.test_damage import flip
 from tests.surfaces.test_cli import json_of, remember, run
 
 WORDS = ("--embedder", "none")
@@ -173,3 +175,15 @@ def test_at_a_real_terminal_queries_are_asked_for(ids):
     os.close(ours)
 
     assert listed() == [("where is the spare key?", None, "The spare key is under the blue pot", 1)]
+
+
+def test_judgements_are_listed_also_where_the_text_of_a_memory_is_damaged(ids):
+    key, shed, _ = ids
+    judge("--query", "key", "--good", key, "--bad", shed)
+    flip(Path(os.environ["RETENTIVE_STORE"]), b"The spare key is under", to=b"The spare key is above")
+
+    shown = run(*WORDS, "judge", "--list").stdout
+
+    assert listed() == [("key", None, None, 1), ("key", None, "The red key opens the shed", 0)]
+    assert "retentive doctor" in shown
+    assert "The red key opens the shed" in shown

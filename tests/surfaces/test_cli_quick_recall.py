@@ -307,3 +307,15 @@ def empty_store_path(store: str) -> str:
     Engine.open(store, embedder="none").close()
     assert os.environ["RETENTIVE_STORE"] == store
     return store
+
+
+@pytest.mark.parametrize("words", ["recall tea", "remember recall", "list --project explain"])
+def test_no_command_runs_without_the_collection_of_garbage(words):
+    program = (
+        "import gc, os, sys; from retentive.cli import main\n"
+        f"sys.argv[1:] = {['--embedder', 'none', *words.split()]}\n"
+        "os._exit = lambda code: print('collected:', gc.isenabled())\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert "collected: True" in done.stdout

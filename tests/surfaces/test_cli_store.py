@@ -188,3 +188,24 @@ def test_doctor_tells_about_a_folder_in_which_others_can_replace_the_store(tmp_p
     [problem] = json_of("doctor", "--store", store, "--embedder", "none", code=1)["checks"]["store"]
 
     assert f"chmod o-w {folder}" in problem
+
+
+def test_a_named_config_file_is_read_before_there_is_a_store(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text("[tuning]\nkeyword_weight = 0.5\n", encoding="utf-8")
+
+    shown = json_of("--config", str(file), "config")
+
+    assert shown["tuning"]["keyword_weight"] == 0.5
+
+
+def test_an_empty_preset_is_refused(tmp_path):
+    options = ("--store", str(tmp_path / "a.db"), "--embedder", "none")
+    id = json_of(*options, "remember", "green tea")["id"]
+
+    for words in (["recall", "tea"], ["explain", "tea", id], ["config", "set"]):
+        refused = run(*options, *words, "--preset", "", code=2)
+        assert "preset" in refused.stderr
+    program = [sys.executable, "-m", "retentive", *options, "recall", "tea", "--preset", ""]
+    quick = subprocess.run(program, capture_output=True, text=True)
+    assert (quick.returncode, quick.stdout) == (2, "")

@@ -35,11 +35,10 @@ def _run(words: list[str]) -> None:
         recall = parse_recall(words)
         if recall is not None and not recall.pop("local", False) and recalled_by_service(recall):
             return
-    if "recall" in words or "explain" in words:
-        _start_quickly()
     # pydantic would search all installed packages for plugins, which takes a thirtieth of a second.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if recall is not None:
+        _start_quickly()
         recall_by_engine(recall)
         return
     from retentive.cli.app import app
@@ -60,12 +59,9 @@ def _exit(code: int) -> NoReturn:
 def _start_quickly() -> None:
     """Prepare a process that searches once and ends.
 
-    The default model is loaded on another core during the imports, which takes a third off a cold recall. There is
-    little garbage to collect, and no product of matrices for which threads of numpy would be worth their start.
+    The default model is loaded on another core during the imports, which takes a third off a cold recall. There is no
+    product of matrices for which threads of numpy would be worth their start.
     """
-    import gc
-
-    gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if os.environ.get("RETENTIVE_EMBEDDER", "memory-small") == "memory-small" and "--embedder" not in sys.argv:
         from retentive.inference.loading import MODELS, preload

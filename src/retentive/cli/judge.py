@@ -89,8 +89,8 @@ def _export(ctx: typer.Context, engine: Engine, folder: str, project: str | None
 def _list(ctx: typer.Context, engine: Engine, project: str | None) -> None:
     found = engine.judgements.list(project=project)
     texts = {memory.id: memory.indexed_text for memory in engine.get_many(list({one.memory for one in found}))}
-    ids = shown_ids(engine, texts)
-    value = [{**one.to_dict(), "text": texts[one.memory]} for one in found]
+    ids = shown_ids(engine, {one.memory for one in found})
+    value = [{**one.to_dict(), "text": texts.get(one.memory)} for one in found]
     emit(ctx, {"judgements": value}, lambda _: _print_judgements(found, texts, ids))
 
 
@@ -180,6 +180,6 @@ def _print_judgements(found: Sequence[Judgement], texts: Mapping[str, str], ids:
             where = f"  ({one.project})" if one.project else ""
             print_line(f"{cut(one.query, used=len(where))}{where}", style="bold")
         head = f"  {one.relevance}  {ids[one.memory]}  "
-        print_line(head + cut(texts[one.memory], used=len(head)))
+        print_line(head + cut(texts.get(one.memory, "(damaged; see: retentive doctor)"), used=len(head)))
     if not found:
         print_line("no judgements", style="dim")

@@ -113,7 +113,8 @@ class Common:
         from retentive.settings import load_settings
         from retentive.stores import open_store
 
-        settings = load_settings({"store": self.store, **options}, config=options.pop("config"))
+        named = {"store": self.store, "embedder": self.embedder, "profile": self.profile}
+        settings = load_settings(named, config=self.config)
         return Engine(open_store("memory://"), lambda: open_embedder(settings.embedder), settings=settings)
 
     @property

@@ -113,7 +113,7 @@ def _query(engine: Engine, options: dict[str, Any]) -> Query:
         kinds=options.get("kind"),
         metadata=parse_pairs(options.get("metadata"), "topic=kitchen"),
         include_retired=options.get("include_retired", False),
-        tuning=engine.tuning.current(preset).with_parameters(**given) if preset else given,
+        tuning=engine.tuning.current(preset).with_parameters(**given) if preset is not None else given,
     )
 
 

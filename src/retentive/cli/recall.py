@@ -168,7 +168,7 @@ def _query(
 ) -> Query:
     """Build a query. Parameters are applied to the preset, or to the tuning in effect."""
     given = parse_parameters(parameters)
-    tuning = engine.tuning.current(preset).with_parameters(**given) if preset else given
+    tuning = engine.tuning.current(preset).with_parameters(**given) if preset is not None else given
     limited: dict[str, Any] = {name: None if value == [] else value for name, value in scope.items()}
     return engine.query(
         text, exclude=resolve_ids(engine, exclude) if exclude else (), limit=limit, tuning=tuning, **limited

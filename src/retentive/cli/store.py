@@ -229,7 +229,7 @@ def set_parameters(
     preset: Annotated[str | None, typer.Option(help="Save every parameter of a preset first.")] = None,
 ) -> None:
     """Save tuning parameters in the store, for every process that uses it."""
-    if not parameters and not preset:
+    if not parameters and preset is None:
         raise Invalid("give at least one parameter=value, or --preset")
     chosen = {} if preset is None else {"preset": preset}
     with common(ctx).engine(missing="create") as engine:

@@ -40,7 +40,7 @@ class CircuitBreaker:
         with self._lock:
             probe = self._failure is not None
             if probe and (self._probing or self._clock() < self._open_until):
-                raise Unavailable(f"{self._failure} It is tried again after {self._seconds:g} s.")
+                raise Unavailable(f"{self._failure} It is not called for {self._seconds:g} s after a failure.")
             self._probing = self._probing or probe
         try:
             yield probe
