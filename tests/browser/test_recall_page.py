@@ -233,6 +233,29 @@ def test_an_excerpt_of_a_text_without_spaces_is_not_empty(page, base_url, engine
     expect(page.locator(".hit-text").filter(has_text="Donaudampfschiff" * 15)).to_contain_text("… more")
 
 
+def test_hits_stay_when_the_judgements_cannot_be_read(page, base_url, expected_errors):
+    expected_errors.append("500")
+    page.route("**/v1/judgements*", lambda route: route.fulfill(status=500, json={"detail": "it failed"}))
+    with page.expect_response("**/v1/judgements*"):
+        page.goto(f"{base_url}/#/recall?q=cat")
+
+    expect(page.get_by_text("it failed")).to_be_visible()
+    expect(page.get_by_role("list", name="Hits").get_by_role("listitem").first).to_be_visible()
+    expect(page.get_by_text("The recall failed")).to_have_count(0)
+
+
+def test_hits_are_shown_where_the_browser_refuses_storage(page, base_url):
+    refuse = "get() { throw new DOMException('refused', 'SecurityError'); }"
+    for name in ("localStorage", "sessionStorage"):
+        page.add_init_script(f"Object.defineProperty(window, '{name}', {{ {refuse} }})")
+    page.goto(f"{base_url}/#/recall?q=cat")
+
+    expect(page.get_by_role("list", name="Hits").get_by_role("listitem").first).to_be_visible()
+    page.locator("#query").fill("tea")
+    page.get_by_role("button", name="Recall", exact=True).click()
+    expect(page.locator("#queries option")).to_have_count(2)
+
+
 def test_a_tab_restores_the_query(page, base_url):
     recall(page, base_url)
     page.get_by_role("link", name="Status").click()

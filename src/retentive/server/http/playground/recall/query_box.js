@@ -1,6 +1,7 @@
 /** The query field, the limit and whether to search retired memories. The address stores them, so that a link restores them. */
 
 import { el, replace } from "../shared/dom.js";
+import { browserStorage } from "../shared/storage.js";
 
 const HISTORY_KEY = "retentive-queries";
 const HISTORY_SIZE = 20;
@@ -63,7 +64,7 @@ export function createQueryBox(app, { onSubmit }) {
   /** Add a query to the history that the field suggests. */
   function addToHistory(text) {
     const history = [text, ...readHistory().filter((one) => one !== text)].slice(0, HISTORY_SIZE);
-    localStorage.setItem(HISTORY_KEY, JSON.stringify(history));
+    browserStorage.set(HISTORY_KEY, JSON.stringify(history));
     replace(suggestions, history.map((value) => el("option", { value })));
   }
 
@@ -98,7 +99,7 @@ export function createQueryBox(app, { onSubmit }) {
 
 function readHistory() {
   try {
-    return JSON.parse(localStorage.getItem(HISTORY_KEY)) ?? [];
+    return JSON.parse(browserStorage.get(HISTORY_KEY)) ?? [];
   } catch {
     return [];
   }

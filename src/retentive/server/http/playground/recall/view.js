@@ -80,7 +80,7 @@ export function mount(root, app) {
       showResults({ ...next, requestKey });
       if (retuned) return;
       queryBox.addToHistory(request.query);
-      await ratings.load();
+      ratings.load().catch((error) => app.toast(error.message, { kind: "error" }));
     } catch (error) {
       if (error.name !== "AbortError") showMessage(errorState(error, () => recall()));
     }

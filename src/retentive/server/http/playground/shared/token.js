@@ -4,16 +4,16 @@ import { commandCode } from "./commands.js";
 import { el } from "./dom.js";
 import { sentence } from "./format.js";
 import { openDialog } from "./overlays.js";
+import { tabStorage } from "./storage.js";
 
 const KEY = "retentive-token";
 
 export const token = {
   get value() {
-    return sessionStorage.getItem(KEY);
+    return tabStorage.get(KEY);
   },
   set value(secret) {
-    if (secret) sessionStorage.setItem(KEY, secret);
-    else sessionStorage.removeItem(KEY);
+    tabStorage.set(KEY, secret || null);
   },
 };
 
