@@ -63,7 +63,7 @@ def test_a_recall_leaves_out_a_damaged_memory_and_says_so(damaged: tuple[Path, l
 
         assert {red.id, green.id} <= {hit.id for hit in answer} <= {one.id for one in engine.list().memories}
         assert answer.degraded == "incomplete"
-        assert f"1 damaged memories were left out ({blue.id}: {reason})" in str(answer.degraded_reason)
+        assert f"1 damaged memory was left out ({blue.id}: {reason})" in str(answer.degraded_reason)
 
 
 def test_a_list_names_a_damaged_memory_beside_the_others_and_get_says_what_it_has(

@@ -18,8 +18,10 @@ from retentive.cli.app import app
 from retentive.cli.commands import COMMANDS as PROGRAM
 from retentive.cli.options import LazyCommands
 from retentive.cli.show import safe
+from retentive.engine import Engine
 from retentive.models import snippet
 from retentive.stores import open_store
+from retentive.stores.values import Compaction
 
 COMMANDS = (
     "remember", "recall", "explain", "get", "list", "update", "forget", "sessions", "sessions move", "projects",
@@ -238,6 +240,12 @@ def test_compact_returns_the_space_of_forgotten_memories_and_says_how_much():
     assert done["gained"] == done["bytes_before"] - done["bytes_after"] > 0
     assert done["bytes_after"] == json_of("status")["bytes"]
     assert re.fullmatch(r"[\d.]+ MB before, [\d.]+ MB after: [\d.]+ MB gained\n", run("compact").stdout)
+
+
+def test_a_compaction_that_gained_nothing_says_so_without_a_sign(monkeypatch, empty_store):
+    monkeypatch.setattr(Engine, "compact", lambda *_, **__: Compaction(8_000_000, 8_004_096))
+
+    assert run("compact").stdout == "8.0 MB before, 8.0 MB after: 0.0 MB gained\n"
 
 
 def test_options_are_grouped_in_the_help():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import re
 import signal
@@ -11,9 +13,10 @@ from http.client import HTTPException
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from retentive.engine import Engine
-from retentive.server.run import _warm_up, serve
+from retentive.server.run import _Server, _warm_up, serve
 from retentive.server.runtime_file import announced, running_service
 from retentive.stores import open_store
 from tests.surfaces.service import Service, ask, served, until
@@ -132,6 +135,24 @@ def test_it_does_not_start_where_it_should_not(store, options, code, said):
 
     assert said in done.stderr
     assert isinstance(done.exception, SystemExit)
+
+
+def test_a_connection_that_was_accepted_leaves_no_task_behind(store):
+    async def accept_and_count() -> int:
+        config = uvicorn.Config(lambda scope, receive, send: None, lifespan="off", log_config=None)
+        config.load()
+        server = _Server(config, lambda: None)
+        server.lifespan = config.lifespan_class(config)
+        adopt = server._adopter(asyncio.get_running_loop())
+        for _ in range(20):
+            ours, theirs = socket.socketpair()
+            adopt(theirs)
+            ours.close()
+        await asyncio.sleep(0.2)
+        gc.collect()
+        return sum(isinstance(one, asyncio.Task) and one.done() for one in gc.get_objects())
+
+    assert asyncio.run(accept_and_count()) < 5
 
 
 def test_under_another_host_name_it_does_not_start_without_a_token(store, monkeypatch):

@@ -186,7 +186,7 @@ def compact(ctx: typer.Context) -> None:
 
 
 def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB"
+    return f"{round(size / 1e6, 1) + 0:,.1f} MB"  # 0 makes -0.0 positive
 
 
 def reembed(ctx: typer.Context) -> None:

@@ -185,9 +185,12 @@ class _Server(uvicorn.Server):
 
         def adopt(connection: socket.socket) -> None:
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(
-                    lambda: adopted.add(loop.create_task(loop.connect_accepted_socket(protocol, connection)))
-                )
+                loop.call_soon_threadsafe(start, connection)
+
+        def start(connection: socket.socket) -> None:
+            task = loop.create_task(loop.connect_accepted_socket(protocol, connection))
+            adopted.add(task)
+            task.add_done_callback(adopted.discard)
 
         adopted: set[asyncio.Task[Any]] = set()  # the loop itself holds no strong reference
         return adopt

@@ -104,7 +104,8 @@ def left_out(damaged: Sequence[Damage]) -> str:
     reasons = {one.id: one.reason for one in damaged}
     named = "; ".join(f"{id}: {reason}" for id, reason in list(reasons.items())[:_NAMED])
     more = ", …" if len(reasons) > _NAMED else ""
-    return f"{len(reasons)} damaged memories were left out ({named}{more}); run: retentive doctor"
+    memories = counted(len(reasons), "damaged memory was", "damaged memories were")
+    return f"{memories} left out ({named}{more}); run: retentive doctor"
 
 
 def damaged_error(damage: Damage) -> Damaged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 
 import pytest
 
@@ -145,3 +146,24 @@ def test_a_damaged_file_is_imported_up_to_the_damage(tmp_path):
     assert 100 < len(items(found)) < 2000
     (reason,) = truncated(found)
     assert "malformed" in reason
+
+
+def test_a_number_in_a_column_of_text_is_a_time(open_engine, tmp_path):
+    path = write_database(
+        tmp_path / "service.db",
+        """
+        CREATE TABLE episodes (id INTEGER PRIMARY KEY, content TEXT, created_at TEXT);
+        INSERT INTO episodes (content, created_at) VALUES
+            ('seconds', 1712110500), ('milliseconds', 1712110500000),
+            ('a fraction', '1712110500.0'), ('a day', '20240403')
+        """,
+    )
+    engine: Engine = open_engine()
+
+    assert engine.import_from(path).warnings == {}
+
+    times = {one.text: one.occurred for one in engine.list().memories}
+    at = datetime(2024, 4, 3, 2, 15, tzinfo=UTC)
+    assert times == {
+        "seconds": at, "milliseconds": at, "a fraction": at, "a day": datetime(2024, 4, 3, tzinfo=UTC),
+    }  # fmt: skip

@@ -6,6 +6,7 @@ A value that cannot be converted becomes None, or an empty list or object.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,9 @@ from retentive.transfer.formats.streams import read_lines
 
 MAX_NAME = 300
 """Names from files are cut here, so that they stay within the limit of a name when a prefix is added."""
+
+_SECONDS = re.compile(r"\d{9,13}(?:\.\d+)?")
+"""Seconds or milliseconds as text, as SQLite stores a number in a column of text. Fewer digits may be a date."""
 
 _MILLISECONDS = 100_000_000_000
 """Seconds since 1970 reach this number in the year 5138, so larger numbers are milliseconds."""
@@ -60,6 +64,8 @@ def _parse_object(line: str) -> tuple[Mapping[str, Any] | None, str]:
 
 def parse_time(value: Any) -> datetime | None:
     """Return the time in an ISO 8601 text, or in seconds or milliseconds since 1970. Without a zone it is UTC."""
+    if isinstance(value, str) and _SECONDS.fullmatch(value.strip()):
+        value = float(value)
     if isinstance(value, str):
         try:
             found = datetime.fromisoformat(value.strip())
