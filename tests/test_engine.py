@@ -442,3 +442,35 @@ def test_a_memory_after_the_last_position_can_be_updated(engine):
     after = engine.remember("the second", session="s")
 
     assert engine.update(after.id, importance=1.0).position == 2**53 == after.position
+
+
+def test_a_list_takes_the_parts_of_a_scope_and_its_page_is_a_sequence_of_memories(engine: Engine):
+    engine.remember("one", project="p", session="s")
+    engine.remember("two", project="p")
+    engine.remember("three")
+
+    page = engine.list(project="p")
+
+    assert [memory.text for memory in page] == ["two", "one"]
+    assert (len(page), page[0].text) == (2, "two")
+    assert [memory.text for memory in engine.list(session="s", only_session=True)] == ["one"]
+    assert len(engine.list(profile="nobody")) == 0
+    with pytest.raises(Invalid, match="project: give a scope or its parts"):
+        engine.list(engine.scope(), project="p")
+
+
+def test_an_explanation_prints_one_sentence(engine: Engine):
+    stored = engine.remember("the key is under the pot")
+    explanation = engine.explain(engine.query("key"), stored.id)
+    assert str(explanation) == f"Explanation(hit: {explanation.sentence})"
+
+
+def test_a_backup_into_a_file_and_a_store_that_is_a_folder_are_refused_by_name(tmp_path):
+    with (
+        Engine.open(tmp_path / "m.db", embedder="none") as engine,
+        pytest.raises(Invalid, match=r"tune.db .* a folder"),
+    ):
+        engine.backup(tmp_path / "tune.db")
+    assert not (tmp_path / "tune.db").exists()
+    with pytest.raises(Invalid, match="is a folder, and a store is a file"):
+        Engine.open(tmp_path, embedder="none")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.rerankers import OnnxReranker, Reranker
-from retentive.models import Filter, Kind, Memory, Query, Recall, Scope, canonical_id, check_unicode, current_work
+from retentive.models import Filter, Memory, Query, Recall, Scope, canonical_id, current_work
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
@@ -28,8 +28,6 @@ from retentive.pipeline.query_options import (
     to_as_of,
     to_excluded,
     to_filter,
-    to_kinds,
-    to_names,
     unit_vector,
 )
 from retentive.pipeline.recall import INLINE, FairLimiter, RecallLog, rank_outcome
@@ -433,24 +431,3 @@ class Engine(FactVerbs, Transfer):
         return self._recall_log.subscribe(callback)
 
     # Scope
-
-    def scope(
-        self,
-        *,
-        project: str | None = None,
-        session: str | Sequence[str] | None = None,
-        only_session: bool = False,
-        kinds: Sequence[Kind] | None = None,
-        profile: str | None = None,
-    ) -> Scope:
-        """Build a scope in this engine's profile, or in another one.
-
-        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
-        name that does not exist, or an empty one, matches nothing.
-        """
-        sessions = (session,) if isinstance(session, str) else None if session is None else to_names("session", session)
-        chosen = None if kinds is None else to_kinds(kinds)
-        for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
-            if value is not None and (type(value) is not str or not value.isascii()):
-                check_unicode(name, value)
-        return Scope(self.settings.profile if profile is None else profile, project, sessions, chosen, only_session)

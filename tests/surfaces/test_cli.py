@@ -383,7 +383,7 @@ def test_errors_are_json_with_the_json_option(empty_store):
 
 
 def test_explain_shows_the_rank_in_each_retriever_and_the_effect_of_each_step():
-    run("samples")
+    run("samples", "--profile", "default")
 
     shown = run("recall", "which version broke the login?", "--explain", "--limit", "2").stdout
 
@@ -394,10 +394,18 @@ def test_explain_shows_the_rank_in_each_retriever_and_the_effect_of_each_step():
     assert explained["dropped"]
 
 
-def test_samples_are_loaded_once_and_show_a_recall():
+def test_samples_are_loaded_once_into_a_profile_of_their_own_and_can_be_removed():
+    own = remember("why did they choose induction?")
     assert "sample memories loaded" in run("samples").stdout
     assert "were already stored" in run("samples").stdout
-    assert json_of("status")["memories"] == 42
+    assert json_of("status")["memories"] == 43
+    assert [hit["memory"]["id"] for hit in json_of("recall", "why did they choose induction?")["hits"]] == [own]
+    assert len(json_of("recall", "why did they choose induction?", "--profile", "samples")["hits"]) > 3
+
+    note = remember("the cooker came", "--profile", "samples", "--project", "sample-kitchen")
+    assert "42 sample memories removed" in run("samples", "--remove").stdout
+    assert [one["id"] for one in json_of("list", "--profile", "samples")["memories"]] == [note]
+    assert json_of("status")["memories"] == 2
 
 
 def test_memory_text_cannot_control_the_terminal():

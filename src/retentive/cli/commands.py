@@ -118,8 +118,8 @@ COMMANDS = {
     ),
     "samples": Entry(
         "recall.samples",
-        "Load fictitious sample conversations into the store, and show a recall with its explanation.",
-        ("retentive samples", 'retentive samples "what does the cat eat?"'),
+        "Load fictitious sample conversations into a profile of their own, and show a recall with its explanation.",
+        ("retentive samples", 'retentive samples "what does the cat eat?"', "retentive samples --remove"),
     ),
     "eval": Entry(
         "evaluation.evaluate",

@@ -27,6 +27,7 @@ from retentive.cli.options import (
     write,
 )
 from retentive.configuration import parse_pairs
+from retentive.models import counted
 
 if TYPE_CHECKING:
     from retentive.engine import Engine
@@ -218,18 +219,25 @@ def _find_file(file: str, folders: Iterable[Path]) -> Path | None:
 def samples(
     ctx: typer.Context,
     query: Annotated[str | None, typer.Argument(help="Query to show; by default one about the samples.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete the samples from the store.")] = False,
 ) -> None:
-    """Load fictitious sample conversations into the store, and show a recall with its explanation."""
-    from retentive.transfer.samples import QUERIES, load_samples
+    """Load fictitious sample conversations into a profile of their own, and show a recall with its explanation."""
+    from retentive.transfer.samples import PROFILE, QUERIES, load_samples, remove_samples
 
-    with common(ctx).engine(missing="create") as engine:
+    given = common(ctx)
+    profile = given.profile or PROFILE
+    with replace(given, profile=profile).engine(missing="error" if remove else "create") as engine:
+        if remove:
+            removed = remove_samples(engine)
+            return emit(ctx, {"removed": removed}, f"{counted(removed, 'sample memory')} removed")
         added = len(load_samples(engine))
         answer = engine.recall(query or QUERIES[0], limit=3)
-        memories = engine.stats().memories
-        store = common(ctx).public_store
         ids = shown_ids(engine, (hit.id for hit in answer))
         emit(
             ctx,
             {"added": added, "recall": answer.to_dict()},
-            lambda show: show.welcome(answer, added=added, memories=memories, store=store, queries=QUERIES, ids=ids),
+            lambda show: show.welcome(
+                answer, added=added, profile=profile, store=given.public_store, queries=QUERIES, ids=ids
+            ),
         )
+    return None

@@ -405,18 +405,18 @@ def config_changes(changes: Mapping[str, tuple[Any, Any]], overridden: Sequence[
         console.print(Text(text, style="yellow"))
 
 
-def welcome(answer: Recall, *, added: int, memories: int, store: str | None, queries: Sequence[str], ids: Ids) -> None:
+def welcome(answer: Recall, *, added: int, profile: str, store: str | None, queries: Sequence[str], ids: Ids) -> None:
     """Print an explained recall on the samples, and commands to try next."""
     loaded = f"{added} sample memories loaded" if added else "the sample memories were already stored"
-    console.print(Text(f"{loaded}; the store has {counted(memories, 'memory')}.\n", style="dim"))
+    console.print(Text(f"{loaded}, in the profile '{profile}'.\n", style="dim"))
     console.print(Text(answer.query, style="bold"))
     recall(answer, explain=True, ids=ids)
     command = f"{program()} --store {shlex.quote(store)}" if store else program()
     console.print(Text("\nTry:", style="bold"))
     for query in queries[1:]:
-        console.print(Text(f"  {command} recall '{query}' --explain"))
+        console.print(Text(f"  {command} recall '{query}' --profile {shlex.quote(profile)} --explain"))
     console.print(Text(f"  {command} remember 'The plumber comes on Monday at nine' --project home"))
-    console.print(Text(f"  {command} status"))
+    console.print(Text(f"  {command} samples --remove"))
 
 
 def home(lines: Mapping[str, str], steps: Sequence[tuple[str, str]]) -> None:

@@ -64,6 +64,9 @@ class Explanation(Serializable):
     degraded: str | None = None
     degraded_reason: str | None = None
 
+    def __repr__(self) -> str:
+        return f"Explanation({self.outcome}: {self.sentence})"
+
     def _repr_html_(self) -> str:
         """The explanation with a bar for each ranking step, for notebooks."""
         from retentive.notebook import explanation_html

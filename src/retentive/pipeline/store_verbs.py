@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from retentive.errors import Invalid, NotFound
-from retentive.models import Memory, Scalar, Scope, canonical_id, check_name, check_unicode
+from retentive.models import Kind, Memory, Scalar, Scope, canonical_id, check_name, check_unicode
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.judgements import to_judgements
 from retentive.pipeline.listing import list_matching
-from retentive.pipeline.query_options import to_as_of, to_filter
+from retentive.pipeline.query_options import to_as_of, to_filter, to_kinds, to_names
 from retentive.pipeline.remember import to_time
 from retentive.pipeline.scopes import ScopeTest, check_scope
 from retentive.pipeline.timeline import Timeline, TimelineBy, timeline
@@ -180,10 +180,36 @@ class StoreVerbs:
         return self.settings.profile if profile is None else profile
 
     # Defined last: after it, `list` in this class is no longer the type.
+    def scope(
+        self,
+        *,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
+    ) -> Scope:
+        """Build a scope in this engine's profile, or in another one.
+
+        A session that belongs to a project includes the other sessions of the project; `only_session` limits it. A
+        name that does not exist, or an empty one, matches nothing.
+        """
+        sessions = (session,) if isinstance(session, str) else None if session is None else to_names("session", session)
+        chosen = None if kinds is None else to_kinds(kinds)
+        for name, value in (("profile", profile), ("project", project), *(("session", one) for one in sessions or ())):
+            if value is not None and (type(value) is not str or not value.isascii()):
+                check_unicode(name, value)
+        return Scope(self.settings.profile if profile is None else profile, project, sessions, chosen, only_session)
+
     def list(
         self,
         scope: Scope | None = None,
         *,
+        project: str | None = None,
+        session: str | Sequence[str] | None = None,
+        only_session: bool = False,
+        kinds: Sequence[Kind] | None = None,
+        profile: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
         as_of: date | str | None = None,
@@ -194,6 +220,7 @@ class StoreVerbs:
     ) -> Page:
         """Return one page of memories, newest first. `cursor` is the one returned with the previous page.
 
+        The scope is given whole, or by its parts as in `scope`.
         Those that are current now, or at the time `as_of`; `include_retired` adds those that are retired or expired.
         `since`, `until` and `metadata` filter as in a recall; a page may then have few memories or none, and a cursor.
         """
@@ -202,14 +229,21 @@ class StoreVerbs:
         limit = int(limit)  # SQLite does not accept the integers of numpy
         if cursor is not None and not isinstance(cursor, str):
             raise Invalid(f"cursor: it must be text, not {type(cursor).__name__}")
-        if scope is not None:
+        parts = {"project": project, "session": session, "kinds": kinds, "profile": profile}
+        given = [name for name, value in parts.items() if value is not None]
+        if scope is None:
+            scope = self.scope(
+                project=project, session=session, only_session=only_session, kinds=kinds, profile=profile
+            )
+        elif given or only_session:
+            raise Invalid(f"{(*given, 'only_session')[0]}: give a scope or its parts, not both")
+        else:
             check_scope(scope)
         at = to_as_of(as_of)
         current_at = None if include_retired else at or self.now()
-        found = scope or Scope(self.settings.profile)
         wanted = to_filter(since, until, metadata)
         if wanted:
             return list_matching(
-                self.store, found, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=at
+                self.store, scope, wanted, cursor=cursor, limit=limit, current_at=current_at, started_by=at
             )
-        return self.store.list(found, cursor=cursor, limit=limit, current_at=current_at, started_by=at)
+        return self.store.list(scope, cursor=cursor, limit=limit, current_at=current_at, started_by=at)

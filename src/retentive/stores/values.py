@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal, NamedTuple
@@ -159,12 +159,21 @@ class Judgement(Serializable):
 class Page(Serializable):
     """One page of memories, newest first, and the cursor of the next page.
 
-    `damaged` are memories of this page that cannot be returned.
+    `damaged` are memories of this page that cannot be returned. The page itself is a sequence of its memories.
     """
 
     memories: tuple[Memory, ...]
     next_cursor: str | None = None
     damaged: tuple[Damage, ...] = ()
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.memories)
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+    def __getitem__(self, place: int) -> Memory:
+        return self.memories[place]
 
 
 @dataclass(frozen=True, slots=True)

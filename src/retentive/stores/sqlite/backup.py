@@ -19,6 +19,9 @@ from retentive.stores.sqlite.connections import Connections, migrate
 from retentive.stores.values import Backup, Progress
 
 _STEP_BYTES = 1_000_000
+_FILES = (".db", ".sqlite", ".sqlite3")
+"""The ends of names that are meant for a file."""
+
 _TIME = "%Y%m%dT%H%M%SZ"
 _TABLES = ("memories", "vectors", "blocks", "term_counts", "judgements", "kept")
 """The tables whose rows are counted in the store and in the copy."""
@@ -30,6 +33,8 @@ def backup(
     """Copy the store into a new file of the folder; see `retentive.stores.base.Store.backup`."""
     if keep is not None and keep < 1:
         raise Invalid(f"keep: at least 1 backup, not {keep}")
+    if folder is not None and folder.suffix.lower() in _FILES and not folder.is_dir():
+        raise Invalid(f"{folder} is the name of a file; name a folder for the backups of this store, such as backups")
     store = Path(connections.path).resolve()
     place = (folder or store.parent / "backups").absolute()
     try:

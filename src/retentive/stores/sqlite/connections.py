@@ -412,6 +412,8 @@ def _to_our_error(error: Exception, path: str, *, full: bool) -> RetentiveError:
         return Unavailable(_LOCKED.format(path))
     if full:
         return Unavailable(f"the disk of {path} is full; make room and try again, nothing was changed")
+    if Path(path).is_dir():
+        return Invalid(f"{path} is a folder, and a store is a file; name it, such as {Path(path) / 'memories.db'}")
     if isinstance(error, apsw.ReadOnlyError | apsw.CantOpenError | apsw.PermissionsError | OSError):
         return Unavailable(f"{path} cannot be opened for writing ({error}); check the path and its permissions")
     if isinstance(error, apsw.NotADBError):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from retentive.models import Memory
 from retentive.stores.values import Session
 
+if TYPE_CHECKING:
+    from retentive.engine import Engine
+
 SOURCE = "retentive-sample"
+
+PROFILE = "samples"
+"""The profile into which `retentive samples` loads them, so that no recall mixes them with other memories."""
 
 QUERIES = (
     "why did they choose induction?",
@@ -36,6 +42,23 @@ def read_samples() -> list[dict[str, Any]]:
     """Return the sample memories, as they are sent to be stored."""
     text = resources.files("retentive.transfer.samples").joinpath("conversations.jsonl").read_text(encoding="utf-8")
     return [{**json.loads(line), "source": SOURCE} for line in text.splitlines()]
+
+
+def remove_samples(engine: Engine) -> int:
+    """Delete the sample memories of the engine's profile, and their sessions; return how many there were."""
+    samples: list[Memory] = []
+    for project in {sample["project"] for sample in read_samples()}:
+        cursor = None
+        while True:
+            page = engine.list(project=project, cursor=cursor, limit=1000, include_retired=True)
+            samples += [memory for memory in page if memory.source == SOURCE]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    removed = engine.forget(*(memory.id for memory in samples))
+    for project, session in {(memory.project, memory.session) for memory in samples if memory.session is not None}:
+        engine.store.drop_session(engine.settings.profile, session, project=project)
+    return len(removed)
 
 
 def load_samples(engine: SampleTarget) -> Sequence[Memory]:
