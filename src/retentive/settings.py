@@ -62,8 +62,6 @@ class LlmSettings(Checked):
     timeout: float = field(
         default=120.0, gt=0, le=3600, description="Seconds without any data after which a request fails."
     )
-    context_tokens: int = field(default=2000, ge=0, le=200_000, description="Token budget for memories in a prompt.")
-    recent: int = field(default=10, ge=0, le=1000, description="Number of the session's latest episodes in a prompt.")
     extract_facts: bool = field(
         default=False,
         description="After each turn, ask `llm.model` for facts in the user's message and store them with keys.",
@@ -160,10 +158,8 @@ class Settings(Checked):
 
     @property
     def configured_tuning(self) -> dict[str, Any]:
-        """The parameters set here, by their Python names, also those that are settings of chat."""
-        names = {"context_tokens": "context_tokens", "recent": "recent_turns"}
-        of_chat = {new: getattr(self.llm, name) for name, new in names.items() if name in self.llm.model_fields_set}
-        return {**of_chat, **(expand(self.tuning) if self.tuning else {})}
+        """The parameters set here, by their Python names."""
+        return dict(expand(self.tuning)) if self.tuning else {}
 
 
 def load_settings(

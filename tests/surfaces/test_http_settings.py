@@ -252,7 +252,7 @@ def test_the_token_budget_and_the_recent_turns_of_chat_are_live_settings(engine)
 
 
 def test_a_token_budget_in_the_configuration_takes_precedence():
-    settings = Settings(store="memory://", llm={"context_tokens": 300, "recent": 1})
+    settings = Settings(store="memory://", tuning={"context_tokens": 300, "recent_turns": 1})
     with Engine(open_store("memory://"), settings=settings) as engine:
         engine.remember_many([{"text": f"llama {number}", "session": "s"} for number in range(3)])
         asking = client(engine)

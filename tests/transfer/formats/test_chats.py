@@ -262,7 +262,7 @@ def test_a_conversation_of_claude_is_a_session_with_speakers_times_and_order(tmp
     first, second = items(found)
     assert first.draft == {
         "text": "When do roses bloom?",
-        "session": "claude:u1",
+        "session": "claude:Garden",
         "position": 0,
         "speaker": "user",
         "occurred": datetime(2026, 5, 28, 20, 26, 40, 123456, UTC),

@@ -19,13 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped
-from retentive.transfer.formats.json_documents import document_shape, read_documents
+from retentive.transfer.formats.json_documents import Heading, document_shape, read_documents, session_names
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
 _FILES = r"(^|/)conversations(-\d+)?\.json$"
-_TITLE = 200
-"""Of a longer title, this many characters are the name of the session."""
-
 _TOOL_RESULTS = ("execution_output", "tether_quote", "tether_browsing_display", "system_error", "computer_output")
 _THINKING = ("thoughts", "reasoning_recap")
 _INSTRUCTIONS = ("user_editable_context", "model_editable_context")
@@ -42,34 +39,12 @@ class ChatGpt:
         return "mapping" in shape.inner or {"mapping", "current_node"} <= shape.outer
 
     def read(self, path: Path) -> Iterator[ImportEntry]:
-        convert = partial(_conversation, _session_names(path))
+        convert = partial(_conversation, session_names(path, _heading, names=_FILES, lists=("conversations",)))
         yield from read_documents(path, convert, names=_FILES, lists=("conversations",))
 
 
-def _session_names(path: Path) -> dict[str, str]:
-    """Return the session of each conversation by its id: the title, and a part of the id where an older one has it.
-
-    The file is read once for it, because a later export may have the conversations in another order.
-    """
-    found: list[tuple[float, str, str]] = []
-
-    def collect(_: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
-        id, created = _id(conversation), conversation.get("create_time")
-        title = " ".join((to_text(conversation.get("title")) or "").split())[:_TITLE]
-        if id is not None:
-            found.append((float(created) if isinstance(created, int | float) else 0.0, id, title))
-        return iter(())
-
-    for _ in read_documents(path, collect, names=_FILES, lists=("conversations",)):
-        pass  # problems are reported when the conversations are read
-    names: dict[str, str] = {}
-    used: set[str] = set()
-    for _, id, title in sorted(found):
-        choices = (title or id, f"{title} ({id[:8]})", f"{title} ({id})")
-        if id not in names:
-            names[id] = next((name for name in choices if name not in used), id)
-            used.add(names[id])
-    return names
+def _heading(conversation: Mapping[str, Any]) -> Heading:
+    return Heading(_id(conversation), conversation.get("title"), parse_time(conversation.get("create_time")))
 
 
 def _id(conversation: Mapping[str, Any]) -> str | None:

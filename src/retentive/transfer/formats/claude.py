@@ -6,20 +6,21 @@ with `uuid`, `sender` (human or assistant), `created_at`, `text`, and `content` 
 tool_use, tool_result; `attachments` and `files` with `file_name`, and `extracted_content` for text files. Times are
 ISO 8601.
 
-Each conversation is a session. The text of a message is that of its text blocks, or else `text`. Long pasted text,
-which Claude exports as an attachment, is a memory of its own before the message.
+Each conversation is a session, named by its title. The text of a message is that of its text blocks, or else `text`.
+Long pasted text, which Claude exports as an attachment, is a memory of its own before the message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from retentive.transfer.formats.base import ImportEntry, ImportItem, ReadWarning, Skipped
 from retentive.transfer.formats.claude_code import content_text
-from retentive.transfer.formats.json_documents import document_shape, read_documents
+from retentive.transfer.formats.json_documents import Heading, document_shape, read_documents, session_names
 from retentive.transfer.formats.json_lines import parse_time, to_list, to_name, to_object, to_text, without_none
 
 _FILES = r"(^|/)conversations(-\d+)?\.json$"
@@ -36,11 +37,20 @@ class Claude:
         return "chat_messages" in shape.inner | shape.outer
 
     def read(self, path: Path) -> Iterator[ImportEntry]:
-        return read_documents(path, _conversation, names=_FILES, lists=("conversations",))
+        convert = partial(_conversation, session_names(path, _heading, names=_FILES, lists=("conversations",)))
+        yield from read_documents(path, convert, names=_FILES, lists=("conversations",))
 
 
-def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
-    id = to_name(conversation.get("uuid")) or to_name(conversation.get("id"))
+def _heading(conversation: Mapping[str, Any]) -> Heading:
+    return Heading(_id(conversation), conversation.get("name"), parse_time(conversation.get("created_at")))
+
+
+def _id(conversation: Mapping[str, Any]) -> str | None:
+    return to_name(conversation.get("uuid")) or to_name(conversation.get("id"))
+
+
+def _conversation(names: Mapping[str, str], where: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
+    id = _id(conversation)
     messages = to_list(conversation.get("chat_messages"))
     if id is None or not messages:
         yield Skipped(where, "a conversation without an id" if id is None else "a conversation without messages")
@@ -53,7 +63,7 @@ def _conversation(where: str, conversation: Mapping[str, Any]) -> Iterator[Impor
             yield Skipped(place, "a message that is not an object")
             continue
         when = parse_time(message.get("created_at")) or when  # without a time, that of the message before it
-        shared = without_none(session=f"claude:{id}", occurred=when, metadata=without_none(title=title))
+        shared = without_none(session=f"claude:{names.get(id, id)}", occurred=when, metadata=without_none(title=title))
         for entry in _message(place, message, f"{id}/{to_name(message.get('uuid')) or at}", shared):
             if isinstance(entry, ImportItem):
                 yield replace(entry, draft={**entry.draft, "position": at + pasted})

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from retentive.errors import Invalid, RetentiveError
 from retentive.transfer.formats.base import ImportEntry, ImportIssue, ReadWarning, Skipped, Truncated
+from retentive.transfer.formats.json_lines import to_text
 from retentive.transfer.formats.json_stream import (
     Element,
     IgnoredKey,
@@ -26,6 +28,9 @@ from retentive.transfer.formats.streams import (
     open_file,
     open_member,
 )
+
+_TITLE = 200
+"""Of a longer title, this many characters are the name of the session."""
 
 _NO_SHAPE = Shape(frozenset(), frozenset())
 
@@ -119,6 +124,42 @@ def _to_object(where: str, element: Element) -> _Object | Skipped:
     if not isinstance(element.value, dict):
         return Skipped(where, f"a JSON object was expected, not {type(element.value).__name__}")
     return _Object(where, element.value)
+
+
+class Heading(NamedTuple):
+    """The id, the title and the time of a conversation."""
+
+    id: str | None
+    title: Any
+    created: datetime | None
+
+
+def session_names(
+    path: Path, heading: Callable[[Mapping[str, Any]], Heading], *, names: str, lists: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Return the session of each conversation by its id: the title, and a part of the id where an older one has it.
+
+    The files are read once for it, because a later export may have the conversations in another order.
+    """
+    found: list[tuple[float, str, str]] = []
+
+    def collect(_: str, conversation: Mapping[str, Any]) -> Iterator[ImportEntry]:
+        id, title, created = heading(conversation)
+        if id is not None:
+            title = " ".join((to_text(title) or "").split())[:_TITLE]
+            found.append((created.timestamp() if created else 0.0, id, title))
+        return iter(())
+
+    for _ in read_documents(path, collect, names=names, lists=lists):
+        pass  # problems are reported when the conversations are read
+    sessions: dict[str, str] = {}
+    used: set[str] = set()
+    for _, id, title in sorted(found):
+        choices = (title or id, f"{title} ({id[:8]})", f"{title} ({id})")
+        if id not in sessions:
+            sessions[id] = next((name for name in choices if name not in used), id)
+            used.add(sessions[id])
+    return sessions
 
 
 def document_shape(path: Path, *, names: str) -> Shape:
