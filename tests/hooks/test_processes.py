@@ -222,6 +222,24 @@ def test_notes_over_the_characters_of_a_client_are_left_out_whole_and_come_with_
     assert len(set(given)) == len(given)
 
 
+def test_hooks_never_give_sample_memories(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        engine.remember("Ana sails", kind="identity")
+    subprocess.run([*PROGRAM, f"--store={store}", "--embedder=none", "samples"], check=True, capture_output=True)
+    with Engine.open(store, embedder="none") as engine:
+        sample = next(
+            one
+            for profile in engine.profiles()
+            if profile.name != "default"
+            for one in engine.list(profile=profile.name).memories
+        )
+    sent = {"session_id": "s", "cwd": f"/x/{sample.project}", "prompt": sample.text}
+    for event in ("session-start", "prompt"):
+        given = context(hook(store, "claude-code", event, sent, LONG, "--embedder=none"))
+        assert [json.loads(line)["text"] for line in given.splitlines()[2:-1]] in (["Ana sails"], [])
+
+
 def test_a_service_of_another_store_is_not_asked_and_not_given_the_turns(tmp_path: Path) -> None:
     store, other = tmp_path / "m.db", tmp_path / "other.db"
     for path, place in ((store, "under the pot"), (other, "in the car")):
