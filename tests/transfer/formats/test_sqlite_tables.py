@@ -21,7 +21,7 @@ SERVICE = """
     INSERT INTO episodes VALUES
         (1, 1, 'user', 'The lamp flickers', '2026-05-08 13:56:00'),
         (2, 1, 'assistant', 'The relay is worn', '2026-05-08T13:56:10+02:00'),
-        (3, 2, 'user', 'Buy oil', '1780000000'),
+        (3, 2, 'user', 'Buy oil', 'yesterday'),
         (4, 2, 'user', '  ', NULL),
         (5, NULL, 'user', 'No session', NULL);
 """
