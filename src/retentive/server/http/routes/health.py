@@ -108,7 +108,7 @@ def _store_name(address: str) -> str:
     """Return the name of the store's file or database, without folders, hosts and users."""
     scheme, separator, rest = address.partition("://")
     if separator and scheme != "sqlite":
-        return f"{scheme}://{PurePath(rest.partition('?')[0]).name}"
+        return f"{scheme}://{rest.partition('?')[0].partition('/')[2]}"
     return PurePath(address).name
 
 
