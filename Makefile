@@ -10,7 +10,7 @@ EXTRAS := server,eval,import,watch
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev run test check format lint types contracts browser pytest attack lowest bench peers heldout screenshots references docs docs-serve wheel sbom clean
+.PHONY: help install dev run test check format lint types contracts browser pytest attack lowest sanitize bench peers heldout screenshots references docs docs-serve wheel sbom clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -72,6 +72,14 @@ lowest: ## Test with the lowest versions of the dependencies, in build/lowest
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev,fastembed]'
 	$(LOWEST)/bin/python -m pytest -W default $(SMOKE)
+
+SANITIZERS := address,undefined
+sanitize: dev ## Compile the library with sanitizers and run its tests; make dev compiles it without them again
+	CC="cc -g -fsanitize=$(SANITIZERS) -fno-sanitize-recover=undefined" $(BIN)/python -c \
+	  "from hatch_build import *; assert compile_library(Path(FOLDER, 'library.so'))"
+	LD_PRELOAD="$$(cc -print-file-name=libasan.so):$$(cc -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	  $(BIN)/python -m pytest tests/inference/test_bert.py tests/text/test_bm25.py tests/stores/test_sqlite_codes.py
+	@touch hatch_build.py # which the library is older than
 
 format: dev ## Format the code
 	$(BIN)/ruff format .

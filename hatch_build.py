@@ -38,7 +38,14 @@ class CompileLibrary(BuildHookInterface[Any]):
 
 def compile_library(library: Path) -> bool:
     """Compile the library from the sources beside it; tell whether there is one now."""
-    library.unlink(missing_ok=True)
+    compiled = _compile(library)
+    if not compiled:
+        library.unlink(missing_ok=True)  # it may be of other sources
+    return compiled
+
+
+def _compile(library: Path) -> bool:
+    """Compile the library to another name and then replace the old one, so that no process loads a part of it."""
     if platform.machine() not in ("x86_64", "AMD64") or os.environ.get("RETENTIVE_NATIVE") == "0":
         return False
     try:
@@ -49,7 +56,6 @@ def compile_library(library: Path) -> bool:
         print(f"Retentive is built without its library for x86-64: there is no C compiler {compiler[0]}")
         return False
     sources = sorted(str(source) for source in library.parent.glob("*.c"))
-    # To another name first, so that no process loads a part of the library.
     unfinished = library.with_suffix(f".{os.getpid()}")
     command = [*compiler, *FLAGS, "-o", str(unfinished), *sources, "-lm"]
     compiled = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's compiler

@@ -134,6 +134,19 @@ def test_no_function_of_the_library_reads_or_writes_outside_of_its_arrays(hook, 
 
 
 @with_compiler
+def test_the_old_library_stays_until_the_new_one_is_built(hook, sources, monkeypatch):
+    library = sources / "library.so"
+    library.write_bytes(b"old")
+    compiler = sources.parent / "compiler"
+    compiler.write_text(f'#!/bin/sh\n[ "$(cat "{library}")" = old ] && exec cc "$@"\n', encoding="utf-8")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+
+    assert hook.compile_library(library)
+    assert ctypes.CDLL(str(library)).library_version() == VERSION
+
+
+@with_compiler
 @pytest.mark.parametrize("size", [0, 10, 64, 1000, 40_000, -1])
 def test_a_part_of_the_library_is_not_loaded(hook, sources, size):
     from retentive.native import _is_whole

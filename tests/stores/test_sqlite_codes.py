@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -135,3 +137,39 @@ def test_arrays_that_do_not_fit_are_refused():
         vector_codes._products(np.zeros((2, 4), np.int8), one, np.zeros(3, np.float32))
     with pytest.raises(ValueError):
         vector_codes._distances(CODES[:, :10].copy(), CODES[:, 0], np.ones(11, np.bool_))
+
+
+needs_library = pytest.mark.skipif(not native.can_scan(), reason="needs the compiled library")
+
+
+@needs_library
+@pytest.mark.parametrize("at", [-1, 40, 2**31])
+def test_the_library_refuses_places_that_are_none_of_the_array(at):
+    codes, rows = np.ones((2, 40), np.uint64), np.ones((40, 8), np.int8)
+    with pytest.raises(IndexError):
+        native.sign_products(codes, np.array([0, at]), np.ones((3, 2), np.uint64), np.ones(3, np.float32))
+    if at < 2**31:
+        with pytest.raises(IndexError):
+            native.byte_products(rows, np.array([0, at], np.int32), np.ones(8, np.float32))
+
+
+@needs_library
+def test_the_library_refuses_arrays_of_another_type_or_layout():
+    codes, rows = np.ones((2, 40), np.uint64), np.ones((40, 8), np.int8)
+    places, numbers, vector = np.arange(20), np.arange(20, dtype=np.int32), np.ones(8, np.float32)
+    planes, weights, inside = np.ones((3, 2), np.uint64), np.ones(3, np.float32), np.ones(40, np.bool_)
+
+    for refused in (
+        lambda: native.byte_products(rows, numbers.astype(np.int64), vector),
+        lambda: native.byte_products(rows, numbers[::2], vector),
+        lambda: native.byte_products(rows[:, ::-1], numbers, vector),
+        lambda: native.byte_products(rows.astype(np.int16), numbers, vector),
+        lambda: native.sign_products(codes, places[::2], planes, weights),
+        lambda: native.sign_products(codes, places.astype(np.int32), planes, weights),
+        lambda: native.sign_products(codes.astype(np.float64), places, planes, weights),
+        lambda: native.code_distances(codes, codes[:, 0], inside[::2]),
+        lambda: native.code_distances(codes, codes[:, 0], inside.astype(np.int64)),
+        lambda: native.code_distances(codes, codes[:, 0].astype(np.uint32), inside),
+    ):
+        with pytest.raises(ctypes.ArgumentError):
+            refused()

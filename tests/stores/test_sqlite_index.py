@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from retentive.models import Candidate, Model, Scope
 from retentive.stores.sqlite import search as sqlite_search
 from retentive.stores.sqlite import vector_index
 from retentive.stores.sqlite.vector_blocks import BLOCK, record_type
-from retentive.stores.sqlite.vector_index import _Columns
+from retentive.stores.sqlite.vector_index import VectorIndex, _Columns
 from retentive.stores.values import Vector
 from retentive.text import bm25
 from tests.stores.build import (
     ALL,
+    DIMENSION,
     HERE,
     MODEL,
     embedded,
@@ -267,3 +269,40 @@ def test_the_key_of_a_damaged_block_takes_no_memory():
     owners, places, unknown = columns.places_of(np.array([7, 2**62, 8]), BLOCK)
 
     assert (owners.tolist(), places.tolist(), unknown.tolist()) == ([7, 7], [0, 1], [2**62, 8])
+
+
+def block(first_key: int) -> bytes:
+    """A block in which each memory has one vector."""
+    records = np.zeros(BLOCK, record_type(DIMENSION))
+    records["memory"] = np.arange(first_key, first_key + BLOCK)
+    return records.tobytes()
+
+
+def test_an_index_that_grows_while_places_are_looked_up_is_seen_whole():
+    class Growing(VectorIndex):
+        growing: Thread | None = None
+
+        @property
+        def _count(self) -> int:
+            if self.growing is not None:
+                thread, self.growing = self.growing, None
+                thread.start()
+                thread.join(0.5)
+            return self.counted
+
+        @_count.setter
+        def _count(self, count: int) -> None:
+            self.counted = count
+
+    def grow() -> None:
+        with index._refreshing:
+            index._put(BLOCK, 2, block(BLOCK + 1))
+
+    index = Growing(1, DIMENSION)
+    index._put(0, 1, block(1))
+    index.growing = thread = Thread(target=grow)
+
+    owners, places = index._places(None, [BLOCK])  # the last slot, behind which the next vector of a memory would be
+
+    thread.join()
+    assert (owners, places.tolist(), index.counted) == ([BLOCK], [BLOCK - 1], 2 * BLOCK)

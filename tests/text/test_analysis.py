@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import string
 import threading
+import unicodedata
 
 import apsw
 import pytest
@@ -19,6 +20,7 @@ from retentive.text.analysis import (
     _chunks,
     has_telling_terms,
     index_terms,
+    normalised,
     written_words,
 )
 from retentive.text.analysis import query_terms as terms_asked_for
@@ -343,3 +345,13 @@ def test_texts_in_ascii_have_the_chunks_that_the_pattern_for_all_scripts_finds(t
     lower = text.encode("ascii", "ignore").decode().lower()
 
     assert [match[0] for match in _chunks(lower)] == [match[0] for match in _any_chunk().finditer(lower)]
+
+
+def test_a_character_that_this_unicode_does_not_know_is_no_blank():
+    """Two texts that differ in a letter of a newer Unicode are two texts."""
+    unknown, other = "\U0003fff0", "\U0003fff1"
+    assert unicodedata.category(unknown) == "Cn"
+
+    assert normalised(f"drinks {unknown} tea") != normalised("drinks tea")
+    assert normalised(f"drinks {unknown} tea") != normalised(f"drinks {other} tea")
+    assert normalised("drinks\u00a0tea") == normalised("drinks tea")

@@ -107,9 +107,12 @@ class Bert:
         failed = self._library.bert_run(
             ctypes.byref(self._model),
             self._set,
-            *(array.ctypes.data for array in (ids, starts, second)),
+            ids,
+            starts,
+            second,
             len(texts),
-            *(array.ctypes.data for array in (scratch, found)),
+            scratch,
+            found,
         )
         if failed:
             raise ValueError(f"{len(texts)} texts of {len(ids)} tokens are not what this model reads")
@@ -152,8 +155,10 @@ class Bert:
     def _product(self, name: str, inputs: int, outputs: int) -> _Product:
         packed, self._packed = np.split(self._packed, [inputs * outputs])
         sums = np.empty(outputs, np.float32)
-        weight = self._pointer(self._tensors[f"{name}.weight"], np.int8, (inputs, outputs))
-        self._library.bert_pack(weight, inputs, outputs, packed.ctypes.data, sums.ctypes.data)
+        weight = self._tensors[f"{name}.weight"]
+        if weight.shape != (inputs, outputs):
+            raise ValueError(f"expected a weight of {(inputs, outputs)}, not {weight.shape}")
+        self._library.bert_pack(np.ascontiguousarray(weight), inputs, outputs, packed, sums)
         smoothing = self._tensors.get(f"{name}.smoothing")
         return _Product(
             self._pointer(packed, np.int8, packed.shape),

@@ -23,15 +23,26 @@ VERSION = 4
 
 _ADDRESS, _INT, _LONG, _DOUBLE = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_double
 _TEXT = ctypes.c_char_p
-_ARGUMENTS = {
-    "bert_pack": [_ADDRESS, _INT, _INT, _ADDRESS, _ADDRESS],
-    "bert_run": [_ADDRESS, _INT, _ADDRESS, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _ADDRESS],
-    "bm25_scores": [_TEXT, _ADDRESS, _INT, _TEXT, _LONG, _DOUBLE, _DOUBLE, _DOUBLE, _LONG, _ADDRESS],
-    "scan_distances": [_ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _LONG, _ADDRESS],
-    "scan_signs": [_ADDRESS, _LONG, _INT, _ADDRESS, _ADDRESS, _INT, _ADDRESS, _LONG, _ADDRESS],
-    "scan_bytes": [_ADDRESS, _LONG, _ADDRESS, _LONG, _ADDRESS, _ADDRESS],
-}
-"""The types of the arguments of each function; an address is that of an array (`array.ctypes.data`)."""
+
+
+def _array(kind: type[np.generic], dimensions: int = 1) -> Any:
+    """An array whose type and layout are checked in each call."""
+    return np.ctypeslib.ndpointer(kind, ndim=dimensions, flags="C_CONTIGUOUS")
+
+
+def _arguments() -> dict[str, list[Any]]:
+    """The types of the arguments of each function."""
+    bytes, flags, integers, longs = _array(np.int8), _array(np.bool_), _array(np.int32), _array(np.int64)
+    floats, doubles, words, table = _array(np.float32), _array(np.float64), _array(np.uint64), _array(np.uint64, 2)
+    return {
+        "bert_pack": [_array(np.int8, 2), _INT, _INT, bytes, floats],
+        "bert_run": [_ADDRESS, _INT, integers, integers, integers, _INT, bytes, _array(np.float32, 2)],
+        "bm25_scores": [_TEXT, doubles, _INT, _TEXT, _LONG, _DOUBLE, _DOUBLE, _DOUBLE, _LONG, doubles],
+        "scan_distances": [table, _LONG, _INT, words, flags, _LONG, _array(np.uint16)],
+        "scan_signs": [table, _LONG, _INT, table, floats, _INT, longs, _LONG, floats],
+        "scan_bytes": [_array(np.int8, 2), _LONG, integers, _LONG, floats, floats],
+    }
+
 
 INSTRUCTION_SETS = ("avx2", "avx-vnni", "avx512-vnni", "amx")
 """The instruction sets of the models in the order of their numbers in `bert.c`."""
@@ -49,7 +60,7 @@ def library() -> Any:
     except (OSError, AttributeError):
         return None  # compiled for another system or from other sources
     found.bert_scratch_bytes.restype = ctypes.c_int64
-    for name, types in _ARGUMENTS.items():
+    for name, types in _arguments().items():
         getattr(found, name).argtypes = types
     return found
 
@@ -91,45 +102,27 @@ def code_distances(
 
     Row w of `codes` has word w of each code; there may be more codes than `inside` has places.
     """
-    if len(code) != len(codes) or len(inside) > codes.shape[1] or not codes.flags.c_contiguous:
+    if len(code) != len(codes) or len(inside) > codes.shape[1]:
         raise ValueError(f"{len(inside)} places, and a code of {len(code)} words, do not fit codes {codes.shape}")
     distances = np.empty(len(inside), np.uint16)
     code = np.ascontiguousarray(code)
-    library().scan_distances(
-        codes.ctypes.data,
-        codes.shape[1],
-        len(codes),
-        code.ctypes.data,
-        inside.ctypes.data,
-        len(inside),
-        distances.ctypes.data,
-    )
+    library().scan_distances(codes, codes.shape[1], len(codes), code, inside, len(inside), distances)
     return distances
 
 
 def sign_products(
     codes: npt.NDArray[np.uint64],
-    places: npt.NDArray[np.intp],
+    places: npt.NDArray[np.int64],
     planes: npt.NDArray[np.uint64],
     weights: npt.NDArray[np.float32],
 ) -> npt.NDArray[np.float32]:
     """For the codes at some places, the weighted sum of the number of bits that each has in common with each plane."""
-    if planes.shape != (len(weights), len(codes)) or not codes.flags.c_contiguous:
+    if planes.shape != (len(weights), len(codes)):
         raise ValueError(f"planes {planes.shape} and {len(weights)} weights do not fit codes {codes.shape}")
+    _check_within(places, codes.shape[1])
     products = np.empty(len(places), np.float32)
-    planes, places = np.ascontiguousarray(planes), np.ascontiguousarray(places, np.int64)
-    weights = np.ascontiguousarray(weights, np.float32)
-    library().scan_signs(
-        codes.ctypes.data,
-        codes.shape[1],
-        len(codes),
-        planes.ctypes.data,
-        weights.ctypes.data,
-        len(planes),
-        places.ctypes.data,
-        len(places),
-        products.ctypes.data,
-    )
+    planes, weights = np.ascontiguousarray(planes), np.ascontiguousarray(weights, np.float32)
+    library().scan_signs(codes, codes.shape[1], len(codes), planes, weights, len(planes), places, len(places), products)
     return products
 
 
@@ -137,16 +130,16 @@ def byte_products(
     rows: npt.NDArray[np.int8], numbers: npt.NDArray[np.int32], vector: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
     """The dot products of these rows with a vector."""
-    if len(vector) != rows.shape[1] or not rows.flags.c_contiguous:
+    if len(vector) != rows.shape[1]:
         raise ValueError(f"a vector of {len(vector)} numbers does not fit rows of {rows.shape[1]}")
+    _check_within(numbers, len(rows))
     products = np.empty(len(numbers), np.float32)
     vector = np.ascontiguousarray(vector, np.float32)
-    library().scan_bytes(
-        rows.ctypes.data,
-        rows.shape[1],
-        numbers.ctypes.data,
-        len(numbers),
-        vector.ctypes.data,
-        products.ctypes.data,
-    )
+    library().scan_bytes(rows, rows.shape[1], numbers, len(numbers), vector, products)
     return products
+
+
+def _check_within(places: npt.NDArray[Any], size: int) -> None:
+    """Raise `IndexError` unless all places are those of an array of this size."""
+    if len(places) and not (places.min() >= 0 and places.max() < size):
+        raise IndexError(f"places {places.min()} to {places.max()} are not all within {size}")

@@ -448,11 +448,15 @@ _MEANINGFUL = "#@%&/\\"
 
 
 class _Blanks(dict[int, str]):
-    """Maps punctuation, white space and control characters to spaces. Symbols and marks stay: 👍 is not 👎."""
+    """Maps punctuation, white space and control characters to spaces. Symbols and marks stay: 👍 is not 👎.
+
+    So does what this Python's version of Unicode does not know: it may be a letter.
+    """
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
-        blank = unicodedata.category(char)[0] in "PZC" and char not in _MEANINGFUL
+        category = unicodedata.category(char)
+        blank = category[0] in "PZC" and category != "Cn" and char not in _MEANINGFUL
         self[code] = " " if blank else char
         return self[code]
 

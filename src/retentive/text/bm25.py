@@ -159,7 +159,7 @@ class BM25:
         weights, scores = np.array([weight for _, weight in self._weights]), np.empty(len(texts))
         too_many = found.bm25_scores(
             (terms + _BEHIND).encode(),
-            weights.ctypes.data,
+            weights,
             count,
             (lines + _BEHIND).encode(),
             len(texts),
@@ -167,7 +167,7 @@ class BM25:
             self._b,
             self._mean_length,
             extra_length,
-            scores.ctypes.data,
+            scores,
         )
         return None if too_many else scores.tolist()
 

@@ -152,7 +152,7 @@ class VectorIndex:
 
         `keep` tells which keys are searched; without it all are. `approximate`: of a large scope, few vectors are read.
         """
-        columns, count = self._columns, self._count
+        columns, count = self._filled()
         inside = columns.within(scope, count)
         places = np.flatnonzero(inside) if np.count_nonzero(inside) <= EXACT else None
         if only is not None or keep is not None or exclude:
@@ -194,10 +194,15 @@ class VectorIndex:
                 first.setdefault(key, cached[number])
         return first
 
+    def _filled(self) -> tuple[_Columns, int]:
+        """The columns and how many of their slots are in use, both of one moment."""
+        with self._refreshing:
+            return self._columns, self._count
+
     def _places(self, connection: apsw.Connection, keys: Sequence[int]) -> tuple[list[int], Places]:
         """The places of the vectors of these memories, with the memory of each."""
-        wanted = np.array(keys, np.int64)
-        owners, places, unknown = self._columns.places_of(wanted, self._count)
+        columns, count = self._filled()
+        owners, places, unknown = columns.places_of(np.array(keys, np.int64), count)
         if not len(unknown):
             return owners.tolist(), places
         read, slots = slots_in_model(connection, unknown.tolist(), self.model)
