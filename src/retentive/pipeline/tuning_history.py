@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from retentive.errors import Invalid, NotFound, RetentiveError, VersionConflict
-from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable, check_unicode
+from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable
 from retentive.pipeline.remember import to_idempotency_key
 from retentive.ranking import Tuning, preset
 from retentive.ranking.tuning import OUTSIDE_PRESETS, WHOLE, expand, parameter_name, parse_tuning, unknown_parameter
@@ -161,8 +161,6 @@ def save_parameters(
             raise Invalid(unknown_parameter(unknown[0]))
         wanted = {name: value for name, value in {**before, **given}.items() if value is not None}
         checked = parse_tuning(wanted)
-        for pattern in checked.source_weights:
-            check_unicode("source_weights", pattern)
         return checked.model_dump(include=set(checked.model_fields_set))
 
     request = ["save", {parameter_name(name): value for name, value in parameters.items()}]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from retentive.checked import Checked, field, plain_message
 from retentive.errors import Invalid, did_you_mean
-from retentive.models import hash_text
+from retentive.models import check_unicode, hash_text
 
 if TYPE_CHECKING:
     from pydantic import Field
@@ -210,6 +210,9 @@ def parse_tuning(parameters: Mapping[str, Any]) -> Tuning:
     expanded = expand(parameters)
     if not expanded:
         return Tuning()
+    weights = expanded.get("source_weights")
+    for pattern in weights if isinstance(weights, Mapping) else ():
+        check_unicode("source_weights", pattern)
     from pydantic import ValidationError
 
     try:
