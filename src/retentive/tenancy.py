@@ -8,6 +8,7 @@ another profile.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Unpack
@@ -22,6 +23,7 @@ from retentive.pipeline.review import Review, Status, Suggestion
 from retentive.pipeline.similar import Similar
 from retentive.pipeline.timeline import Timeline, TimelineBy
 from retentive.stores.values import Judgement, OnDuplicate, Page, Profile, Project, Session
+from retentive.transfer.importing.importer import ImportResult
 
 
 class ProfileView:
@@ -52,6 +54,10 @@ class ProfileView:
             self._check_profile(draft.get("profile"))
             placed.append({**draft, "profile": self.profile, "project": self._project(draft.get("project"))})
         return self.engine.remember_many(placed, on_duplicate=on_duplicate, idempotency_key=self._key(idempotency_key))
+
+    def import_from(self, path: str | os.PathLike[str], *, project: str | None = None) -> ImportResult:
+        """Import a file into this profile, whoever it says its memories are of; see `Engine.import_from`."""
+        return self.engine.import_from(path, profile=self.profile, project=self._project(project))
 
     def query(self, text: str, **options: Unpack[QueryOptions]) -> Query:
         """Build a query in this profile; see `Engine.query`."""

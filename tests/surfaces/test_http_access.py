@@ -32,6 +32,8 @@ def engine():
 
 # The separation of profiles
 
+IMPORT = {"content": b'{"text": "mine"}', "headers": {"Content-Type": "application/octet-stream"}}
+
 ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/settings"): [{}],
     ("PATCH", "/settings"): [{"json": {"rrfK": 9}}],
@@ -104,6 +106,7 @@ ATTEMPTS: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("GET", "/v1/embedders"): [{}],
     ("POST", "/v1/embedders"): [{"json": {"name": SECRET}}],  # see test_http_embedders.py
     ("DELETE", "/v1/embedders"): [{}],
+    ("POST", "/v1/import"): [{**IMPORT, "params": {"name": "m.jsonl", "project": f"{SECRET}-project"}}],
     ("GET", "/v1/tokens"): [{}],
     ("POST", "/v1/tokens"): [{"json": {"allProfiles": True}}, {"json": {"profile": f"{SECRET}-profile"}}],
     ("DELETE", "/v1/tokens/{id}"): [{}],

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
+import zipfile
+
 import httpx
 import pytest
 
@@ -10,6 +14,7 @@ from retentive.stores import open_store
 from tests.pipeline.test_update_races import GatedCompass, assert_vector_is_of_the_text
 from tests.stores.openers import OPENERS
 from tests.surfaces.serving import client, listening, problem, wrong_fields
+from tests.transfer.formats.samples import a_chatgpt_conversation
 
 
 @pytest.fixture
@@ -357,3 +362,25 @@ def test_a_listing_is_filtered_by_period_and_metadata(asking, engine):
     assert wrong_fields(asking.get("/v1/memories", params={"metadata": "mail"})) == ["metadata"]
     assert wrong_fields(asking.get("/v1/memories", params={"metadata": '{"channel": []}'})) == ["metadata"]
     assert wrong_fields(asking.get("/v1/memories", params={"since": "soon"})) == ["since"]
+
+
+def test_a_zip_archive_of_chatgpt_is_imported_into_the_profile_once(asking, engine):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("conversations.json", json.dumps([a_chatgpt_conversation()]))
+    send = {
+        "params": {"name": "export.zip", "project": "chats"},
+        "headers": {"X-Profile": "ana", "Content-Type": "application/octet-stream"},
+    }
+
+    done = asking.post("/v1/import", content=archive.getvalue(), **send).json()
+    again = asking.post("/v1/import", content=archive.getvalue(), **send).json()
+
+    assert (done["format"], done["added"]) == ("chatgpt", 3)
+    assert (again["added"], again["existing"]) == (0, 3)
+    assert len(engine.list(profile="ana", project="chats")) == 3
+    problem(
+        asking.post("/v1/import", content=b"nothing", headers=send["headers"], params={"name": "../x.zip"}),
+        422,
+        "invalid",
+    )

@@ -56,6 +56,9 @@ LARGE_BODY = 100_000
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
+FILE_TYPE = "application/octet-stream"
+
+
 class StrictRoute(APIRoute):
     """Rejects unknown query parameters: a misspelled filter that is ignored would widen the result.
 
@@ -63,6 +66,7 @@ class StrictRoute(APIRoute):
     """
 
     cancels = True
+    takes_file = False
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
@@ -75,6 +79,7 @@ class StrictRoute(APIRoute):
                 _check_parameters(request, spellings, lists)
             parsed = _JsonRequest(request.scope, request.receive)
             parsed.watched = self.cancels
+            parsed.is_file = self.takes_file
             try:
                 return await handle(parsed)
             except NotUnicode as error:
@@ -88,17 +93,27 @@ class StrictRoute(APIRoute):
         return handle_strictly
 
 
+class FileRoute(StrictRoute):
+    """A route whose body is a file. Its media type is required: a page of another origin cannot send it unasked."""
+
+    takes_file = True
+
+
 class _JsonRequest(Request):
     """A request whose body must be standard JSON. If it is watched, its work is cancelled when the client leaves."""
 
     watched = False
+    is_file = False
     _watching: asyncio.Task[None] | None = None
 
     async def body(self) -> bytes:
         body = await super().body()
         if self.watched and self._watching is None:
             self._watching = asyncio.create_task(self._watch(current_work()))
-        if body and not _is_json(self.headers.get("content-type", "")):
+        media = self.headers.get("content-type", "")
+        if self.is_file and media != FILE_TYPE:
+            raise HTTPException(415, f"the body must be the file, with the header Content-Type: {FILE_TYPE}")
+        if body and not self.is_file and not _is_json(media):
             raise HTTPException(415, "the body must be JSON, with the header Content-Type: application/json")
         return body
 

@@ -147,6 +147,17 @@ class Swept(_Response):
     swept: int = Field(description="Number of memories that were deleted.")
 
 
+class Imported(_Response):
+    """What an import did."""
+
+    format: str = Field(description="The format of the file.")
+    added: int = Field(description="Number of memories that were added.")
+    existing: int = Field(description="Number of memories that were stored already.")
+    skipped: dict[str, int] = Field(description="How many parts of the file were skipped, by reason.")
+    warnings: dict[str, int] = Field(description="How many parts were imported with a change or a loss, by reason.")
+    truncated: list[str] = Field(description="The places at which reading stopped; empty if everything was read.")
+
+
 class Forgotten(_Response):
     """The result of forgetting memories."""
 

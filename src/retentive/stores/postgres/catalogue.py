@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence, Set
 from datetime import date
 
-from psycopg import Rollback
-
 from retentive.models import KINDS, Kind, Memory
 from retentive.stores.postgres.connections import Connections
 from retentive.stores.postgres.memories import active_model
@@ -167,11 +165,9 @@ def place(connection: Connection, memories: Sequence[Memory], *, exact: bool = F
 
 def find_homes(connection: Connection, memories: Sequence[Memory], *, exact: bool) -> list[tuple[int, int]]:
     """Return the ids of the profile and the project into which each memory would go. Nothing is created."""
-    found: list[tuple[int, int]] = []
-    with connection.transaction() as created:
-        found += [(ids.profile, ids.project) for ids in place(connection, memories, exact=exact)]
-        raise Rollback(created)
-    return found
+    with connection.transaction(force_rollback=True):
+        placed = place(connection, memories, exact=exact)
+    return [(ids.profile, ids.project) for ids in placed]
 
 
 def _sessions_of(

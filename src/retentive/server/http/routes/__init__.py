@@ -11,6 +11,7 @@ from retentive.server.http.routes import (
     evaluation,
     facts,
     health,
+    imports,
     judgements,
     memories,
     recall,
@@ -22,6 +23,7 @@ from retentive.server.http.routes import (
 ROUTERS = (
     settings.router,
     memories.router,
+    imports.router,
     facts.router,
     reviews.router,
     recall.router,

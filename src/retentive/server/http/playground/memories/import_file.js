@@ -22,6 +22,16 @@ const HASH_CHUNK_BYTES = 1 << 20;
  */
 
 /**
+ * Whether a file is an export of another program, which the service reads as a whole: a zip archive, or conversations.
+ *
+ * @param {File} file
+ */
+export async function isExport(file) {
+  const start = await file.slice(0, 65536).text();
+  return start.startsWith("PK\x03\x04") || /^\uFEFF?\s*\[[^]*"(mapping|chat_messages)"\s*:/.test(start);
+}
+
+/**
  * Import a file. Each batch has an idempotency key made from the content of the file, so a second import adds nothing.
  *
  * @param {File} file

@@ -2,7 +2,7 @@
 
 import { el, replace } from "../shared/dom.js";
 import { number, plural } from "../shared/format.js";
-import { importFile } from "./import_file.js";
+import { importFile, isExport } from "./import_file.js";
 
 const MAX_SHOWN = 100;
 let running = null;
@@ -45,7 +45,8 @@ async function importOne(app, file, onStored, keySuffix = "") {
   let before = null;
   try {
     before = (await app.api.get("v1/stats")).memories;
-    await importFile(file, { send, onProgress, signal: abort.signal, keySuffix });
+    if (await isExport(file)) progress = await sendExport(app, file, abort.signal);
+    else await importFile(file, { send, onProgress, signal: abort.signal, keySuffix });
   } catch (error) {
     failure = error.name === "AbortError" ? "Cancelled" : error.message;
   }
@@ -57,6 +58,14 @@ async function importOne(app, file, onStored, keySuffix = "") {
   app.announce(importPanel.querySelector(".note")?.textContent ?? "");
   onStored();
   app.refreshScope();
+}
+
+/** Send an export of another program as it is. */
+async function sendExport(app, file, signal) {
+  const done = await app.api.post("v1/import", file, { query: { name: file.name }, signal });
+  if (done.truncated.length) throw new Error(`Reading stopped: ${done.truncated[0]}`);
+  const sent = done.added + done.existing;
+  return { sent, returned: sent, rejected: [] };
 }
 
 function importResult(file, progress, outcome, repeat) {

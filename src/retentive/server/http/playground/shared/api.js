@@ -32,7 +32,10 @@ async function send(method, path, { query, body, headers, signal, raw = false } 
   for (const [name, value] of queryPairs(query)) url.searchParams.append(name, value);
   /** @type {RequestInit & {headers: Record<string, string>}} */
   const options = { method, signal, headers: { ...identity(), ...headers } };
-  if (body !== undefined) {
+  if (body instanceof Blob) {
+    options.body = body;
+    options.headers["Content-Type"] = "application/octet-stream";
+  } else if (body !== undefined) {
     options.body = JSON.stringify(body);
     options.headers["Content-Type"] = "application/json";
   }
