@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from retentive.engine import Engine
+from tests.transfer.formats.samples import a_chatgpt_conversation
 
 EVIL = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script> & <b>bold</b>"
 SESSION = "#/memories?project=sample-kitchen&session=sample-kitchen-plan"
@@ -551,3 +553,15 @@ def test_the_history_of_a_fact_is_a_line_of_versions_and_a_date_shows_what_was_t
         assert page.title() != "broken"
     finally:
         api("POST", "/v1/memories/forget", {"ids": [old["id"], new["id"]]})
+
+
+def test_a_zip_archive_of_chatgpt_is_imported_by_the_service(page, base_url, api, tmp_path):
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations.json", json.dumps([a_chatgpt_conversation()]))
+    page.goto(f"{base_url}/#/memories")
+    before = api("GET", "/v1/stats")["memories"]
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Import…").click()
+    chooser.value.set_files(path)
+    expect(import_note(page)).to_have_text(f"3 memories added. Total: {before + 3} memories.", timeout=60_000)

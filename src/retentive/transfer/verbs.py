@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import IO, TYPE_CHECKING
@@ -52,7 +52,7 @@ class Transfer:
         profile: str | None = None,
         project: str | None = None,
         profiles: Mapping[str, str] | None = None,
-        only_profiles: Collection[str] = (),
+        only_profiles: Sequence[str] = (),
         dry_run: bool = False,
         progress: Callable[[int], None] = lambda done: None,
         report: Callable[[ImportIssue], None] = lambda issue: None,
