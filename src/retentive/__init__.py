@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         VersionConflict,
     )
     from retentive.inference.embedders import Embedder
-    from retentive.inference.rerankers import Reranker
+    from retentive.inference.judge import Judge
     from retentive.models import Filter, Hit, Kind, Memory, Model, Query, Reason, Recall, RetrieverReport, Scalar, Scope
     from retentive.notebook import show_progress
     from retentive.pipeline.access_tokens import Access, AccessTokens, Token
@@ -84,6 +84,7 @@ __all__ = [
     "ImportRun",
     "Imports",
     "Invalid",
+    "Judge",
     "Judgement",
     "JudgementLog",
     "Kind",
@@ -104,7 +105,6 @@ __all__ = [
     "Recall",
     "Refused",
     "Repair",
-    "Reranker",
     "RetentiveError",
     "Retriever",
     "RetrieverReport",
@@ -137,7 +137,7 @@ _MODULES = {
     "engine": "Engine",
     "errors": "Conflict Damaged Invalid MissingExtra NotFound Refused RetentiveError Unavailable VersionConflict",
     "inference.embedders": "Embedder",
-    "inference.rerankers": "Reranker",
+    "inference.judge": "Judge",
     "models": "Filter Hit Kind Memory Model Query Reason Recall RetrieverReport Scalar Scope",
     "notebook": "show_progress",
     "pipeline.access_tokens": "Access AccessTokens Token",

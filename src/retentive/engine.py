@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
-from retentive.inference.rerankers import OnnxReranker, Reranker
+from retentive.inference.judge import Judge, LocalJudge
 from retentive.models import Filter, Memory, Query, Recall, Scope, canonical_id, current_work
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
@@ -74,7 +74,7 @@ class Engine(FactVerbs, Transfer):
         store: Store,
         embedder: Embedder | Callable[[], Embedder | None] | None = None,
         *,
-        reranker: Reranker | None = None,
+        judge: Judge | None = None,
         retrievers: Sequence[Retriever] = (),
         settings: Settings | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -84,7 +84,7 @@ class Engine(FactVerbs, Transfer):
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
         self.calibrations = Calibrations(store)
-        self._given_reranker = reranker
+        self.judge = judge
         self._further = FurtherRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
@@ -120,6 +120,7 @@ class Engine(FactVerbs, Transfer):
         return cls(
             open_store(settings.store, busy_seconds=settings.busy_seconds, create=create),
             opened or (lambda: open_embedder(settings.embedder)),  # loading a model takes time
+            judge=LocalJudge(),
             retrievers=retrievers,
             settings=settings,
         )
@@ -137,8 +138,6 @@ class Engine(FactVerbs, Transfer):
         self._recall_log.record_use()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.embeddings.close()
-        if self._given_reranker is None and "_reranker" in vars(self):
-            self._reranker.close()
         self.store.close()
 
     # Groups
@@ -164,13 +163,6 @@ class Engine(FactVerbs, Transfer):
         from retentive.pipeline.review import Reviews
 
         return Reviews(self)
-
-    @cached_property
-    def _reranker(self) -> Reranker:
-        return self._given_reranker or OnnxReranker()
-
-    def _reranker_for(self, query: Query) -> Reranker | None:
-        return self._reranker if query.tuning.rerank else None
 
     # Remember
 
@@ -393,8 +385,8 @@ class Engine(FactVerbs, Transfer):
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
-            calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
-            answer = rank_outcome(outcome, asked, threads, calibration, reranker=reranker, started=started)
+            calibration = self.calibrations.of(asked, outcome)
+            answer = rank_outcome(outcome, asked, threads, calibration, judge=self.judge, started=started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
 
@@ -411,8 +403,8 @@ class Engine(FactVerbs, Transfer):
         started = perf_counter()
         with self._limiter.slot():
             outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
-            calibration, reranker = self.calibrations.of(asked, outcome), self._reranker_for(asked)
-            answer = rank_outcome(outcome, asked, self._threads, calibration, reranker=reranker, started=started)
+            calibration = self.calibrations.of(asked, outcome)
+            answer = rank_outcome(outcome, asked, self._threads, calibration, judge=self.judge, started=started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
 

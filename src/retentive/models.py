@@ -297,7 +297,7 @@ class Query:
         """How many candidates each retriever returns, of each kind that is asked for; all for a limit of 0 or less."""
         tuning = self.tuning
         wanted = min(tuning.pool_factor * self.limit, ALL) if self.limit > 0 else ALL
-        return max(wanted, tuning.pool_floor, tuning.rerank)
+        return max(wanted, tuning.pool_floor, tuning.judge_depth if tuning.judge != "off" else 0)
 
     @property
     def depth(self) -> int:

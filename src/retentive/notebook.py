@@ -26,7 +26,7 @@ STEP_COLOURS = {
     "source": "#49a9e0",
     "decay": "#85878e",
     "quality": "#d55e00",
-    "rerank": "#b9a500",
+    "judge": "#b9a500",
     "diversity": "#7b3f98",
 }
 """The colour of each ranking step, as on the page of the service."""

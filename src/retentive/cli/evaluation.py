@@ -45,7 +45,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Add a row: the default with this parameter changed, such as rerank=30. Repeatable.",
+            help="Add a row: the default with this parameter changed, such as judge=off. Repeatable.",
             rich_help_panel=SYSTEMS,
         ),
     ] = None,

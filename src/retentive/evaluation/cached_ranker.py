@@ -31,7 +31,7 @@ Rank = Callable[[EvaluationQuery, Tuning], tuple[Memory, ...]]
 
 
 def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
-    """Return a function that ranks queries as a recall does, without reranking.
+    """Return a function that ranks queries as a recall does, without the judge.
 
     It raises `Unavailable` if a retriever did not run.
     """
@@ -46,7 +46,7 @@ def cached_ranker(engine: Engine, *, now: datetime) -> Rank:
 
 
 def rank_memories(query: Query, store: CachedStore, embedder: OpenEmbedder) -> tuple[Memory, ...]:
-    """Return the memories that a recall returns, best first, without reranking. `Unavailable` if a retriever failed."""
+    """Return the memories that a recall returns, best first, without the judge. `Unavailable` if a retriever failed."""
     outcome = search(query, store, embedder, INLINE)
     for result in (outcome.semantic, outcome.keyword):
         if not result.ran and result.weight > 0:

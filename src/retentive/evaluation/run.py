@@ -20,6 +20,7 @@ from retentive.evaluation.evaluation_set import EvaluationQuery, EvaluationSet, 
 from retentive.evaluation.metrics import Values, load_library, measure
 from retentive.inference.embedders import CachedEmbedder, Embedder, embed_queries, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
+from retentive.inference.judge import LocalJudge
 from retentive.models import DEFAULT_PROFILE, Memory, Recall, counted
 from retentive.ranking import PRESETS, Tuning
 from retentive.settings import EmbedderSettings, Settings
@@ -36,6 +37,10 @@ PAGE = 1000
 
 RETRIEVERS = {"keyword": "keyword-only", "semantic": "semantic-only"}
 """The name of each retriever's row, and the preset that runs this retriever alone."""
+
+
+JUDGED = "judged"
+"""The name of the row of the default with the judge."""
 
 
 class Progress(Protocol):
@@ -77,10 +82,15 @@ class SystemRun:
 
 
 def systems(names: Sequence[str] = ()) -> list[System]:
-    """Return the systems with these names, or all: each retriever alone, then every preset, the default last."""
-    known = {name: System(name, PRESETS[preset]) for name, preset in RETRIEVERS.items()}
-    others = [name for name in PRESETS if name not in (*RETRIEVERS.values(), "default")]
-    known |= {name: System(name, PRESETS[name]) for name in (*others, "default")}
+    """Return the systems with these names, or all.
+
+    These are each retriever alone and every preset, without the judge, and last the default as it is used, with it.
+    """
+    presets = {name: tuning.with_parameters(judge="off") for name, tuning in PRESETS.items()}
+    known = {name: System(name, presets[preset]) for name, preset in RETRIEVERS.items()}
+    others = [name for name in presets if name not in (*RETRIEVERS.values(), "default")]
+    known |= {name: System(name, presets[name]) for name in (*others, "default")}
+    known[JUDGED] = System(JUDGED, PRESETS["default"])
     aliases = {preset: name for name, preset in RETRIEVERS.items()}
     wanted = list(dict.fromkeys(aliases.get(name, name) for name in names))
     unknown = [name for name in wanted if name not in known]
@@ -128,7 +138,9 @@ def open_loaded_engine(
             store = str(Path(folder) / "set.db")
         now = datetime.now(UTC)
         settings = Settings(store=store, profile=DEFAULT_PROFILE)
-        engine = stack.enter_context(Engine(open_store(store), embedder, settings=settings, clock=lambda: now))
+        engine = stack.enter_context(
+            Engine(open_store(store), embedder, judge=LocalJudge(), settings=settings, clock=lambda: now)
+        )
         load(engine, evaluation_set, progress=progress)
         yield engine
 

@@ -38,7 +38,7 @@ class Sensitivity:
 
 def sensitivities(result: TuningResult) -> list[Sensitivity]:
     """Compute the sensitivity to every parameter that has an effect."""
-    best = result.best.with_parameters(rerank=0)
+    best = result.best.with_parameters(judge="off")
     found = []
     for parameter in GRID:
         if not has_effect(parameter, best):

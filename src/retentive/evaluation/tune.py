@@ -119,7 +119,7 @@ def tune(
     _check(evaluation_set, metric, budget, sample)
     queries = evaluation_set.queries
     # The cross-encoder takes half a second per query, and runs after everything that is tuned here.
-    start = current.with_parameters(rerank=0)
+    start = current.with_parameters(judge="off")
     parts, by = folds(queries, seed=seed)
     # The queries to search on, in random order.
     sampled = np.random.default_rng(seed).permutation(len(queries))[:sample].astype(np.intp)
@@ -142,7 +142,7 @@ def tune(
         by=by,
         tunings=scores.tunings,
         current=current,
-        best=best.with_parameters(rerank=current.rerank),
+        best=best.with_parameters(judge=current.judge),
         held_out=_compare(*values),
         scores=scores,
     )

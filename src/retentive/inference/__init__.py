@@ -1,4 +1,4 @@
-"""Models: embedders and rerankers, and the runtime that computes them."""
+"""Models: embedders and the judge, and the runtime that computes them."""
 
 import os
 

@@ -16,8 +16,9 @@ from time import monotonic, perf_counter
 from typing import Any, ClassVar, TypedDict
 
 from retentive.errors import Cancelled, RetentiveError, Unavailable, describe_error
-from retentive.inference.rerankers import Reranker, rerank_best
+from retentive.inference.judge import Judge
 from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Recall, current_work
+from retentive.pipeline.judging import judge_best
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
 from retentive.ranking import order, pick
 from retentive.ranking.rank import is_about_asker
@@ -46,13 +47,13 @@ def recall(
     embedder: OpenEmbedder,
     threads: Executor,
     *,
-    reranker: Reranker | None = None,
+    judge: Judge | None = None,
     embed_seconds: float = EMBED_SECONDS,
 ) -> Recall:
     """Search and rank: the hits of a query, how each retriever went, and whether anything was missing."""
     started = perf_counter()
     outcome = search(query, store, embedder, threads, embed_seconds=embed_seconds)
-    return rank_outcome(outcome, query, threads, reranker=reranker, started=started)
+    return rank_outcome(outcome, query, threads, judge=judge, started=started)
 
 
 def rank_outcome(
@@ -61,7 +62,7 @@ def rank_outcome(
     threads: Executor,
     calibration: Calibration = UNCALIBRATED,
     *,
-    reranker: Reranker | None,
+    judge: Judge | None,
     started: float,
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it.
@@ -77,23 +78,22 @@ def rank_outcome(
 
     timer = StageTimer(outcome.stages)
     asked = _without_operators(query, outcome.keywords)
-    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, check=check, **signals(asked))
+    told = signals(asked)
+    ranking = order(outcome.lists, query.tuning, now=query.now, context=outcome.context, check=check, **told)
     timer.lap("rank")
-    not_reranked = None
-    if query.tuning.rerank:
-        ranking, not_reranked = rerank_best(
-            ranking, asked.text, query.tuning, reranker, threads, text_of=lambda memory: memory.indexed_text
-        )
-        timer.lap("rerank")
+    judged, not_judged = None, None
+    if judge is not None and query.tuning.judge != "off" and asked.text.strip():
+        ranking, judged, not_judged = judge_best(ranking, asked, judge, threads, outcome.context, told["period"])
+        timer.lap("judge")
         work.check()
     kinds = query.scope.kinds or ()
     terms = outcome.keywords.informative_terms if outcome.keywords else informative_terms(query.text)
-    relevance = Relevance(terms, ranking.hits, outcome.cosines, calibration)
+    relevance = judged or Relevance(terms, ranking.hits, outcome.cosines, calibration)
     ranking = pick(ranking, query.tuning, limit=query.limit, vectors=outcome.vectors, kinds=kinds, relevance=relevance)
     timer.lap("rank")
     missing = {
         "keyword-only": outcome.semantic.failure,
-        "not-reranked": not_reranked,
+        "not-judged": not_judged,
         "incomplete": left_out(outcome.damaged) if outcome.damaged else None,
     }
     missing |= {f"without-{one.name}": one.failure for one in outcome.others}

@@ -44,6 +44,10 @@ class TuningChange(Serializable):
     idempotency_key: str | None = None
 
 
+PROMPT_DEPTH = 20
+"""How many hits the judge reads for a prompt: an agent waits seconds for its language model."""
+
+
 class SavedTuning:
     """`engine.tuning`: the tuning in effect, and the parameters saved in the store."""
 
@@ -79,15 +83,20 @@ class SavedTuning:
     def for_prompt(self, override: Tuning | Mapping[str, Any] | str | None = None) -> Tuning:
         """The tuning of a recall whose memories a model reads: in chat, MCP, `/v1/context` and hooks.
 
-        It is the tuning in effect, with `DEFAULT_MIN_RELEVANCE` unless `min_relevance` is set anywhere, also to 0. A
-        preset or block does not set it.
+        It is the tuning in effect, with a judge that filters, and reads more hits, unless `judge` or `min_relevance`
+        is set anywhere. A preset or block does not set them.
         """
         tuning = self.current(override)
         given = override if isinstance(override, Mapping) else {}
         set_anywhere = {*map(parameter_name, given), *self._in_effect().model_fields_set}
-        if isinstance(override, Tuning) or "min_relevance" in set_anywhere:
+        if isinstance(override, Tuning):
             return tuning
-        return tuning.model_copy(update={"min_relevance": DEFAULT_MIN_RELEVANCE})
+        defaults: dict[str, Any] = {
+            "judge": "filter",
+            "judge_depth": PROMPT_DEPTH,
+            "min_relevance": DEFAULT_MIN_RELEVANCE,
+        }
+        return tuning.model_copy(update={name: value for name, value in defaults.items() if name not in set_anywhere})
 
     def saved(self) -> dict[str, Any]:
         """The parameters saved in the store."""

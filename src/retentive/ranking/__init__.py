@@ -9,7 +9,6 @@ from retentive.ranking.fusion import fuse
 from retentive.ranking.lists import RankedList, Ranking, ranked_list
 from retentive.ranking.presets import PRESETS, preset
 from retentive.ranking.rank import drop_duplicates, order, pick, rank
-from retentive.ranking.rerank import rerank
 from retentive.ranking.tuning import Tuning, parse_tuning
 
 __all__ = [
@@ -28,5 +27,4 @@ __all__ = [
     "preset",
     "rank",
     "ranked_list",
-    "rerank",
 ]

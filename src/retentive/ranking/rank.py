@@ -17,9 +17,10 @@ from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
-from retentive.models import Hit, Kind, LazyTuple, Memory, Period, Reason
+from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Kind, LazyTuple, Memory, Period, Reason
 from retentive.ranking.diversity import Vectors, diversify
 from retentive.ranking.fusion import RankedRows, ScoreTable, count_words, fuse_scores
+from retentive.ranking.judged import Judged
 from retentive.ranking.lists import Context, RankedList, Ranking
 from retentive.ranking.relevance import Relevance
 from retentive.ranking.tuning import Tuning
@@ -49,7 +50,7 @@ STEPS = {
     "source": "for its source",
     "decay": "for its age",
     "quality": "for importance and use",
-    "rerank": "from the reranker",
+    "judge": "from the judge",
     "diversity": "for diversity",
 }
 """How each step of ranking is named in a sentence."""
@@ -81,7 +82,7 @@ def order(
     about_asker: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> Ranking:
-    """Order all memories that pass the floors, each text once, best first. Reranking may follow.
+    """Order all memories that pass the floors, each text once, best first. The judge may read the best.
 
     `check` is called before each step that can take long; what it raises ends the ranking.
     """
@@ -113,17 +114,18 @@ def pick(
     limit: int,
     vectors: Vectors | None = None,
     kinds: Sequence[Kind] = (),
-    relevance: Relevance | None = None,
+    relevance: Relevance | Judged | None = None,
 ) -> Ranking:
     """Return the best `limit` hits (0 or less: all) with their ranks, and those dropped with the reason.
 
     If several kinds are asked for, the best hit of each is among them, after the others if its rank is too low. With
-    `relevance`, each hit gets its relevance, and those below `min_relevance` are dropped.
+    `relevance`, each hit gets its relevance, and those below the tuning's threshold are dropped.
     """
-    hits, low = _drop_low(ranking.hits, tuning.score_floor)  # reranking may have lowered some
-    if relevance is not None and tuning.min_relevance > 0:
+    hits, low = _drop_low(ranking.hits, tuning.score_floor)  # the judge may have lowered some
+    least = threshold(tuning)
+    if relevance is not None and least > 0:
         every = tuning.diversity > 0 or len(set(kinds)) > 1  # then hits after the limit may be chosen, too
-        hits, irrelevant = _drop_irrelevant(hits, relevance, tuning.min_relevance, limit=0 if every else limit)
+        hits, irrelevant = _drop_irrelevant(hits, relevance, least, limit=0 if every else limit)
         low += irrelevant
     last = len(hits) if limit <= 0 else limit
     picked, late = hits[:last], hits[last:]
@@ -141,6 +143,11 @@ def pick(
         picked = [hit if hit.relevance is not None else relevance.of(hit) for hit in picked]
     placed = tuple(hit.at(place) for place, hit in enumerate(picked, 1))
     return Ranking(placed, LazyTuple(_dropped, late, limit, (*lowered, *low), ranking.dropped))
+
+
+def threshold(tuning: Tuning) -> float:
+    """The smallest relevance of a hit; 0 if none is left out for it."""
+    return tuning.min_relevance or (DEFAULT_MIN_RELEVANCE if tuning.judge == "filter" else 0.0)
 
 
 def _dropped(late: Sequence[Hit], limit: int, *others: Sequence[Hit]) -> Iterable[Hit]:
@@ -492,7 +499,7 @@ class Texts:
 
 
 def _drop_irrelevant(
-    hits: Sequence[Hit], relevance: Relevance, least: float, *, limit: int
+    hits: Sequence[Hit], relevance: Relevance | Judged, least: float, *, limit: int
 ) -> tuple[list[Hit], list[Hit]]:
     """Drop hits below a relevance. After `limit` hits that are kept, the others are not estimated: they rank lower."""
     kept: list[Hit] = []
@@ -508,6 +515,8 @@ def _drop_irrelevant(
         rated = relevance.of(hit._replace(why=tuple(hit.why)))  # they are made here, for a stack that is less deep
         if rated.relevance is not None and rated.relevance >= least:
             kept.append(rated)
+        elif rated.relevance is None:
+            dropped.append(rated.after("min_relevance", rated.score, None, "the judge has not read it"))
         else:
             dropped.append(rated.after("min_relevance", rated.score, rated.relevance, "min_relevance is {:g}", least))
     return kept, dropped

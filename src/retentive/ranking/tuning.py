@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Fusion = Literal["rrf", "relative", "weighted", "full"]
 Scaling = Literal["min-max", "z-score", "sum", "max", "l2", "distribution", "spread", "saturate", "none"]
 Quality = Literal["off", "add", "multiply"]
+Judging = Literal["off", "order", "filter"]
 
 
 def to_camel(name: str) -> str:
@@ -164,17 +165,18 @@ class Tuning(Checked):
         le=1,
         description="MMR: 0 is off, 1 considers only diversity. Lowers recall of queries that need several memories.",
     )
-    rerank: int = field(
-        default=0, ge=0, le=100, description="How many of the best hits the cross-encoder reranks; 0 does not load it."
+    judge: Judging = field(
+        default="order",
+        description="Whether the judge reads the best hits: it orders them and gives their relevance (order), also "
+        "leaves out what does not answer or help (filter), or does not run (off). Chat, MCP, hooks and /v1/context "
+        "filter unless it is set.",
     )
-    rerank_weight: float = field(
-        default=0.3, ge=0, le=1, description="The weight of the cross-encoder in the score of a reranked hit."
-    )
-    rerank_seconds: float = field(
-        default=2.0,
-        gt=0,
-        le=60,
-        description="How long a recall waits for the cross-encoder; then it answers without it.",
+    judge_depth: int = field(default=10, ge=1, le=100, description="How many of the best hits the judge reads.")
+    judge_weight: float = field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="How much the judge's logit adds to the score of a hit, as a share of the best score.",
     )
 
     context_tokens: int = field(
@@ -243,8 +245,9 @@ WHOLE = ("preset", "hybrid")
 CHAT = ("context_tokens", "recent_turns")
 """Parameters of chat."""
 
-OUTSIDE_PRESETS = ("min_relevance", *CHAT)
-"""Parameters that no preset or block sets: the threshold of relevance, which does not rank, and those of chat."""
+OUTSIDE_PRESETS = ("min_relevance", "judge", "judge_depth", "judge_weight", *CHAT)
+"""Parameters that no preset or block sets: relevance and its judge, which read
+what was ranked, and those of chat."""
 
 
 def parameter_name(name: str) -> str:

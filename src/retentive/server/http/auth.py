@@ -109,7 +109,7 @@ MEASURE_COST = 4
 def recall_cost(*choices: Parameters | str | None) -> int:
     """As how many requests a recall with each of these tunings counts, because of what only they ask for."""
     parameters = (choice.model_dump() for choice in choices if isinstance(choice, Parameters))
-    return sum(1 + ((one["rerank"] or 0) + len(one["source_weights"] or ())) // 25 for one in parameters) or 1
+    return sum(1 + ((one["judge_depth"] or 0) + len(one["source_weights"] or ())) // 25 for one in parameters) or 1
 
 
 class WorkInProgress:

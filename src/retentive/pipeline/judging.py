@@ -1,0 +1,71 @@
+"""Let the judge read the best hits of a recall."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from concurrent.futures import TimeoutError as TookTooLong
+from dataclasses import replace
+from time import monotonic
+from typing import NamedTuple
+
+from retentive.errors import Unavailable
+from retentive.inference.judge import Judge, Reading
+from retentive.models import Memory, Period, Query
+from retentive.ranking.judged import Judged, order_by_judge
+from retentive.ranking.lists import Context, Ranking
+from retentive.ranking.rank import closeness
+
+JUDGE_SECONDS = 5.0
+"""How long a recall waits for the judge; it uses what was read by then."""
+
+LOAD_SECONDS = 10.0
+"""How long it waits besides, at most, while the model is loaded for the first time."""
+
+INSIDE = 0.5
+"""A memory with this closeness to the period of the query counts as one of that time."""
+
+
+class JudgedRanking(NamedTuple):
+    """The ranking in the order of the judge, with its verdicts; or unchanged, and why."""
+
+    ranking: Ranking
+    judged: Judged | None = None
+    missing: str | None = None
+
+
+def judge_best(
+    ranking: Ranking, query: Query, judge: Judge, threads: Executor, context: Context, period: Period | None
+) -> JudgedRanking:
+    """Let the judge read the best hits with the turns before them."""
+    best = ranking.hits[: query.tuning.judge_depth]
+    if not best:
+        return JudgedRanking(ranking)
+    texts = {memory.id: memory for memory in context.memories} | {hit.id: hit.memory for hit in ranking.hits}
+    before = {id: texts[pair[0]] for id, pair in context.neighbours.items() if pair[0] in texts}
+    readings = [reading(hit.memory, before.get(hit.id), period) for hit in best]
+    # The judge stops at the deadline by itself. It runs on a thread because loading it may take longer.
+    scoring = threads.submit(judge.score, query.text, readings, deadline=monotonic() + JUDGE_SECONDS)
+    try:
+        scores = scoring.result(timeout=JUDGE_SECONDS + LOAD_SECONDS)
+    except TookTooLong:
+        scoring.cancel()
+        return JudgedRanking(ranking, missing="the model of the judge was not loaded in time")
+    except Unavailable as error:
+        return JudgedRanking(ranking, missing=str(error))
+    logits = {hit.id: score for hit, score in zip(best, scores, strict=True) if score is not None}
+    missing = None
+    if len(logits) < len(best):
+        missing = f"the judge has read {len(logits)} of {len(best)} memories in {JUDGE_SECONDS:g} seconds"
+    if not logits:
+        return JudgedRanking(ranking, missing=missing)
+    judged = Judged(logits, query.text, best)
+    hits = order_by_judge(ranking.hits, logits, weight=query.tuning.judge_weight)
+    return JudgedRanking(replace(ranking, hits=tuple(hits)), judged, missing)
+
+
+def reading(memory: Memory, before: Memory | None, period: Period | None = None) -> Reading:
+    """What the judge reads of a memory."""
+    inside = None if period is None else closeness(memory.when, period) >= INSIDE
+    if before is None:
+        return Reading(memory.text, memory.speaker or "", inside=inside)
+    return Reading(memory.text, memory.speaker or "", before.text, before.speaker or "", inside)
