@@ -17,10 +17,10 @@ from training.weights import read_exported
 from retentive import native
 from retentive.inference.bert import TOKENS, Bert
 from retentive.inference.embedders.onnx import MEMORY_SMALL
+from retentive.inference.judge import JUDGE
 from retentive.inference.loading import MODELS, load
 from retentive.inference.onnx_sessions import OnnxSessions
 from retentive.inference.onnx_tensors import read_tensors
-from retentive.inference.rerankers import RERANKER
 from retentive.native import LIBRARY, instruction_sets
 
 TEXTS = [
@@ -61,7 +61,7 @@ def test_the_library_is_compiled_where_there_is_a_compiler_for_it():
         assert LIBRARY.is_file(), "install the package again: make dev"
 
 
-@pytest.mark.parametrize("model", [MEMORY_SMALL, RERANKER])
+@pytest.mark.parametrize("model", [MEMORY_SMALL, JUDGE])
 def test_two_products_of_bytes_and_weights_have_room_in_sixteen_bits(model):
     weights = {name: one for name, one in read_tensors(MODELS / model / "model.onnx").items() if one.dtype == np.int8}
     largest = max(int(np.abs(one.astype(np.int16)).max()) for name, one in weights.items() if "encoder" in name)
@@ -136,11 +136,11 @@ def test_a_feed_forward_network_that_the_library_cannot_compute_is_refused(width
 
 @with_library
 def test_logits_of_the_cross_encoder_are_those_of_onnxruntime_but_for_rounding():
-    tokenizer = load(MODELS / RERANKER).tokenizer
+    tokenizer = load(MODELS / JUDGE).tokenizer
     pairs = tokenizer.encode_batch([("where is the spare key?", text) for text in TEXTS[:4]])
 
-    ours = np.concatenate(Bert(MODELS / RERANKER / "model.onnx").run(pairs))
-    theirs = np.concatenate(OnnxSessions(MODELS / RERANKER).run(pairs))
+    ours = np.concatenate(Bert(MODELS / JUDGE / "model.onnx").run(pairs))
+    theirs = np.concatenate(OnnxSessions(MODELS / JUDGE).run(pairs))
 
     assert max(pairs[0].type_ids) == 1
     assert ours == pytest.approx(theirs, abs=0.3)

@@ -10,13 +10,13 @@ import pytest
 from training.export import FIXED_TEXTS, results
 
 from retentive.inference.embedders.onnx import MEMORY_SMALL, MEMORY_SMALL_SHA256
+from retentive.inference.judge import JUDGE, JUDGE_SHA256
 from retentive.inference.loading import MODELS
-from retentive.inference.rerankers import RERANKER, RERANKER_SHA256
 
 LARGEST = 36_000_000
 
 
-@pytest.mark.parametrize(("name", "digest"), [(MEMORY_SMALL, MEMORY_SMALL_SHA256), (RERANKER, RERANKER_SHA256)])
+@pytest.mark.parametrize(("name", "digest"), [(MEMORY_SMALL, MEMORY_SMALL_SHA256), (JUDGE, JUDGE_SHA256)])
 def test_the_file_is_the_one_that_the_card_and_the_code_name(name, digest):
     card = json.loads((MODELS / name / "card.json").read_text())
     model = (MODELS / name / "model.onnx").read_bytes()
@@ -26,7 +26,7 @@ def test_the_file_is_the_one_that_the_card_and_the_code_name(name, digest):
     assert digest in (MODELS / name / "README.md").read_text()
 
 
-@pytest.mark.parametrize("name", [MEMORY_SMALL, RERANKER])
+@pytest.mark.parametrize("name", [MEMORY_SMALL, JUDGE])
 def test_the_results_for_twenty_fixed_texts_are_those_that_the_card_recorded(name):
     import tokenizers
 

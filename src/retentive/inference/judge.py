@@ -13,6 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from retentive.errors import Unavailable
+from retentive.extras import pip_install
 
 if TYPE_CHECKING:
     from retentive.inference.loading import Loaded
@@ -123,7 +124,7 @@ def _model() -> _Model:
     from retentive.inference.loading import MODELS, fingerprint, load
 
     directory = MODELS / JUDGE
-    reinstall = "install Retentive again: pip install --force-reinstall retentive"
+    reinstall = f"install Retentive again: {pip_install(options='--force-reinstall')}"
     if not (directory / "model.onnx").is_file():
         raise Unavailable(f"the model of the judge is missing in {directory}; {reinstall}")
     if fingerprint(directory / "model.onnx") != JUDGE_SHA256:
