@@ -2,8 +2,9 @@
 
     client's messages ──► identity + recent episodes + recalled memories ──► token budget ──► one block of the prompt
 
-The budget is spent on identity memories first, then on recent episodes from the newest, then on recalled memories from
-the best. In the block, recent episodes come last and in order, next to the conversation they belong to.
+The budget is spent on identity memories (a quarter at most), the session's last two episodes, the recalled memories
+from the best, and then on earlier episodes. In the block, recent episodes come last and in order, next to the
+conversation they belong to.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from retentive.chat.prompt_block import block_end, block_start, note_line, promp
 from retentive.chat.token_counting import ByteCounter, TokenCounter, token_counter
 from retentive.errors import Invalid
 from retentive.models import Hit, Memory, Recall, Serializable
+from retentive.pipeline.tuning_history import PROMPT_DEPTH
 from retentive.ranking import Tuning
 from retentive.tenancy import ProfileView
 from retentive.text.analysis import folded_words, normalised
@@ -32,6 +34,12 @@ MAX_RECALLED = 50
 MAX_FACTS = 50
 MAX_EXCLUDED = 1000
 """How many of a session's latest episodes a recall leaves out."""
+
+IDENTITY_SHARE = 4
+"""Identity memories take at most this part of the budget: one in so many."""
+
+LAST_EPISODES, EPISODE_SHARE = 2, 8
+"""So many of a session's latest episodes come before recalled memories, each cut to one in so many of the budget."""
 
 MIN_CHARACTERS = 20
 """A memory that is cut to fewer characters is left out instead."""
@@ -70,7 +78,8 @@ class PromptItem(Serializable):
 class PromptContext(Serializable):
     """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty.
 
-    `relevance` is that of the recall: the estimated probability that anything stored helps. `project` is the project
+    `relevance` is that of the recall: the estimated probability that anything stored helps. `judged` is how many
+    memories the judge has read. `project` is the project
     that was searched, or None if it was the whole profile.
     """
 
@@ -82,6 +91,7 @@ class PromptContext(Serializable):
     counter: str
     degraded: str | None = None
     relevance: float = 0.0
+    judged: int = 0
     project: str | None = None
 
     @property
@@ -142,7 +152,7 @@ def assemble(
         view,
         last_user_text(messages) if "recalled" in parts else "",
         project=searched,
-        limit=min(MAX_RECALLED, max(10, budget // 40)),
+        limit=PROMPT_DEPTH,
         exclude=[*exclude, *(memory.id for memory in (*identity, *latest, *known))],
         tuning=view.engine.tuning.for_prompt(tuning),
         now=now,
@@ -156,7 +166,11 @@ def assemble(
     context = replace(tokens.fill(wanted, left_out), project=searched)
     if answer is None:  # a recall without hits is false
         return context
-    return replace(context, degraded=answer.degraded_reason or answer.degraded, relevance=answer.relevance)
+    read = [reason for hit in (*answer.hits, *answer.dropped) for reason in hit.why if reason.step == "judge"]
+    judged = sum(reason.value is not None for reason in read)
+    return replace(
+        context, degraded=answer.degraded_reason or answer.degraded, relevance=answer.relevance, judged=judged
+    )
 
 
 def _wanted(
@@ -164,16 +178,18 @@ def _wanted(
 ) -> list[PromptItem]:
     """The memories to fill the block with, in the order in which they get the budget."""
     newer = _newer_notes([hit.memory for hit in hits])
+    episodes = [
+        tokens.item(memory, "recent", f"It is number {number} of the session's latest episodes.")
+        for number, memory in enumerate(reversed(latest), 1)
+    ]
     return [
         *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
-        *(
-            tokens.item(memory, "recent", f"It is number {number} of the session's latest episodes.")
-            for number, memory in enumerate(reversed(latest), 1)
-        ),
+        *(tokens.shortened(item) for item in episodes[:LAST_EPISODES]),
         *(
             tokens.item(hit.memory, "recalled", why_recalled(hit), relevance=hit.relevance, newer=newer.get(hit.id))
             for hit in hits
         ),
+        *episodes[LAST_EPISODES:],
     ]
 
 
@@ -303,19 +319,27 @@ class _TokenBudget:
         return self._counter.count(note_line(memory, part, home=self._home, newer=newer) + "\n")
 
     def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
-        """Return the items that fit, taken in order, and the others. If none fits whole, the first is cut."""
+        """Return the items that fit, taken in order, and the others. A recalled one that does not fit is cut."""
         taken, too_large = [], []
-        left = self.left
+        left, for_identity = self.left, self.left // IDENTITY_SHARE
         for item in wanted:
-            if item.tokens <= left:
-                left -= item.tokens
-                taken.append(item)
-            else:
-                why = f"It does not fit: {item.tokens} tokens, {left} left."
+            room = min(left, for_identity) if item.part == "identity" else left
+            fitting: PromptItem | None = item
+            if item.tokens > room:
+                fitting = self._cut(item, room) if item.part in ("recalled", "facts") or not taken else None
+            if fitting is None:
+                why = f"It does not fit: {item.tokens} tokens, {room} left."
                 too_large.append(replace(item, why=why, left_out="budget"))
-        if not taken and wanted and (cut := self._cut(wanted[0])) is not None:
-            return [cut], too_large[1:]
+                continue
+            left -= fitting.tokens
+            for_identity -= fitting.tokens if item.part == "identity" else 0
+            taken.append(fitting)
         return taken, too_large
+
+    def shortened(self, item: PromptItem) -> PromptItem:
+        """An item cut to its share of the budget, if it is longer."""
+        room = self.left // EPISODE_SHARE
+        return item if item.tokens <= room else self._cut(item, room) or item
 
     def fill(self, wanted: Sequence[PromptItem], left_out: Sequence[PromptItem]) -> PromptContext:
         """Return the block of the items that fit."""
@@ -327,17 +351,17 @@ class _TokenBudget:
         total = min(counter.count(text), budget) if text else 0
         return PromptContext(text, tuple(items), (*too_large, *left_out), total, budget, counter.name)
 
-    def _cut(self, item: PromptItem) -> PromptItem | None:
-        """Cut an item to the budget, at the end of a sentence if possible; None if too little remains."""
+    def _cut(self, item: PromptItem, room: int) -> PromptItem | None:
+        """Cut an item to a number of tokens, at the end of a sentence if possible; None if too little remains."""
 
         def line(text: str) -> str:
             return note_line(item.memory, item.part, home=self._home, text=f"{text} …", newer=item.newer) + "\n"
 
         # A token is rarely longer than 8 characters; what is behind them does not fit.
-        head = item.text[: 8 * max(self.left, 0) + 100]
-        start = split_text(head, lambda part: self._counter.count(line(part)) <= self.left)[0]
+        head = item.text[: 8 * max(room, 0) + 100]
+        start = split_text(head, lambda part: self._counter.count(line(part)) <= room)[0]
         tokens = self._counter.count(line(start))
-        if tokens > self.left or len(start) < MIN_CHARACTERS:
+        if tokens > room or len(start) < MIN_CHARACTERS:
             return None
         why = f"{item.why} It was cut to its beginning to fit the budget."
         return replace(item, text=f"{start} …", tokens=tokens, why=why, cut=True)

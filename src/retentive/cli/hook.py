@@ -64,7 +64,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
     ),
     "scope": (
         str,
-        typer.Option("profile", help="Recall from the whole profile, or only from the project: profile, project."),
+        typer.Option("project", help="Recall from the project of the session or the whole profile: project, profile."),
     ),
     "budget": (
         int,

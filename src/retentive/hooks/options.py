@@ -33,7 +33,7 @@ class HookOptions:
         profile: str | None = None,
         embedder: str | None = None,
         project: str | None = None,
-        scope: str = "profile",
+        scope: str = "project",
         budget: int = 0,
         deadline: int = DEADLINE_MS,
         capture: bool = True,
@@ -52,7 +52,7 @@ class HookOptions:
         words = [f"--client={self.client}", f"--store={self.store}"]
         named = {name: getattr(self, name) for name in ("config", "url", "profile", "embedder", "project")}
         words += [f"--{name}={value}" for name, value in named.items() if value]
-        if self.scope != "profile":
+        if self.scope != "project":
             words.append(f"--scope={self.scope}")
         if self.deadline != DEADLINE_MS:
             words.append(f"--deadline={self.deadline}")
@@ -75,7 +75,7 @@ def parse_options(words: Sequence[str]) -> HookOptions:
             raise ValueError(f"'{word}' is no option of a hook")
         else:
             values[name] = value if equals else rest.pop(0)
-    client, scope = values.get("client", ""), values.get("scope", "profile")
+    client, scope = values.get("client", ""), values.get("scope", "project")
     if client not in CLIENTS:
         raise ValueError(f"--client is one of {', '.join(CLIENTS)}")
     if scope not in SCOPES:

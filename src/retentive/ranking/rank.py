@@ -340,16 +340,16 @@ def is_about_asker(text: str) -> bool:
 
 
 def by_speaker(table: ScoreTable, *, about_asker: bool, tuning: Tuning) -> None:
-    """If the query is about the one who asks, raise the scores of memories that the user said."""
+    """If the query is about the one who asks, raise the scores of those that the user said, or nobody in particular."""
     factor = 1.0 + tuning.speaker_weight
     if not about_asker or factor == 1.0:
         return
     memories, before = table.memories, table.scores
     rows = zip(memories, before, strict=True)
-    after = [_times(score, factor) if memory.speaker == USER else score for memory, score in rows]
+    after = [_times(score, factor) if memory.speaker in (USER, None) else score for memory, score in rows]
 
     def explain(row: int) -> list[Reason]:
-        if memories[row].speaker != USER:
+        if memories[row].speaker not in (USER, None):
             return []
         note, figure = _times_note(before[row], factor, "{:.2f}")
         note += ": the query is about the asker, and the user said it"
