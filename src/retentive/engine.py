@@ -84,7 +84,7 @@ class Engine(FactVerbs, Transfer):
         self.now = clock
         self.embeddings = Embeddings(store, embedder)
         self.calibrations = Calibrations(store)
-        self.judge = judge
+        self._judge = judge
         self._further = FurtherRetrievers(retrievers, store) if retrievers else None
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
@@ -386,7 +386,7 @@ class Engine(FactVerbs, Transfer):
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
             calibration = self.calibrations.of(asked, outcome)
-            answer = rank_outcome(outcome, asked, threads, calibration, judge=self.judge, started=started)
+            answer = rank_outcome(outcome, asked, threads, calibration, judge=self._judge, started=started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
 
@@ -404,7 +404,7 @@ class Engine(FactVerbs, Transfer):
         with self._limiter.slot():
             outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
             calibration = self.calibrations.of(asked, outcome)
-            answer = rank_outcome(outcome, asked, self._threads, calibration, judge=self.judge, started=started)
+            answer = rank_outcome(outcome, asked, self._threads, calibration, judge=self._judge, started=started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
 

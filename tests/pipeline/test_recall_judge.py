@@ -188,3 +188,9 @@ def test_the_real_judge_prefers_the_answer_to_what_only_shares_words_and_calls_n
     assert answered.hits[0].id == wanted.id
     assert answered.relevance > 0.8 > 0.3 > never.relevance
     assert len(idle) == 0
+
+
+def test_queries_can_be_judged_beside_the_judge(engine):
+    memory = engine.remember("apple 1")
+
+    assert len(engine.judge("apple", good=[memory.id])) == 1
