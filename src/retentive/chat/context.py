@@ -319,21 +319,26 @@ class _TokenBudget:
         return self._counter.count(note_line(memory, part, home=self._home, newer=newer) + "\n")
 
     def take(self, wanted: Sequence[PromptItem]) -> tuple[list[PromptItem], list[PromptItem]]:
-        """Return the items that fit, taken in order, and the others. A recalled one that does not fit is cut."""
-        taken, too_large = [], []
-        left, for_identity = self.left, self.left // IDENTITY_SHARE
+        """Return the items that fit, taken in order, and the others. Identity beyond its share comes after the rest.
+
+        A recalled item that does not fit is cut, and so is the first of all.
+        """
+        share, left = self.left // IDENTITY_SHARE, self.left
+        first, later = [], []
         for item in wanted:
-            room = min(left, for_identity) if item.part == "identity" else left
+            share -= item.tokens if item.part == "identity" else 0
+            (later if item.part == "identity" and share < 0 else first).append(item)
+        taken, too_large = [], []
+        for item in (*first, *later):
             fitting: PromptItem | None = item
-            if item.tokens > room:
-                fitting = self._cut(item, room) if item.part in ("recalled", "facts") or not taken else None
+            if item.tokens > left:
+                fitting = self._cut(item, left) if item.part in ("recalled", "facts") or not taken else None
             if fitting is None:
-                why = f"It does not fit: {item.tokens} tokens, {room} left."
+                why = f"It does not fit: {item.tokens} tokens, {left} left."
                 too_large.append(replace(item, why=why, left_out="budget"))
-                continue
-            left -= fitting.tokens
-            for_identity -= fitting.tokens if item.part == "identity" else 0
-            taken.append(fitting)
+            else:
+                left -= fitting.tokens
+                taken.append(fitting)
         return taken, too_large
 
     def shortened(self, item: PromptItem) -> PromptItem:
