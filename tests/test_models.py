@@ -29,8 +29,8 @@ def test_a_recall_prints_as_a_table_with_one_line_for_each_hit():
 
     first, second = str(recall).split("\n")
 
-    assert first == "  1  1.000  2026-05-08  Ana: The key is under the pot"
-    assert second.startswith("  2  0.500  2026-05-08  Ana: xxx")
+    assert first == "  1     –  2026-05-08  Ana: The key is under the pot"
+    assert second.startswith("  2     –  2026-05-08  Ana: xxx")
     assert second.endswith("x…")
     assert len(second) < 110
 
@@ -43,7 +43,7 @@ def test_a_recall_prints_what_was_missing_and_that_nothing_was_found():
 
 
 def test_control_characters_of_a_memory_do_not_reach_the_terminal():
-    assert str(recall_of("red \x1b[31m alert\x07")) == "  1  1.000  2026-05-08  red ·[31m alert·"
+    assert str(recall_of("red \x1b[31m alert\x07")) == "  1     –  2026-05-08  red ·[31m alert·"
 
 
 def test_a_notebook_shows_a_table_in_which_memory_text_is_escaped():

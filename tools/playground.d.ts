@@ -101,6 +101,7 @@ interface Recall {
   query: string;
   hits: Hit[];
   dropped: Hit[];
+  relevance: number;
   terms: string[];
   retrievers: { name: string; weight: number; ran: boolean; found: number; note: string }[];
   stages: Record<string, number>;

@@ -17,7 +17,7 @@ from platformdirs import user_cache_path
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 OURS = "retentive"
-OURS_TOO = ("retentive", "retentive_one_vector")
+OURS_TOO = ("retentive", "retentive_without_judge", "retentive_one_vector")
 """The adapters that run in this interpreter."""
 
 LEAST_PYTHON = {"basic_memory": (3, 12), "memweave": (3, 12)}

@@ -18,6 +18,7 @@ from retentive.evaluation.statistics import intervals, p_value
 METRICS = ("any@1", "any@5", "any@10", "all@5", "nDCG@10")
 TITLES = {
     "retentive": "**Retentive**",
+    "retentive_without_judge": "Retentive, without the judge",
     "retentive_one_vector": "Retentive, one vector",
     "chroma": "Chroma",
     "haystack": "Haystack",

@@ -414,7 +414,7 @@ class Hit(NamedTuple):
     """A memory in the result, with its score and the reason of every step.
 
     The score orders the hits of one result. `relevance` is the estimated probability, from 0 to 1, that the memory
-    helps to answer the query; it can be compared across queries and stores. It is None where it was not estimated.
+    answers the query or helps; it can be compared across queries and stores. It is None where the judge has not read it.
     """
 
     memory: Memory
@@ -551,17 +551,13 @@ class Recall(Serializable):
     def empty_note(self) -> str:
         """Why there are no hits."""
         irrelevant = any(hit.why and hit.why[-1].step == "min_relevance" for hit in self.dropped)
-        return f"nothing relevant is stored (relevance {self.relevance:.2f})" if irrelevant else "no hits"
-
-    @property
-    def _has_relevance(self) -> bool:
-        return any(hit.relevance is not None for hit in self.hits)
+        return f"nothing relevant is stored (relevance {self.relevance:.0%})" if irrelevant else "no hits"
 
     def _rows(self, width: int) -> Iterator[tuple[int | str, ...]]:
         for hit in self.hits:
-            relevance = [f"{hit.relevance or 0.0:.2f}"] if self._has_relevance else []
+            worth = "–" if hit.relevance is None else f"{hit.relevance:.0%}"
             text = snippet(hit.memory.indexed_text, width)
-            yield hit.rank, f"{hit.score:.3f}", *relevance, f"{hit.memory.when:%Y-%m-%d}", text
+            yield hit.rank, f"{worth:>4}", f"{hit.memory.when:%Y-%m-%d}", text
 
 
 @dataclass(frozen=True, slots=True)

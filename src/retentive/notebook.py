@@ -61,7 +61,7 @@ def recall_html(recall: Recall) -> str:
     longest = max(_length(hit.why) for hit in recall.hits) or 1.0
     rows = "".join(_hit_row(hit, longest) for hit in recall.hits)
     steps = dict.fromkeys(reason.step for hit in recall.hits for reason in hit.why if reason.change)
-    return f"{note}{table_html(('', 'score', 'relevance', 'when', 'memory'), rows)}{_legend(steps)}"
+    return f"{note}{table_html(('', 'relevance', 'when', 'memory'), rows)}{_legend(steps)}"
 
 
 def hit_html(hit: Hit) -> str:
@@ -119,12 +119,11 @@ def _figure_cell(text: str) -> str:
 
 def _hit_row(hit: Hit, longest: float) -> str:
     bars = "".join(_segment(reason, longest) for reason in hit.why if reason.change)
-    parts = f'<div style="white-space:nowrap;line-height:1.4">{bars}</div>'
+    parts = f'<div style="white-space:nowrap;line-height:1.4" title="score {hit.score:.3f}">{bars}</div>'
     relevance = "" if hit.relevance is None else f"{bar_html(hit.relevance, RELEVANCE_COLOUR, width=48)} "
     cells = (
         cell_html(str(hit.rank)),
-        cell_html(f"{hit.score:.3f}"),
-        cell_html(f"{relevance}{_figure(hit.relevance, '{:.2f}')}", "text-align:left;white-space:nowrap"),
+        cell_html(f"{relevance}{_figure(hit.relevance, '{:.0%}')}", "text-align:left;white-space:nowrap"),
         cell_html(f"{hit.memory.when:%Y-%m-%d}"),
         cell_html(f"{escape(hit.memory.indexed_text)}{parts}{_where(hit.memory)}", _TEXT),
     )
@@ -164,7 +163,7 @@ def _where(memory: Memory) -> str:
 
 
 def _scores(hit: Hit) -> str:
-    relevance = "" if hit.relevance is None else f", relevance {hit.relevance:.2f}"
+    relevance = "" if hit.relevance is None else f", relevance {hit.relevance:.0%}"
     return f"<p>rank {hit.rank}, score {hit.score:.3f}{relevance}</p>"
 
 

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
+from retentive.inference.judge import Judge
 from retentive.server.http.app import create_app
 from retentive.settings import ServerSettings, Settings
 from retentive.stores import open_store
@@ -59,11 +60,19 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def engine(sample_store: Path, tmp_path: Path, embedder: Embedder | None, settings: Settings) -> Iterator[Engine]:
+def judge() -> Judge | None:
+    """Return the judge of the engine, none; a test that parametrizes `judge` replaces it."""
+    return None
+
+
+@pytest.fixture
+def engine(
+    sample_store: Path, tmp_path: Path, embedder: Embedder | None, judge: Judge | None, settings: Settings
+) -> Iterator[Engine]:
     """Open the engine of the service, on its own copy of the sample store."""
     path = tmp_path / "store.db"
     shutil.copy(sample_store, path)
-    with Engine(open_store(str(path)), embedder, settings=settings) as engine:
+    with Engine(open_store(str(path)), embedder, judge=judge, settings=settings) as engine:
         yield engine
 
 

@@ -78,10 +78,10 @@ def test_a_changed_parameter_is_in_the_link_and_the_sides_can_be_swapped(page, b
     expect(page.locator(".compare-summary")).to_contain_text("10 unchanged")
 
 
-def test_one_retriever_and_reranking_are_chosen_by_name(page, base_url):
+def test_one_retriever_and_no_judge_are_chosen_by_name(page, base_url):
     open_comparison(page, base_url, "b=saved")
     choices = page.get_by_label("Parameter of B to change")
-    expect(choices.locator("option", has_text="Reranking off")).to_have_count(0)
+    expect(choices.locator("option", has_text="Judge orders")).to_have_count(0)
     choices.select_option("Semantic retriever only")
 
     expect(page.get_by_label("Keyword weight", exact=True)).to_be_focused()
@@ -90,9 +90,9 @@ def test_one_retriever_and_reranking_are_chosen_by_name(page, base_url):
     tuning = {"keywordWeight": 0, "semanticWeight": saved["semanticWeight"]}
     expected = compared(page, base_url, None, tuning)
     assert texts(page, "b") == [hit["memory"]["text"] for hit in expected["b"]["hits"]]
-    choices.select_option("Reranking on")
-    expect(page.get_by_label("Rerank", exact=True)).to_have_value("30")
-    expect(choices.locator("option", has_text="Reranking off")).to_have_count(1)
+    choices.select_option("Judge off")
+    expect(page.get_by_label("Judge", exact=True)).to_have_value("off")
+    expect(choices.locator("option", has_text="Judge orders")).to_have_count(1)
 
 
 def test_the_judged_queries_are_measured_with_a_paired_test(page, base_url, engine: Engine):

@@ -49,7 +49,7 @@ def test_a_changed_parameter_reorders_the_hits_and_is_saved_and_undone(page, bas
     page.locator(".toast").get_by_role("button", name="Undo").click()
 
     expect(page.get_by_label("Semantic weight", exact=True)).to_have_value("1")
-    expect(page.locator(".hit").first.locator(".retriever-chip").first).to_contain_text("semantic #")
+    expect(page.locator(".hit").first.locator(".bar-button")).to_have_attribute("aria-label", re.compile("semantic"))
     assert saved_settings(page, base_url)["semanticWeight"] == 1.0
 
 
@@ -215,11 +215,11 @@ def test_a_basic_control_sets_the_parameters_behind_it_and_returns_to_the_saved_
     set_basic(page, "Balance", 0)
     set_basic(page, "Context", 2)
     set_basic(page, "Recency", 3)
-    page.get_by_label("Reranking").check()
+    page.get_by_label("Judge", exact=True).select_option("off")
 
     values = {
         "Semantic weight": f"{WEIGHTS:g}", "Keyword weight": "0", "Neighbour weight": "0.4", "Session weight": "0.8",
-        "Half life days": "30", "Rerank": "30",
+        "Half life days": "30", "Judge": "off",
     }  # fmt: skip
     for name, value in values.items():
         expect(page.get_by_label(name, exact=True)).to_have_value(value)
@@ -228,7 +228,7 @@ def test_a_basic_control_sets_the_parameters_behind_it_and_returns_to_the_saved_
     set_basic(page, "Balance", round(100 * DEFAULT.keyword_weight / WEIGHTS))  # the step nearest to the saved weights
     set_basic(page, "Context", 1)
     set_basic(page, "Recency", 0)
-    page.get_by_label("Reranking").uncheck()
+    page.get_by_label("Judge", exact=True).select_option("order")
     expect(page.locator(".tuning-state")).to_have_text("Saved")
     expect(page.get_by_label("Preset")).to_have_value("default")
 

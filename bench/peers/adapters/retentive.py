@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +11,19 @@ from bench.peers.protocol import LIMIT, PeerMemory, PeerQuery, Setup
 from retentive.engine import Engine
 from retentive.inference.embedders import CachedEmbedder, Embedder, context_reader, open_embedder
 from retentive.inference.embedders.disk_cache import DiskCachedEmbedder
+from retentive.inference.judge import LocalJudge
 from retentive.pipeline.remember import Draft
 from retentive.settings import EmbedderSettings, Settings
 from retentive.stores import open_store
 
 PACKAGES = ("retentive", "onnxruntime", "apsw")
-CONFIGURATION = "defaults: SQLite, no reranker; a short turn is embedded with the turn before it"
+CONFIGURATION = "defaults: SQLite, the judge reads the best ten; a short turn is embedded with the turn before it"
 
 
 class Retentive:
-    def __init__(self, folder: Path, embedder: Embedder) -> None:
-        store, now, self._embedder = str(folder / "memories.db"), datetime.now(UTC), embedder
-        self._engine = Engine(open_store(store), embedder, settings=Settings(store=store), clock=lambda: now)
+    def __init__(self, folder: Path, embedder: Embedder, judge: LocalJudge | None = None) -> None:
+        store, self._embedder = str(folder / "memories.db"), embedder
+        self._engine = Engine(open_store(store), embedder, judge=judge, settings=Settings(store=store))
         self._ids: dict[str, str] = {}
         self._last: dict[str | None, str] = {}
 
@@ -45,16 +45,15 @@ class Retentive:
         """Do nothing: a memory is searchable when it is stored."""
 
     def search(self, query: PeerQuery) -> list[str]:
-        now = datetime.fromisoformat(query.asked_at) if query.asked_at else None
-        options = {"project": query.project, "now": now, "limit": LIMIT, "record_use": False}
-        vector = np.asarray(query.vector, np.float32)
-        return [self._ids[hit.id] for hit in self._engine.recall(query.text, vector=vector, **options)]
+        options = {"project": query.project, "now": query.asked_at or None, "limit": LIMIT, "record_use": False}
+        found = self._engine.recall(query.text, vector=np.asarray(query.vector, np.float32), **options)
+        return [self._ids[hit.id] for hit in found]
 
     def close(self) -> None:
         self._engine.close()
 
 
-def open(setup: Setup) -> Retentive:
+def open(setup: Setup, *, judged: bool = True) -> Retentive:
     embedder = open_embedder(EmbedderSettings())
     kept = DiskCachedEmbedder(embedder, Path(setup.cache)) if setup.cache else embedder
-    return Retentive(setup.path, CachedEmbedder(kept, size=1_000_000))
+    return Retentive(setup.path, CachedEmbedder(kept, size=1_000_000), LocalJudge() if judged else None)

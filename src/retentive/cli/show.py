@@ -143,20 +143,20 @@ def _no_file(_: Memory) -> str | None:
 
 
 def recall(answer: Recall, *, explain: bool, ids: Ids, locate: Locate = _no_file) -> None:
-    """Print the hits with their scores, and with the ranking steps if `explain` is set."""
+    """Print the hits with their relevance, and with scores and ranking steps if `explain` is set."""
     if answer.degraded:
         console.print(Text(with_store(f"{answer.degraded}: {answer.degraded_reason}"), style="yellow"))
     if not answer.hits:
         console.print(Text(answer.empty_note, style="dim"))
     best = max((abs(reason.change) for hit in answer.hits for reason in hit.why), default=1.0) or 1.0
     for hit in answer.hits:
-        _hit(hit, ids, locate)
+        _hit(hit, ids, locate, score=explain)
         if explain:
             for reason in hit.why:
                 _reason(reason, best)
             console.print()
     if answer.hits and answer.relevance < DEFAULT_MIN_RELEVANCE and console.is_terminal:
-        note = f"probably nothing relevant is stored (relevance {answer.relevance:.2f})"
+        note = f"probably nothing stored answers this (relevance {answer.relevance:.0%})"
         console.print(Text(note, style="yellow"))
     if explain:
         _retrievers(answer)
@@ -176,13 +176,15 @@ def explanation(seen: Explanation, *, ids: Ids, locate: Locate = _no_file) -> No
     for label, hit in (("just above", seen.above), ("just below", seen.below)):
         if hit:
             console.print(Text(f"\n{label}", style="dim"))
-            _hit(hit, ids, locate)
+            _hit(hit, ids, locate, score=True)
 
 
-def _hit(hit: Hit, ids: Ids, locate: Locate) -> None:
+def _hit(hit: Hit, ids: Ids, locate: Locate, *, score: bool) -> None:
     memory = hit.memory
-    head = Text(f"{hit.rank:>3}  ", style="bold").append(f"{hit.score:.3f}  ", style="green")
-    head.append("      " if hit.relevance is None else f"{hit.relevance:.2f}  ", style="cyan")
+    head = Text(f"{hit.rank:>3}  ", style="bold")
+    head.append(f"{'–' if hit.relevance is None else f'{hit.relevance:.0%}':>4}  ", style="cyan")
+    if score:
+        head.append(f"score {hit.score:.3f}  ", style="green")
     console.print(head.append(cut(memory.indexed_text, used=cell_len(head.plain)), style="default"))
     console.print(Text(safe(wrapped(_where(memory, ids, locate), " · ", indent=_indent())), style="dim"))
 

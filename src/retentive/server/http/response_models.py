@@ -184,7 +184,7 @@ class Hit(_Response):
     id: str
     score: float
     relevance: float | None = Field(
-        description="The estimated probability, from 0 to 1, that it helps to answer the query; null if not estimated."
+        description="The estimated probability, from 0 to 1, that it answers the query or helps; null if not read."
     )
     memory: Memory
     why: list[Reason] = Field(description="The reasons for the score; missing if `explain` is false.")

@@ -39,7 +39,9 @@ class HitOut(MemoryOut):
     """A memory that answers a query."""
 
     rank: int = Field(description="Its rank, from 1.")
-    relevance: float = Field(description="How likely it helps to answer the query, from 0 to 1.")
+    relevance: float | None = Field(
+        description="How likely it answers the query or helps, from 0 to 1; null if the judge has not read it."
+    )
     score: float = Field(description="Its score, comparable only within this result.")
     why: str = Field(description="The parts of its score.")
 
@@ -160,7 +162,7 @@ def suggestion_out(review: Review) -> dict[str, str]:
 
 def hit_out(hit: Hit, *, most: int | None = None) -> HitOut:
     """Convert a hit; of its text, at most this many characters."""
-    relevance = round(hit.relevance or 0.0, 3)
+    relevance = None if hit.relevance is None else round(hit.relevance, 3)
     score = round(hit.score, 4)
     fields = _fields(hit.memory, 0, most)
     return HitOut(**fields, rank=hit.rank, relevance=relevance, score=score, why=score_parts(hit))

@@ -1,7 +1,7 @@
 /** The hits of one query with two tunings or models, side by side, with a line from the old rank of each memory to its new one. */
 
 import { el, svg } from "../shared/dom.js";
-import { day, memoryTime, plural, score } from "../shared/format.js";
+import { day, memoryTime, plural } from "../shared/format.js";
 import { route } from "../shared/route.js";
 
 const ROW = 64;
@@ -57,8 +57,8 @@ function row(hit, move, side) {
         [memory.speaker, memory.session ?? memory.project, day(memoryTime(memory))].filter(Boolean).join(" · "))),
     el("div", { class: "compare-numbers" },
       moveMark(move, side),
-      el("span", { class: "mono quiet", title: "Relevance, or the score if there is none" },
-        typeof hit.relevance === "number" ? `${Math.round(100 * hit.relevance)} %` : score(hit.score))));
+      el("span", { class: "mono quiet", title: "Relevance" },
+        typeof hit.relevance === "number" ? `${Math.round(100 * hit.relevance)} %` : "not read")));
 }
 
 function moveMark(move, side) {

@@ -1,6 +1,5 @@
 /** The choice of one of the two tunings: the saved one or a preset, parameters that differ from it, and the model. */
 
-import { RERANKED_HITS } from "../recall/basic_parameters.js";
 import { parameterField } from "../recall/parameter_field.js";
 import { el, replace, unique } from "../shared/dom.js";
 import { sentenceCase } from "../shared/format.js";
@@ -12,8 +11,8 @@ import { sentenceCase } from "../shared/format.js";
 const SHORTCUTS = {
   "Keyword retriever only": ({ keywordWeight }) => ({ semanticWeight: 0, keywordWeight: keywordWeight || 1 }),
   "Semantic retriever only": ({ semanticWeight }) => ({ keywordWeight: 0, semanticWeight: semanticWeight || 1 }),
-  "Reranking on": ({ rerank }) => ({ rerank: rerank || RERANKED_HITS }),
-  "Reranking off": () => ({ rerank: 0 }),
+  "Judge orders": () => ({ judge: "order" }),
+  "Judge off": () => ({ judge: "off" }),
 };
 
 /**

@@ -5,8 +5,6 @@ import { plural } from "../shared/format.js";
 import { sameValue } from "./parameter_field.js";
 
 const HALF_LIVES = [365, 90, 30, 7];
-/** The hits that the reranker reads if it is switched on. */
-export const RERANKED_HITS = 30;
 const MAX_CONTEXT = 3;
 const round = (value) => Number(value.toFixed(3));
 
@@ -15,9 +13,8 @@ const round = (value) => Number(value.toFixed(3));
  * @property {string} label
  * @property {string} about
  * @property {string[]} parameters  that it sets
- * @property {number} max  the positions are 0, `step`, … `max`; with `isSwitch`, 0 and 1
+ * @property {number} max  the positions are 0, `step`, … `max`
  * @property {number} [step]
- * @property {boolean} [isSwitch]
  * @property {string[]} [ends]  the names of both ends
  * @property {(values: Tuning, defaults: Tuning) => number} position
  * @property {(position: number, values: Tuning, defaults: Tuning) => Tuning} values
@@ -69,16 +66,6 @@ const CONTROLS = [
     values: (position) => (position === 0 ? { decay: false } : { decay: true, halfLifeDays: HALF_LIVES[position - 1] }),
     text: ({ decay, halfLifeDays }) => (decay ? `half in ${plural(halfLifeDays, "day")}` : "off"),
   },
-  {
-    label: "Reranking",
-    about: "A cross-encoder reads the query with each of the best hits. Slower, and often better.",
-    parameters: ["rerank"],
-    max: 1,
-    isSwitch: true,
-    position: ({ rerank }) => (rerank > 0 ? 1 : 0),
-    values: (position) => ({ rerank: position ? RERANKED_HITS : 0 }),
-    text: ({ rerank }) => (rerank ? `best ${plural(rerank, "hit")}` : "off"),
-  },
 ];
 
 /**
@@ -107,15 +94,14 @@ export function basicControls(schema, onChange) {
 }
 
 function createControl(control, schema, defaults, onChange) {
-  const { label, about, parameters, max, step = 1, isSwitch, ends } = control;
+  const { label, about, parameters, max, step = 1, ends } = control;
   const id = unique("basic");
   const value = el("output", { class: "basic-value mono", for: id });
   let current = defaults;
   let savedValues = defaults;
   const input = el("input", {
     id, "aria-describedby": `${id}-about`, disabled: parameters.some((name) => schema[name].readOnly),
-    ...(isSwitch ? { type: "checkbox", role: "switch", class: "switch" } : { type: "range", min: 0, max, step }),
-    [isSwitch ? "onchange" : "oninput"]: () => onChange(valuesAt(isSwitch ? Number(input.checked) : Number(input.value))),
+    type: "range", min: 0, max, step, oninput: () => onChange(valuesAt(Number(input.value))),
   });
 
   /** The values of a position: the saved ones or the defaults where they have this position, because a slider rounds. */
@@ -129,16 +115,15 @@ function createControl(control, schema, defaults, onChange) {
     current = values;
     savedValues = saved;
     const position = Math.min(control.position(values, defaults), max);
-    if (isSwitch) input.checked = position > 0;
-    else if (Number(input.value) !== position) input.value = String(position);
+    if (Number(input.value) !== position) input.value = String(position);
     value.textContent = control.text(values, defaults);
-    if (!isSwitch) input.setAttribute("aria-valuetext", value.textContent);
+    input.setAttribute("aria-valuetext", value.textContent);
     element.classList.toggle("changed", parameters.some((name) => !sameValue(values[name], saved[name])));
   }
 
-  const element = el("div", { class: isSwitch ? "basic basic-switch" : "basic" },
-    el("div", { class: "parameter-top" }, el("label", { for: id, class: "parameter-name" }, label), value, isSwitch && input),
-    !isSwitch && input,
+  const element = el("div", { class: "basic" },
+    el("div", { class: "parameter-top" }, el("label", { for: id, class: "parameter-name" }, label), value),
+    input,
     ends && el("p", { class: "basic-ends", "aria-hidden": "true" }, ends.map((end) => el("span", {}, end))),
     el("p", { class: "parameter-about", id: `${id}-about` }, about));
   return { element, show };

@@ -1,7 +1,7 @@
-/** The list of hits: cards with text, provenance, relevance, score and ranks, moved through by keyboard. */
+/** The list of hits: cards with text, provenance, relevance and the parts of the score, moved through by keyboard. */
 
 import { el, replace, unique } from "../shared/dom.js";
-import { plural, score } from "../shared/format.js";
+import { plural, sentence } from "../shared/format.js";
 import { addTooltip } from "../shared/overlays.js";
 import { markWords } from "./matched_words.js";
 import { neighbourParts } from "./neighbours.js";
@@ -30,7 +30,6 @@ export function hitList(name, label) {
  * What the cards of a list share.
  * @typedef {object} CardOptions
  * @property {string[]} terms  of the query, whose words are marked
- * @property {string[]} retrievers
  * @property {(memory: Memory) => Promise<{before: ?Memory, after: ?Memory}>} around
  * @property {(id: ?string) => void} highlight
  * @property {(hit: Hit) => HTMLElement} rating
@@ -52,12 +51,11 @@ export function hitCard(hit, options) {
   const { memory } = hit;
   const textId = unique("hit");
   const score = scoreParts();
-  const relevance = relevanceBar();
+  const relevance = el("div", { class: "relevance" });
   const neighbours = neighbourParts(memory, options.around);
   const retired = retiredLabel(memory);
   const rank = el("span", { class: "hit-rank mono" });
   const move = el("span", { class: "move-place" });
-  const chips = el("ul", { class: "retriever-chips", "aria-label": "Rank in each retriever" });
   const highlight = (id) => () => options.highlight(id);
   const card = el("article", { class: "hit-card", tabindex: -1, "aria-labelledby": textId,
     onpointerenter: highlight(hit.id), onpointerleave: highlight(null), onfocusin: highlight(hit.id), onfocusout: highlight(null) },
@@ -65,12 +63,12 @@ export function hitCard(hit, options) {
   el("div", { class: "hit-main" },
     neighbours?.before,
     el("div", { class: "hit-line" }, el("div", {}, hitText(memory.text, options.terms, textId), retired && retiredTag(memory, retired)),
-      relevance.element),
+      relevance),
     neighbours?.after,
     provenance(memory),
-    score.line,
+    score.opener,
     score.table,
-    el("div", { class: "hit-end" }, chips, neighbours?.button, options.rating(hit))));
+    el("div", { class: "hit-end" }, neighbours?.button, options.rating(hit))));
   let shown = "";
 
   function show(state) {
@@ -80,15 +78,14 @@ export function hitCard(hit, options) {
     rank.textContent = String(state.hit.rank);
     rank.style.borderColor = state.colour;
     replace(move, state.move && moveMark(state.move));
-    relevance.show(state.hit.relevance);
+    replace(relevance, relevanceParts(state.hit));
     score.show(state);
-    replace(chips, options.retrievers.map((retriever) => retrieverChip(retriever, state.hit)));
   }
 
   return { element: el("li", { class: retired ? "hit retired" : "hit", "data-id": hit.id }, card), card, show };
 }
 
-/** The score and its bar, which opens the table of the score parts. Its tooltip has the same table, unless that is open. */
+/** The bar of the score, which opens the table of its parts. Its tooltip has the same table, unless that is open. */
 function scoreParts() {
   /** @type {?Hit} */
   let hit = null;
@@ -99,44 +96,32 @@ function scoreParts() {
       opener.setAttribute("aria-expanded", String(!table.hidden));
       showTable();
     } });
-  const number = el("span", { class: "hit-score mono", title: "Score" });
   const showTable = () => replace(table, !table.hidden && scoreTable(hit));
   addTooltip(opener, () => (table.hidden ? scoreTable(hit) : null));
   return {
-    line: el("div", { class: "score-line" }, opener, number),
+    opener,
     table,
     /** @param {CardState} state */
     show(state) {
       hit = state.hit;
       opener.setAttribute("aria-label", scoreSentence(hit));
       replace(opener, scoreBar(hit.why, state.scale));
-      number.textContent = score(hit.score);
       showTable();
     },
   };
 }
 
-/** The estimated probability that a hit helps, as a bar and a number; hidden if it was not estimated. */
-function relevanceBar() {
-  const number = el("span", { class: "relevance-number mono" });
+/** The relevance of a hit with its reason; "not read" if it has none: the judge reads only the best hits. */
+function relevanceParts({ relevance, why }) {
+  if (typeof relevance !== "number") return el("span", { class: "quiet small", title: "The judge reads only the best hits" }, "not read");
+  const percent = Math.round(100 * relevance);
   const fill = el("span");
-  const bar = el("span", { class: "relevance-bar", role: "meter", "aria-label": "Relevance", "aria-valuemin": 0, "aria-valuemax": 100,
-    "aria-valuenow": 0 }, fill);
-  const element = el("div", { class: "relevance", title: "Relevance: the estimated probability that it helps to answer the query" },
-    number, bar);
-  return {
-    element,
-    /** @param {?number} relevance */
-    show(relevance) {
-      element.hidden = typeof relevance !== "number";
-      if (element.hidden) return;
-      const percent = Math.round(100 * relevance);
-      number.textContent = `${percent} %`;
-      bar.setAttribute("aria-valuenow", String(percent));
-      bar.setAttribute("aria-valuetext", `${percent} %`);
-      fill.style.width = `${percent}%`;
-    },
-  };
+  fill.style.width = `${percent}%`;
+  const note = why.find(({ step }) => step === "relevance")?.note ?? "the probability that it answers or helps";
+  return el("div", { title: sentence(note) }, el("span", { class: "relevance-number mono" }, `${percent} %`),
+    el("span", { class: "relevance-bar", role: "meter", "aria-label": "Relevance", "aria-valuemin": 0, "aria-valuemax": 100,
+      "aria-valuenow": percent, "aria-valuetext": `${percent} %` }, fill),
+    el("span", { class: "relevance-label", "aria-hidden": "true" }, "relevance"));
 }
 
 function retiredTag({ reason }, label) {
@@ -147,18 +132,10 @@ function retiredTag({ reason }, label) {
 function moveMark({ rankA, change }) {
   if (rankA === null) return el("span", { class: "move new" }, "new");
   if (!change) return el("span", { class: "move same", title: "Rank unchanged" }, "=");
-  const sentence = `${plural(Math.abs(change), "rank")} ${change > 0 ? "up" : "down"}, was ${rankA}`;
-  return el("span", { class: `move ${change > 0 ? "up" : "down"}`, title: sentence },
+  const words = `${plural(Math.abs(change), "rank")} ${change > 0 ? "up" : "down"}, was ${rankA}`;
+  return el("span", { class: `move ${change > 0 ? "up" : "down"}`, title: words },
     el("span", { "aria-hidden": "true" }, `${change > 0 ? "▲" : "▼"}${Math.abs(change)}`),
-    el("span", { class: "visually-hidden" }, sentence));
-}
-
-function retrieverChip(retriever, hit) {
-  const rank = hit.why.find(({ step }) => step === retriever)?.rank ?? null;
-  const sentence = rank === null ? `Not a candidate of the ${retriever} retriever` : `Rank ${rank} in the ${retriever} retriever`;
-  return el("li", { class: rank === null ? "retriever-chip none" : "retriever-chip", title: sentence, "data-retriever": retriever },
-    el("span", { "aria-hidden": "true" }, `${retriever} `, el("b", {}, rank === null ? "–" : `#${rank}`)),
-    el("span", { class: "visually-hidden" }, sentence));
+    el("span", { class: "visually-hidden" }, words));
 }
 
 /** The text of a memory with the matched words marked; a long one is shortened, with a button that shows the rest. */

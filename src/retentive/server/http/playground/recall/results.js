@@ -84,10 +84,9 @@ export function createResults(app, { rating, highlight, openExplain }) {
    * @param {Scale} scale
    * @param {?Move[]} moved
    */
-  function listItems(name, { hits, retrievers, terms }, scale, moved) {
+  function listItems(name, { hits, terms }, scale, moved) {
     const moves = new Map(moved?.map((move) => [move.id, move]));
-    const names = retrievers.map((retriever) => retriever.name).sort().reverse();
-    const options = { terms, retrievers: names, around: neighbours.around, highlight, rating };
+    const options = { terms, around: neighbours.around, highlight, rating };
     const items = hits.map((hit, index) => {
       if (!cards[name].has(hit.id)) cards[name].set(hit.id, hitCard(hit, options));
       const card = cards[name].get(hit.id);

@@ -3,7 +3,7 @@
 import { el, svg } from "../shared/dom.js";
 import { score, signed } from "../shared/format.js";
 
-const STEPS = ["semantic", "keyword", "context", "time", "speaker", "source", "decay", "quality", "rerank", "diversity"];
+const STEPS = ["semantic", "keyword", "context", "time", "speaker", "source", "decay", "quality", "judge", "diversity"];
 /** Two lists share one scale unless the scale of one is more than this many times the other's. */
 const MAX_SCALE_RATIO = 3;
 
@@ -87,17 +87,18 @@ export function scoreSentence({ score: total, why }) {
   return `Score ${score(total)}: ${inOrder(why).map(({ step, change }) => `${step} ${signed(change)}`).join(", ")}`;
 }
 
-/** The change and the reason of each step, and the sum. */
+/** The rank, the change and the reason of each step, and the sum. */
 export function scoreTable(hit) {
   return el("table", { class: "figures score-table" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Step"), el("th", { scope: "col", class: "number" }, "Change"),
-      el("th", { scope: "col" }, "Reason"))),
-    el("tbody", {}, inOrder(hit.why).map(({ step, change, note }) =>
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Step"), el("th", { scope: "col" }, "Rank"),
+      el("th", { scope: "col", class: "number" }, "Change"), el("th", { scope: "col" }, "Reason"))),
+    el("tbody", {}, inOrder(hit.why).map(({ step, rank, change, note }) =>
       el("tr", { "data-step": step }, el("th", { scope: "row" }, swatch(step, { negative: change < 0 }), step),
-        el("td", { class: "number" }, signed(change)), el("td", {}, note || "–"))),
-    el("tr", { class: "sum" }, el("th", { scope: "row" }, "Score"), el("td", { class: "number" }, score(hit.score)),
-      el("td", {})),
+        el("td", { class: "mono" }, rank === null ? "" : `#${rank}`), el("td", { class: "number" }, signed(change)),
+        el("td", {}, note || "–"))),
+    el("tr", { class: "sum" }, el("th", { scope: "row" }, "Score"), el("td", {}),
+      el("td", { class: "number" }, score(hit.score)), el("td", {})),
     hit.why.filter(({ step }) => step === "relevance").map(({ value, note }) =>
-      el("tr", {}, el("th", { scope: "row" }, "Relevance"), el("td", { class: "number" }, value === null ? "–" : value.toFixed(2)),
-        el("td", {}, note)))));
+      el("tr", {}, el("th", { scope: "row" }, "Relevance"), el("td", {}),
+        el("td", { class: "number" }, value === null ? "–" : `${Math.round(100 * value)} %`), el("td", {}, note)))));
 }

@@ -15,11 +15,13 @@ const GROUPS = {
   Context: ["neighbourWeight", "sessionWeight", "contextWords"],
   "Time and decay": ["timeWeight", "decay", "halfLifeDays", "importanceSlowsDecay"],
   Quality: ["quality", "relevanceShare", "recencyShare", "importanceShare", "accessHalfLifeDays", "speakerWeight", "sourceWeights"],
-  Result: ["dedup", "diversity", "rerank", "rerankWeight", "rerankSeconds", "scoreFloor"],
+  Result: ["dedup", "diversity", "judgeDepth", "judgeWeight", "scoreFloor"],
   Chat: ["contextTokens", "recentTurns"],
 };
 /** Parameters that are a basic control themselves. */
-const BASIC = ["minRelevance"];
+const BASIC = ["judge", "minRelevance"];
+/** Parameters that no preset sets, as in `OUTSIDE_PRESETS` of the service. */
+const OUTSIDE_PRESETS = [...BASIC, "judgeDepth", "judgeWeight", ...GROUPS.Chat];
 
 /**
  * @param {App} app
@@ -120,10 +122,10 @@ export function createTuningPanel(app, { onChange, onSave, onOpen, request }) {
     preset.value = nearest.count ? "" : nearest.name;
   }
 
-  /** The parameters of a preset that can be changed here; no preset sets those of chat. */
+  /** The parameters of a preset that can be changed here. */
   function presetValues(name) {
     return Object.entries(presets[name]).filter(
-      ([parameter]) => parameter in schema && !schema[parameter].readOnly && !GROUPS.Chat.includes(parameter));
+      ([parameter]) => parameter in schema && !schema[parameter].readOnly && !OUTSIDE_PRESETS.includes(parameter));
   }
 
   function applyPreset(name) {

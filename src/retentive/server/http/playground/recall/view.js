@@ -111,7 +111,7 @@ export function mount(root, app) {
     app.announce(moved ? `${summary}, ${moved.filter(({ change }) => change !== 0).length} moved` : summary);
     chart.hidden = shown.hits.length === 0;
     if (!shown.hits.length && !moved?.length) {
-      results.showNone(shown, emptyState(app, openExplain));
+      results.showNone(shown, emptyState(app, openExplain, shown));
       showEmptyStore();
       return;
     }
@@ -163,11 +163,11 @@ function fromComparison({ a, b, moved }) {
   return { shown: b, saved: a, moved };
 }
 
-function emptyState(app, openExplain) {
+function emptyState(app, openExplain, { dropped }) {
   const { project, session, kinds } = app.scope.value;
   const isNarrow = project || session || kinds;
   return el("div", { class: "state" }, el("h2", {}, "No hits"),
-    el("p", {}, isNarrow ? "No memory in this scope matches the query." : "No memory matches the query."),
+    el("p", {}, dropped?.length ? "What was found was left out: see the explanation of a memory." : isNarrow ? "No memory in this scope matches the query." : "No memory matches the query."),
     isNarrow && el("button", { type: "button", class: "button",
       onclick: () => app.scope.set({ project: null, session: null, kinds: null }) }, "Search all memories"),
     " ", el("button", { type: "button", class: "button", onclick: openExplain }, "Explain a memory…"));

@@ -145,7 +145,7 @@ const STAGES = {
   neighbours: "read the neighbours of the best candidates",
   context: "find neighbours in the session",
   score: "score all candidates",
-  rerank: "cross-encoder",
+  judge: "the judge reads the best hits",
   rank: "fuse, boost, sort",
 };
 const LENGTH = 1000;
