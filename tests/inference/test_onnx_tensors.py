@@ -11,7 +11,7 @@ from retentive.inference.loading import MODELS
 from retentive.inference.onnx_tensors import read_tensors
 
 
-@pytest.mark.parametrize("name", ["memory-small", "memory-reranker"])
+@pytest.mark.parametrize("name", ["memory-small", "memory-judge"])
 def test_every_tensor_of_our_models_is_read_as_the_package_onnx_reads_it(name):
     path = MODELS / name / "model.onnx"
     expected = {one.name: numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}

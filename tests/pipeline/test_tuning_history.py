@@ -146,7 +146,7 @@ def test_parameters_turned_at_the_same_moment_are_all_kept(tmp_path):
         {"keyword_weight": 2},
         {"session_weight": 1},
         {"decay": True},
-        {"rerank": 5},
+        {"judge_depth": 5},
         {"dedup": False},
     ]
     stores = [open_store(str(tmp_path / "store.db")) for _ in parameters]

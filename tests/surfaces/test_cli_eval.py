@@ -71,7 +71,7 @@ def test_parameters_that_are_set_make_a_row_of_their_own(tiny: str):
 
 
 def test_an_unknown_parameter_is_named(tiny: str):
-    assert "there is no parameter 'rerankk'" in run(tiny, "--set", "rerankk=30", code=2).output
+    assert "there is no parameter 'judgee'" in run(tiny, "--set", "judgee=off", code=2).output
 
 
 def test_a_second_run_embeds_nothing(tiny: str, monkeypatch):

@@ -191,7 +191,7 @@ def test_a_costly_recall_or_a_measurement_counts_as_several_requests_of_its_toke
     engine = open_engine(waiting)
     secret = token(engine, "a", "read")
     app = create_app(engine, engine.settings.model_copy(update={"server": ServerSettings(max_requests_per_token=4)}))
-    costly = {"query": "anything", "tuning": {"rerank": 100}}
+    costly = {"query": "anything", "tuning": {"judge_depth": 100}}
     with listening(app) as port, ThreadPoolExecutor(1) as threads:
         running = threads.submit(post, port, "/v1/recall", costly, secret)
         assert waiting.entered.acquire(timeout=60)

@@ -79,7 +79,7 @@ def test_a_token_is_told_of_its_own_recalls_and_nothing_of_the_memories_and_reca
 
 def test_figures_are_of_the_last_recalls_only_and_of_the_stages_that_ran():
     stats = RecentStats()
-    old = Recall("?", (), (), elapsed_ms=10_000.0, stages={"rerank": 9_000.0})
+    old = Recall("?", (), (), elapsed_ms=10_000.0, stages={"judge": 9_000.0})
     stats.add_recall(old)
     for ms in range(1, RECENT_RECALLS + 1):
         stats.add_recall(replace(old, elapsed_ms=float(ms), stages={"keyword": ms / 2}))

@@ -179,7 +179,7 @@ def test_a_process_that_shares_the_cores_opens_fewer_sessions(monkeypatch):
     embedder.close()
 
 
-@pytest.mark.parametrize("name", ["memory-small", "memory-reranker"])
+@pytest.mark.parametrize("name", ["memory-small", "memory-judge"])
 def test_the_graphs_that_come_with_the_package_gain_nothing_by_being_optimised(name):
     ids = np.array([[101, 2054, 2106, 2027, 5630, 1029, 102]])
     feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
