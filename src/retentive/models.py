@@ -414,7 +414,7 @@ class Hit(NamedTuple):
     """A memory in the result, with its score and the reason of every step.
 
     The score orders the hits of one result. `relevance` is the estimated probability, from 0 to 1, that the memory
-    answers the query or helps; it can be compared across queries and stores. It is None where the judge has not read it.
+    answers the query or helps; it can be compared across queries and stores. It is None if not read by the judge.
     """
 
     memory: Memory
