@@ -148,7 +148,8 @@ def test_locomo_has_a_project_for_each_conversation_and_sessions_in_their_order(
     assert relevant(read) == {"conv-1/q0": ["conv-1/D1:1", "conv-1/D10:1"], "conv-1/q1": ["conv-1/D1:2"]}
     assert [query.category for query in read.queries] == ["multi-hop", "temporal"]
     assert read.queries[0].asked_at == drafts[2].occurred
-    assert read.notes == ("1 query has no relevant memory and will not be used",)
+    assert [query.kind for query in read.unanswerable] == ["never"]
+    assert read.notes == ()
 
 
 def test_locomo_has_answers_but_none_for_an_adversarial_question(tmp_path: Path) -> None:

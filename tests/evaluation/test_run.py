@@ -68,12 +68,12 @@ def test_an_evaluation_does_not_record_use(open_engine: Callable[..., Engine], m
     assert {(memory.access_count, memory.accessed) for memory in memories} == {(0, None)}
 
 
-def test_rows_are_the_retrievers_and_every_preset_and_the_default_is_last():
+def test_rows_are_the_retrievers_and_every_preset_and_the_default_is_last_without_the_judge_and_with_it():
     names = [system.name for system in systems()]
 
     assert names[:2] == ["keyword", "semantic"]
-    assert names[-1] == "default"
-    assert set(names) == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic"}
+    assert names[-2:] == ["default", "judged"]
+    assert set(names) == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic", "judged"}
     assert len(names) == len(set(names))
 
 

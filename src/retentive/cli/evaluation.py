@@ -45,7 +45,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Add a row: the default with this parameter changed, such as judge=off. Repeatable.",
+            help="Add a row: the default with this parameter changed, such as judge=off. --abstain uses it, too. "
+            "Repeatable.",
             rich_help_panel=SYSTEMS,
         ),
     ] = None,
@@ -56,9 +57,14 @@ def evaluate(
     by: Annotated[str | None, typer.Option(help="Also show groups of queries, by category or project.")] = None,
     limit_queries: Annotated[int | None, typer.Option(help="Use only the first queries, this many.")] = None,
     abstain: Annotated[
-        bool, typer.Option("--abstain", help="Also ask each query where no answer is, and measure relevance.")
+        bool,
+        typer.Option(
+            "--abstain", help="Also measure relevance: on questions without an answer, idle prompts, other projects."
+        ),
     ] = False,
-    report: Annotated[str | None, typer.Option(help="Write a report with plots to this HTML file.")] = None,
+    report: Annotated[
+        str | None, typer.Option(help="Write a report to this file: HTML with plots, or Markdown (.md).")
+    ] = None,
     no_cache: NoCache = False,
 ) -> None:
     """Evaluate recall on an evaluation set, with a row for each system: retrievers, presets, tunings.
@@ -73,11 +79,13 @@ def evaluate(
     check_one_set(folder, own=own)
     options: dict[str, Any] = {"names": preset or (), "extra": _extra_rows(set_parameters), "baseline": baseline}
     options |= {"by": _by(by), "progress": progress, "abstaining": abstain}
+    options |= {"parameters": parse_parameters(set_parameters)}
     done = _evaluate(ctx, folder, limit_queries, options, no_cache=no_cache)
     if page:
-        from retentive.evaluation.report import report_html
+        from retentive.evaluation.report import report_html, report_markdown
 
-        page.write_text(report_html(done), encoding="utf-8")
+        write = report_markdown if page.suffix.lower() == ".md" else report_html
+        page.write_text(write(done), encoding="utf-8")
     emit(ctx, done.to_dict(), lambda _: _print_evaluation(done))
 
 
@@ -168,15 +176,11 @@ def _print_evaluation(done: Evaluation) -> None:
 
 def _print_abstention(done: Evaluation) -> None:
     from retentive.cli.show import figures, print_line
+    from retentive.evaluation.abstain import tables
 
-    found = done.abstention
-    if found is None:
-        return
-    print_line(f"\nrelevance: each query also asked {found.elsewhere}, where it has no answer", style="dim")
-    columns = ("", "AUROC", "lost", "abstained", "calibration error")
-    cells = (f"{found.auroc:.4f}", f"{100 * found.lost:.1f} %", f"{100 * found.abstained:.1f} %")
-    row = [f"min_relevance {found.min_relevance:g}", *cells, f"{found.calibration_error:.3f}"]
-    figures(columns, [[(cell, "") for cell in row]])
+    for title, heads, lines in tables(done.abstention) if done.abstention is not None else ():
+        print_line(f"\n{title}", style="dim")
+        figures(heads, [[(cell, "") for cell in line] for line in lines])
 
 
 def _print_table(rows: Sequence[tuple[str, Mapping[str, float]]]) -> None:

@@ -116,13 +116,14 @@ def evaluate(
     baseline: str | None = None,
     by: By | None = None,
     abstaining: bool = False,
+    parameters: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Evaluate systems on a set: those named, or all, and the extra ones.
 
     The set is loaded into a store of its own, which is temporary unless it is named. `cache` is a file of vectors that
-    later runs use again. A baseline that is given is run even if it is not among the names. `abstaining` also asks
-    each query where it has no answer, with the default tuning.
+    later runs use again. A baseline that is given is run even if it is not among the names. `abstaining` also measures
+    relevance, with the tuning of prompts and the `parameters` given.
     """
     load_library()
     chosen = [*systems([*names, *([baseline] if baseline and names else [])]), *extra]
@@ -136,7 +137,9 @@ def evaluate(
             progress("recalling", total=len(evaluation_set.queries)) as recalled,
         ):
             runs = run(engine, evaluation_set, chosen, progress=recalled)
-            abstention = abstain(engine, evaluation_set, progress=progress) if abstaining else None
+            abstention = None
+            if abstaining:
+                abstention = abstain(engine, evaluation_set, parameters=parameters, progress=progress)
         model = opened.model if opened else None
     return replace(summarise(evaluation_set, runs, model=model, baseline=compared, by=by), abstention=abstention)
 

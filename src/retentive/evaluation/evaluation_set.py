@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 from retentive.errors import Invalid, NotFound
 from retentive.evaluation.benchmarks import NAMES, Benchmark, read_benchmark
@@ -27,12 +28,17 @@ from retentive.transfer.formats.beir import (
     read_queries,
 )
 
+Kind = Literal["answer", "prompt", "never", "idle", "unknown"]
+NEVER, ABSTENTION = ("never", "adversarial"), "abstention"
+"""Categories of questions without an answer; `ABSTENTION` is how others end."""
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluationQuery:
     """A query, and the relevance of each document that answers it. Other documents are not relevant.
 
-    A profile of None is the engine's own.
+    `irrelevant` are those that were judged not to be relevant, if others were not judged. A profile of None is the
+    engine's own.
     """
 
     id: str
@@ -42,6 +48,22 @@ class EvaluationQuery:
     asked_at: datetime | None = None
     category: str | None = None
     profile: str | None = None
+    irrelevant: Collection[str] | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """Whether it has an answer; by its category it may be a prompt, a question about what was never said, or idle.
+
+        A trap (`adversarial`) asks about the wrong person: its relevant memories do not answer it.
+        """
+        category = self.category or ""
+        if category == "idle":
+            return "idle"
+        if category in NEVER or category.endswith(ABSTENTION):
+            return "never"
+        if not self.relevance:
+            return "unknown"
+        return "prompt" if category == "prompt" else "answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +91,8 @@ class EvaluationSet:
     """Queries, and the memories they are searched in. `drafts` returns a new iterator over the memories at each call.
 
     `notes` describe irregularities of the set and how they are handled. `identify` returns the id that a memory has in
-    the relevance of queries.
+    the relevance of queries. `unanswerable` are queries without a relevant memory; only abstention is measured with
+    them.
     """
 
     name: str
@@ -78,12 +101,13 @@ class EvaluationSet:
     drafts: Callable[[], Iterator[Draft]]
     notes: tuple[str, ...] = ()
     identify: Callable[[Memory], str | None] = document_id
+    unanswerable: tuple[EvaluationQuery, ...] = ()
 
     def first(self, count: int) -> EvaluationSet:
         """This set with its first queries only, and all its memories."""
         if count < 1:
             raise Invalid(f"limit_queries: a number from 1, not {count}")
-        return replace(self, queries=self.queries[:count])
+        return replace(self, queries=self.queries[:count], unanswerable=self.unanswerable[:count])
 
 
 def read_evaluation_set(path: str | Path) -> EvaluationSet:
@@ -128,16 +152,19 @@ def _checked(
     judgements = _Judgements(listed, corpus.projects, where)
     for judgement in qrels:
         judgements.add(judgement)
-    judged = tuple(
+    asked = [
         EvaluationQuery(
-            query.id, query.text, judgements.relevance[query.id], query.project, query.asked_at, query.category
+            query.id, query.text, judgements.relevance.get(query.id, {}), query.project, query.asked_at, query.category
         )
         for query in listed.values()
-        if query.id in judgements.relevance and query.text.strip()
-    )
+        if query.text.strip()
+    ]
+    judged = tuple(query for query in asked if query.relevance)
     if not judged or not judgements.reachable:
         raise Invalid(f"{place}: no query of the set has a relevant memory in the corpus")
-    return EvaluationSet(name, judged, corpus.stats(judged), drafts, judgements.notes(len(judged)))
+    unanswerable = tuple(query for query in asked if not query.relevance and query.kind != "unknown")
+    notes = judgements.notes(len(judged) + len(unanswerable))
+    return EvaluationSet(name, judged, corpus.stats(judged), drafts, notes, unanswerable=unanswerable)
 
 
 @dataclass(frozen=True, slots=True)

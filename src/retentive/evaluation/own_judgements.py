@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from retentive.engine import Engine
 from retentive.errors import Invalid
@@ -59,11 +60,14 @@ def own_queries(
     engine: Engine, *, profile: str | None = None, project: str | None = None
 ) -> tuple[EvaluationQuery, ...]:
     """Return the queries of a profile, by default the engine's own, for which some memory was judged good."""
-    return tuple(
-        EvaluationQuery(f"q{number}", one.text, relevant, one.project, one.asked_at, profile=profile)
-        for number, one in enumerate(by_query(engine.judgements.list(profile=profile, project=project)), 1)
-        if (relevant := {id: grade for id, grade in one.relevance.items() if grade > 0})
-    )
+    return tuple(query for query in _judged_queries(engine, profile=profile, project=project) if query.relevance)
+
+
+def _judged_queries(engine: Engine, *, profile: str | None, project: str | None = None) -> Iterator[EvaluationQuery]:
+    for number, one in enumerate(by_query(engine.judgements.list(profile=profile, project=project)), 1):
+        good = {id: grade for id, grade in one.relevance.items() if grade > 0}
+        bad = one.relevance.keys() - good.keys()
+        yield EvaluationQuery(f"q{number}", one.text, good, one.project, one.asked_at, profile=profile, irrelevant=bad)
 
 
 def own_evaluation_set(engine: Engine, *, profile: str | None = None) -> EvaluationSet:
@@ -71,11 +75,19 @@ def own_evaluation_set(engine: Engine, *, profile: str | None = None) -> Evaluat
 
     Its memories are in the engine's store already, so it has no drafts.
     """
-    queries = own_queries(engine, profile=profile)
+    judged = [*_judged_queries(engine, profile=profile)]
+    queries = tuple(query for query in judged if query.relevance)
     if not queries:
         raise Invalid(f"{NOTHING_JUDGED} with: retentive judge")
     corpus = _corpus_stats(list(all_memories(engine, profile=profile)), queries)
-    return EvaluationSet(NAME, queries, corpus, drafts=lambda: iter(()), identify=lambda memory: memory.id)
+    return EvaluationSet(
+        NAME,
+        queries,
+        corpus,
+        drafts=lambda: iter(()),
+        identify=lambda memory: memory.id,
+        unanswerable=tuple(query for query in judged if not query.relevance),
+    )
 
 
 def _corpus_stats(memories: Sequence[Memory], queries: Sequence[EvaluationQuery]) -> CorpusStats:
@@ -100,6 +112,7 @@ def evaluate_own(
     limit_queries: int | None = None,
     by: By | None = None,
     abstaining: bool = False,
+    parameters: Mapping[str, Any] | None = None,
     progress: Progress = no_progress,
 ) -> Evaluation:
     """Evaluate systems on the judgements in the engine's own store, without changing it."""
@@ -113,7 +126,7 @@ def evaluate_own(
         chosen = [*chosen, *([current] if embedder is not None or current.tuning.semantic_weight == 0 else [])]
     with progress("recalling", total=len(own.queries)) as recalled:
         runs = run(engine, own, chosen, progress=recalled)
-        abstention = abstain(engine, own, tuning=current.tuning, progress=progress) if abstaining else None
+        abstention = abstain(engine, own, parameters=parameters, progress=progress) if abstaining else None
     compared = systems([baseline or BASELINE])[0].name
     done = summarise(own, runs, model=embedder.model if embedder else None, baseline=compared, by=by)
     return replace(done, abstention=abstention)

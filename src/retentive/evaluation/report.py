@@ -1,4 +1,4 @@
-"""An evaluation as one self-contained HTML file: no script, no font, no address.
+"""An evaluation as one self-contained HTML file: no script, no font, no address; and as tables in Markdown.
 
 The content security policy of the page allows nothing but its own style sheet, so that text from a set could do nothing
 even if it were not escaped. Plots are inline SVG, and every text in them goes through `escape`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from html import escape
 from importlib import resources
 from math import floor, sqrt
 
-from retentive.evaluation.abstain import Bin
+from retentive.evaluation.abstain import Table, tables
 from retentive.evaluation.evaluate import Evaluation, SystemResult, group_queries
 from retentive.evaluation.evaluation_set import EvaluationQuery
 from retentive.evaluation.metrics import METRICS, format_metric
@@ -56,30 +57,59 @@ def report_html(done: Evaluation) -> str:
     )
 
 
+def report_markdown(done: Evaluation) -> str:
+    """Return the figures as tables in Markdown, without plots."""
+    rows = Table("Systems", *_systems(done))
+    found = [rows, *(tables(done.abstention) if done.abstention is not None else ())]
+    parts = [f"# Retentive on {_markdown(done.set)}", *map(_markdown, _facts(done)), *map(_markdown_table, found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    lines = [table.heads, ["---", *("--:" for _ in table.heads[1:])], *table.lines]
+    rows = "\n".join(f"| {' | '.join(map(_markdown, line))} |" for line in lines)
+    return f"## {table.title}\n\n{rows}"
+
+
+def _markdown(text: str) -> str:
+    """A text on one line in which Markdown and HTML mean nothing."""
+    return re.sub(r"([\\`*_\[\]<>|#&])", r"\\\1", " ".join(text.split()))
+
+
 def _about(done: Evaluation) -> str:
+    return "".join(f"<p>{escape(fact)}</p>" for fact in _facts(done))
+
+
+def _facts(done: Evaluation) -> list[str]:
     corpus = done.corpus
     versions = ", ".join(f"{name} {number}" for name, number in done.versions.items())
     projects = f" in {counted(corpus.projects, 'project')}" if corpus.projects else ""
     size = f"{counted(len(done.queries), 'query')} over {counted(corpus.memories, 'memory')}{projects}"
-    facts = [
+    return [
         f"{size}, median {corpus.median_words:g} words; a query searches {corpus.searched:,.0f} (median).",
         f"Model {done.model or 'none'}; {versions}.",
         _LEGEND,
         *done.notes,
     ]
-    return "".join(f"<p>{escape(fact)}</p>" for fact in facts)
 
 
 def _rows(done: Evaluation) -> str:
+    heads, lines = _systems(done)
+    against = f"p: paired randomisation test against {done.baseline}." if done.baseline else ""
+    table = _table(heads, [(name, cells) for name, *cells in lines])
+    return f"<h2>Systems</h2>{table}<p>{escape(against)}</p>"
+
+
+def _systems(done: Evaluation) -> tuple[Sequence[str], list[list[str]]]:
+    """The heads and the lines of the table of systems."""
     heads = ("", *METRICS, "p50 ms", "p95 ms", f"p ({COMPARED})")
     lines = []
     for row in done.rows:
         cells = [format_metric(name, row.metrics[name]) for name in METRICS]
         cells += [f"{row.metrics[name]:.1f}" for name in ("p50_ms", "p95_ms")]
         cells.append("–" if row.p_value is None else f"{row.p_value[COMPARED]:.4f}")
-        lines.append((row.name, cells))
-    against = f"p: paired randomisation test against {done.baseline}." if done.baseline else ""
-    return f"<h2>Systems</h2>{_table(heads, lines)}<p>{escape(against)}</p>"
+        lines.append([row.name, *cells])
+    return heads, lines
 
 
 def _panels(done: Evaluation) -> str:
@@ -108,17 +138,11 @@ def _categories(done: Evaluation) -> str:
 
 
 def _abstention(done: Evaluation) -> str:
-    found = done.abstention
-    if found is None:
-        return ""
-    facts = (
-        f"Each query was also asked {found.elsewhere}, where it has no answer. At a min_relevance of "
-        f"{found.min_relevance:g}, {100 * found.lost:.1f} % of the answerable queries lose their relevant memories, "
-        f"and {100 * found.abstained:.1f} % of the others get nothing. AUROC of the relevance {found.auroc:.4f}, "
-        f"calibration error {found.calibration_error:.3f}."
+    found = [] if done.abstention is None else tables(done.abstention)
+    return "".join(
+        f"<h2>{escape(title)}</h2>{_table(heads, [(name, cells) for name, *cells in lines])}"
+        for title, heads, lines in found
     )
-    title = "Reliability: relevance of the answer, and the share of answers that have one"
-    return f"<h2>Relevance</h2><p>{escape(facts)}</p>{reliability(title, found.bins)}"
 
 
 def _comparisons(done: Evaluation) -> str:
@@ -284,27 +308,6 @@ def scatter(title: str, pairs: Sequence[tuple[float, float]], *, across: str, up
         cx, cy = _EDGE + size * x / _CELLS, far - size * y / _CELLS
         tip = f"{counted(count, 'query')} near {across} {x / _CELLS:.2f}, {up} {y / _CELLS:.2f}"
         disc = f'<circle class="{kind}" cx="{cx:.1f}" cy="{cy:.1f}" r="{radius:.1f}">'
-        parts.append(f"{disc}<title>{escape(tip)}</title></circle>")
-    return _svg(_SQUARE, _SQUARE, title, parts)
-
-
-def reliability(title: str, bins: Sequence[Bin]) -> str:
-    """Plot the share of answerable queries by relevance; on the diagonal, relevance is a probability.
-
-    The area of a disc is the number of answers in its bin.
-    """
-    size, far, middle = _SQUARE - 2 * _EDGE, _SQUARE - _EDGE, _SQUARE / 2
-    largest = max((one.count for one in bins), default=1) or 1
-    parts = [
-        f'<rect class="frame" x="{_EDGE}" y="{_EDGE}" width="{size}" height="{size}"/>',
-        f'<line class="grid" x1="{_EDGE}" y1="{far}" x2="{far}" y2="{_EDGE}"/>',
-        f'<text class="axis" x="{middle}" y="{_SQUARE - 8}">relevance →</text>',
-        f'<text class="axis" x="{middle}" y="14" transform="rotate(-90 {middle} {middle})">answerable →</text>',
-    ]
-    for one in (one for one in bins if one.count):
-        cx, cy = _EDGE + size * one.relevance, far - size * one.answerable
-        tip = f"{one.count} answers of relevance {one.relevance:.2f}: {100 * one.answerable:.0f} % answerable"
-        disc = f'<circle class="won" cx="{cx:.1f}" cy="{cy:.1f}" r="{3 + 11 * sqrt(one.count / largest):.1f}">'
         parts.append(f"{disc}<title>{escape(tip)}</title></circle>")
     return _svg(_SQUARE, _SQUARE, title, parts)
 

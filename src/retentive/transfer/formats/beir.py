@@ -1,7 +1,8 @@
 """Evaluation sets in BEIR's layout: a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/test.tsv`.
 
 Beyond BEIR, the `metadata` of a document may hold `project`, `session`, `speaker` and `occurred_at`; that of a query
-`project`, `asked_at` and `category`. `read_corpus`, `read_queries` and `read_qrels` read a set for an evaluation, where
+`project`, `asked_at` and `category`. `unanswerable.json` may hold a list of queries that have no relevant document, of
+category `never` or `idle`. `read_corpus`, `read_queries` and `read_qrels` read a set for an evaluation, where
 an invalid line is an error that names its file and line. `Beir` reads it for an import, where such a line is skipped.
 """
 
@@ -11,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from retentive.transfer.formats.json_lines import JsonRow, read_rows, to_name, t
 from retentive.transfer.formats.streams import open_file, read_lines
 
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels/test.tsv"
+UNANSWERABLE = "unanswerable.json"
 SOURCE = "beir:"
 """The prefix of a memory's source; the id in the corpus follows."""
 
@@ -80,9 +83,9 @@ def read_corpus(folder: Path) -> Iterator[Draft]:
 
 
 def read_queries(folder: Path) -> Iterator[BeirQuery]:
-    """Yield the queries of a set, judged or not."""
+    """Yield the queries of a set, judged or not, and those that have no answer."""
     seen: set[str] = set()
-    for where, line in _read_objects(folder / QUERIES):
+    for where, line in chain(_read_objects(folder / QUERIES), _read_unanswerable(folder / UNANSWERABLE)):
         id, text, metadata = _id(where, line, seen), _text(where, line, "text"), _metadata(where, line)
         for name in ("project", "category"):
             if not isinstance(metadata.get(name), str | None):
@@ -158,6 +161,21 @@ def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(value, dict):
             raise _invalid(where, f"expected a JSON object, found {type(value).__name__}")
         yield where, value
+
+
+def _read_unanswerable(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the queries that have no answer, each with its location; without a category, they are `never`."""
+    if not path.is_file():
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _invalid(str(path), f"it cannot be read as JSON ({error})") from None
+    if not isinstance(found, list) or not all(isinstance(query, dict) for query in found):
+        raise _invalid(str(path), "expected a list of JSON objects")
+    for number, query in enumerate(found, 1):
+        where = f"{path}, query {number}"
+        yield where, {**query, "metadata": {"category": "never", **_metadata(where, query)}}
 
 
 def _id(where: str, line: Mapping[str, Any], seen: set[str]) -> str:
