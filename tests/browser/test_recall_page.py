@@ -68,7 +68,9 @@ class Half:
     name = "half"
 
     def score(self, query, readings, *, deadline):
-        return [4.0 if "salmon" in one.text else None if "oven" in one.text else -4.0 for one in readings]
+        return [
+            4.0 if "salmon" in one.text and "cat" in query else None if "oven" in one.text else -4.0 for one in readings
+        ]
 
 
 @pytest.mark.parametrize("judge", [Half()], ids=["judged"])
@@ -85,7 +87,7 @@ def test_the_page_tells_what_the_judge_reads_as_an_answer_and_what_it_has_not_re
 
     expect(page.get_by_text("Probably nothing stored answers this.")).to_have_count(1)
     page.get_by_label("Judge", exact=True).select_option("filter")
-    expect(page.get_by_role("heading", name="No hits")).to_have_count(1)
+    expect(page.locator(".hits.shown .hit")).to_have_count(0)
 
 
 def test_neighbours_are_shown_above_and_below_on_demand(page, base_url):

@@ -90,15 +90,14 @@ export function scoreSentence({ score: total, why }) {
 /** The rank, the change and the reason of each step, and the sum. */
 export function scoreTable(hit) {
   return el("table", { class: "figures score-table" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Step"), el("th", { scope: "col" }, "Rank"),
-      el("th", { scope: "col", class: "number" }, "Change"), el("th", { scope: "col" }, "Reason"))),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Step"), el("th", { scope: "col", class: "number" }, "Change"),
+      el("th", { scope: "col" }, "Reason"))),
     el("tbody", {}, inOrder(hit.why).map(({ step, rank, change, note }) =>
-      el("tr", { "data-step": step }, el("th", { scope: "row" }, swatch(step, { negative: change < 0 }), step),
-        el("td", { class: "mono" }, rank === null ? "" : `#${rank}`), el("td", { class: "number" }, signed(change)),
-        el("td", {}, note || "–"))),
-    el("tr", { class: "sum" }, el("th", { scope: "row" }, "Score"), el("td", {}),
-      el("td", { class: "number" }, score(hit.score)), el("td", {})),
+      el("tr", { "data-step": step }, el("th", { scope: "row" }, swatch(step, { negative: change < 0 }), step, rank !== null && ` #${rank}`),
+        el("td", { class: "number" }, signed(change)), el("td", {}, note || "–"))),
+    el("tr", { class: "sum" }, el("th", { scope: "row" }, "Score"), el("td", { class: "number" }, score(hit.score)),
+      el("td", {})),
     hit.why.filter(({ step }) => step === "relevance").map(({ value, note }) =>
-      el("tr", {}, el("th", { scope: "row" }, "Relevance"), el("td", {}),
+      el("tr", {}, el("th", { scope: "row" }, "Relevance"),
         el("td", { class: "number" }, value === null ? "–" : `${Math.round(100 * value)} %`), el("td", {}, note)))));
 }
