@@ -312,6 +312,7 @@ def test_sessions_are_listed_and_moved():
 
 def test_presets_and_parameters_affect_one_recall_and_config_all_of_them():
     remember("apples and pears")
+    json_of("config", "set", "judge=off")
 
     def score(*words: str) -> float:
         return json_of("recall", "apples", "--embedder", "none", *words)["hits"][0]["score"]

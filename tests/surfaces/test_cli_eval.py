@@ -41,7 +41,7 @@ def test_json_has_the_set_the_model_and_a_row_for_each_system(tiny: str):
     assert value["corpus"] == {"memories": 12, "projects": 2, "sessions": 3, "median_words": 8.0, "searched": 6.0}
     assert value["versions"].keys() == {"retentive", "python", "ir_measures"}
     rows = {row["name"]: row for row in value["rows"]}
-    assert rows.keys() == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic"}
+    assert rows.keys() == (PRESETS.keys() - {"keyword-only", "semantic-only"}) | {"keyword", "semantic", "judged"}
     for row in rows.values():
         assert row["metrics"].keys() == {*METRICS, "p50_ms", "p95_ms"}
         assert row["by"].keys() == {"what", "when", "where"}

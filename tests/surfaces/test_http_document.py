@@ -40,7 +40,9 @@ def examples() -> list[Any]:
     found = []
     for (method, path), operation in OPERATIONS.items():
         if "requestBody" in operation and path not in FOR_OPENAI_CLIENTS:
-            content = operation["requestBody"]["content"]["application/json"]
+            content = operation["requestBody"]["content"].get("application/json")
+            if content is None:
+                continue
             shown = [example["value"] for example in content.get("examples", {}).values()]
             forms = [content["schema"], *content["schema"].get("anyOf", [])]
             shown += [example for form in forms for example in resolved(form).get("examples", [])]

@@ -36,7 +36,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    with Engine.open("memory://", embedder="none") as opened:
+    with Engine(open_store("memory://")) as opened:
         yield opened
 
 

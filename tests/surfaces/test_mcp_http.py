@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from retentive import Engine
 from retentive.server.http.app import create_app
 from retentive.settings import ServerSettings, Settings
+from retentive.stores import open_store
 from tests.surfaces.serving import wrong_fields
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -27,7 +28,7 @@ HEADERS = {"Accept": "application/json, text/event-stream", "Mcp-Protocol-Versio
 
 @pytest.fixture
 def engine() -> Iterator[Engine]:
-    with Engine.open("memory://", embedder="none") as opened:
+    with Engine(open_store("memory://")) as opened:
         yield opened
 
 

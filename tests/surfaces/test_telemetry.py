@@ -308,7 +308,9 @@ def test_each_stage_of_a_recall_is_a_span_below_the_requests(engine, spans):
     found: dict[str, ReadableSpan] = {span.name: span for span in spans.get_finished_spans()}
     whole = found["retentive.recall"]
     stages = {name: span for name, span in found.items() if name.startswith("retentive.recall.")}
-    assert stages.keys() == {f"retentive.recall.{stage}" for stage in ("keyword", "neighbours", "score", "rank")}
+    assert stages.keys() == {
+        f"retentive.recall.{stage}" for stage in ("keyword", "neighbours", "score", "rank", "judge")
+    }
     request = found["POST /v1/recall"]
     assert format(request.context.trace_id, "032x") in caller
     assert whole.parent

@@ -243,11 +243,14 @@ def test_a_client_that_sends_its_whole_history_does_not_get_it_twice(
 
 def test_recent_episodes_stand_last_and_are_not_recalled_again(url: str, engine: Engine, model: ModelServer) -> None:
     for number in range(4):
-        engine.remember(f"llama fact {number}", session="s", project="p")
-    ask(url, "llama facts?", retentive={"session": "s", "recent": 2})
+        engine.remember(f"The llama is called Kuzco {number}", session="s", project="p")
+    ask(url, "What is the llama called?", retentive={"session": "s", "recent": 2})
     found = [(line["note"], line["text"]) for line in _notes(model.context)]
-    assert sorted(found[:2]) == [("recalled", "llama fact 0"), ("recalled", "llama fact 1")]
-    assert found[2:] == [("recent", "llama fact 2"), ("recent", "llama fact 3")]
+    assert sorted(found[:2]) == [
+        ("recalled", "The llama is called Kuzco 0"),
+        ("recalled", "The llama is called Kuzco 1"),
+    ]
+    assert found[2:] == [("recent", "The llama is called Kuzco 2"), ("recent", "The llama is called Kuzco 3")]
 
 
 def test_a_session_without_a_project_recalls_from_the_whole_profile_and_the_response_says_what_was_searched(
