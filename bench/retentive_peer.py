@@ -12,6 +12,7 @@ from bench.measured import ReadyEmbedder
 from bench.progress import Progress
 from retentive.engine import Engine
 from retentive.inference.embedders import Embedder
+from retentive.inference.judge import LocalJudge
 from retentive.models import Memory, Model, Query, Recall, Scope
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import Draft
@@ -35,6 +36,7 @@ class FilledStore:
         self.store: Store = open_store(address)
         embedder = ReadyEmbedder(model, corpus.texts, corpus.vectors)
         self.engine = Engine(self.store, embedder, settings=Settings(store=address))
+        self.judged = Engine(self.store, embedder, judge=LocalJudge(), settings=Settings(store=address))
         self.rows: dict[str, int] = {}
         self.seconds = 0.0
         with progress.task(f"{name}: remember everything", total=len(corpus.texts)) as advance:

@@ -36,6 +36,10 @@ FILTERS: dict[str, QueryOptions] = {
 """Filters by what the table calls them: two that every memory matches, and one that half of them match."""
 
 
+JUDGED = "Retentive, with the judge"
+"""What the table calls a recall whose best hits the judge reads; the others are without it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to measure."""
@@ -112,7 +116,8 @@ class Measurement:
             RetentivePeer(self.ours.engine, self.ours.store, self.ours.rows, name=name, options=options)
             for name, options in FILTERS.items()
         ]
-        peers: list[Peer] = [self._default, *self._rivals, classic, *filtered, *on_postgres]
+        judged = RetentivePeer(self.ours.judged, self.ours.store, self.ours.rows, name=JUDGED)
+        peers: list[Peer] = [self._default, *self._rivals, classic, judged, *filtered, *on_postgres]
         queries, turns = self.corpus.queries, self._plan.passes
         where = "in scope" if scoped else "unscoped"
         with self._progress.task(f"recall {where}", total=(turns + 1) * len(peers)) as advance:
@@ -121,7 +126,7 @@ class Measurement:
             found = {
                 peer.name: vector_recall(peer, queries, self._truth, scoped=scoped)
                 for peer in peers
-                if "classic" not in peer.name and peer.name not in FILTERS
+                if "classic" not in peer.name and peer.name not in {JUDGED, *FILTERS}
             }
         on_server = stages(server.peer, queries, scoped=scoped) if server else {}
         return SearchResults(times, found, stages(self._default, queries, scoped=scoped), on_server)
