@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -47,8 +47,9 @@ from retentive.pipeline.remember import (
 )
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.scopes import check_scope
-from retentive.pipeline.search import search
+from retentive.pipeline.search import SearchOutcome, search
 from retentive.pipeline.tuning_history import SavedTuning
+from retentive.ranking.judged import CALIBRATION
 from retentive.settings import Settings, load_settings
 from retentive.stores import open_store
 from retentive.stores.base import Store
@@ -385,8 +386,7 @@ class Engine(FactVerbs, Transfer):
         with self._limiter.slot() if self.embeddings.in_process else nullcontext(False) as shared:
             threads = INLINE if shared else self._threads
             outcome = search(asked, self.store, self.embeddings.embedder, threads, further=self._further)
-            calibration = self.calibrations.of(asked, outcome)
-            answer = rank_outcome(outcome, asked, threads, calibration, judge=self._judge, started=started)
+            answer = self._rank(outcome, asked, threads, started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
 
@@ -403,10 +403,20 @@ class Engine(FactVerbs, Transfer):
         started = perf_counter()
         with self._limiter.slot():
             outcome = search(asked, self.store, self.embeddings.embedder, self._threads, further=self._further)
-            calibration = self.calibrations.of(asked, outcome)
-            answer = rank_outcome(outcome, asked, self._threads, calibration, judge=self._judge, started=started)
+            answer = self._rank(outcome, asked, self._threads, started)
         hit = next((hit.memory for hit in answer.hits if hit.id == id), None)  # already read
         return explain(hit or self.get(id, within=within), asked, outcome, answer, self.store)
+
+    def _rank(self, outcome: SearchOutcome, asked: Query, threads: Executor, started: float) -> Recall:
+        return rank_outcome(
+            outcome,
+            asked,
+            threads,
+            self.calibrations.of(asked, outcome),
+            judge=self._judge,
+            judge_calibration=self.calibrations.of_judge() if self._judge is not None else CALIBRATION,
+            started=started,
+        )
 
     def _to_query(self, query: str | Query, options: QueryOptions) -> Query:
         if not isinstance(query, Query):

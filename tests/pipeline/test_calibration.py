@@ -10,6 +10,7 @@ from retentive import Engine
 from retentive.chat.context import assemble
 from retentive.chat.proxy import with_context
 from retentive.evaluation.own_relevance import fit_correction, fit_own_relevance
+from retentive.inference.judge import JUDGE_SHA256
 from retentive.models import DEFAULT_MIN_RELEVANCE
 from retentive.pipeline.embeddings import REFINED_SECONDS, Calibrations, Refinement
 from retentive.tenancy import ProfileView
@@ -116,20 +117,20 @@ def test_judgements_refine_relevance_and_doctor_can_tell(tmp_path):
             engine.judge(query, good=[hits[0].id], bad=[hit.id for hit in hits[1:6]])
         model = engine.stats().model
 
-        def judged_bad() -> float:
-            """The mean relevance of the hits that were judged bad."""
-            found = [engine.recall(query, tuning={"min_relevance": 0}).hits[1:6] for query in queries]
+        def judged() -> float:
+            """The mean relevance of the hits that were judged, of which one of six is good."""
+            found = [engine.recall(query, tuning={"min_relevance": 0}).hits[:6] for query in queries]
             return fmean(hit.relevance for hits in found for hit in hits)
 
-        before = judged_bad()
+        before = judged()
 
         refined = fit_own_relevance(engine)
         assert refined is not None
-        assert refined.judged == 36
+        assert (refined.corrects, refined.judged) == (JUDGE_SHA256, 36)
         refined.save(engine)
 
         report = engine.calibrations.describe(model)
-        assert judged_bad() < before
+        assert abs(judged() - 1 / 6) < max(abs(before - 1 / 6), 0.05)
         assert report.judgements == 36
         assert "refined by 36 judgements" in report.sentence
         assert engine.tuning.current().min_relevance == refined.min_relevance
@@ -192,7 +193,7 @@ def test_a_refinement_that_another_process_saves_is_seen_after_some_seconds(tmp_
         engine.calibrations = Calibrations(engine.store, clock=lambda: now[0])
         before = engine.recall(QUERIES[0]).relevance
 
-        other.calibrations.refine(other.stats().model, Refinement(1.0, -3.0, 20))
+        other.calibrations.refine(JUDGE_SHA256, Refinement(1.0, -3.0, 20))
 
         now[0] = REFINED_SECONDS / 2
         assert engine.recall(QUERIES[0]).relevance == before

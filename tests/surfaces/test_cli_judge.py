@@ -126,6 +126,20 @@ def test_own_judgements_are_evaluated_in_the_own_store(ids):
     assert json_of("get", ids[0])["access_count"] == 0
 
 
+def test_relevance_is_measured_on_own_judgements_of_good_and_bad_memories(ids, tmp_path):
+    judge_all(ids)
+    page = tmp_path / "own.md"
+
+    found = json_of(*WORDS, "eval", "--own", "--abstain", "--report", str(page), "--set", "min_relevance=0.4")[
+        "abstain"
+    ]
+
+    assert found["min_relevance"] == 0.4
+    assert found["calibration"]["notes"]["hits"] == 3
+    assert "| notes | 3 |" in page.read_text(encoding="utf-8")
+    assert "another conversation" in run(*WORDS, "eval", "--own", "--abstain").stdout
+
+
 def test_a_saved_tuning_has_a_row_of_its_own(ids):
     judge_all(ids)
     run("config", "set", "--preset", "keyword-only", "rrf_k=33")

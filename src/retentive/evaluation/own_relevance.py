@@ -1,16 +1,19 @@
-"""Refine relevance by the relevance judgements of a store: a correction of its log-odds, and a threshold."""
+"""Refine relevance by the relevance judgements of a store: a correction of its log-odds, and a threshold.
+
+If the judge reads the hits, what its logits mean is corrected, else the relevance that is estimated without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
 
 import numpy as np
 import numpy.typing as npt
 
 from retentive.engine import Engine
 from retentive.evaluation.own_judgements import by_query
-from retentive.models import DEFAULT_MIN_RELEVANCE, Serializable
+from retentive.inference.judge import JUDGE_SHA256
+from retentive.models import DEFAULT_MIN_RELEVANCE, Recall, Serializable
 from retentive.pipeline.embeddings import Refinement
 
 MIN_JUDGED = 20
@@ -22,14 +25,18 @@ DEPTH = 50
 PRIOR = 5.0
 """How strongly the correction is drawn to none: as strongly as about this many judgements."""
 
-MOST_LOST = 0.02
+MOST_LOST = 0.08
 """The share of the memories judged good that the threshold may lose."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRelevance(Serializable):
-    """The correction fitted to the judgements of a store, and the threshold that loses few of the good memories."""
+    """The correction fitted to the judgements of a store, and the threshold that loses few of the good memories.
 
+    `corrects` is the fingerprint of the judge or of the model whose relevance is corrected.
+    """
+
+    corrects: str
     judged: int
     slope: float
     offset: float
@@ -37,21 +44,16 @@ class OwnRelevance(Serializable):
 
     def save(self, engine: Engine) -> None:
         """Save both in the store, for every process that uses it."""
-        model = engine.stats().model
-        if model is not None:
-            engine.calibrations.refine(model, Refinement(self.slope, self.offset, self.judged))
-            engine.tuning.save({"min_relevance": self.min_relevance})
+        engine.calibrations.refine(self.corrects, Refinement(self.slope, self.offset, self.judged))
+        engine.tuning.save({"min_relevance": self.min_relevance})
 
 
 def fit_own_relevance(engine: Engine, *, profile: str | None = None) -> OwnRelevance | None:
     """Fit the correction to the judgements of a profile; None if too few memories are judged good or bad."""
     model = engine.stats().model
-    if model is None:
-        return None
-    now = engine.calibrations.refinement(model)
-    logits: list[float] = []
-    labels: list[float] = []
-    tuning = engine.tuning.current().with_parameters(min_relevance=0.0)
+    tuning = engine.tuning.current().with_parameters(min_relevance=0.0, judge_depth=DEPTH)
+    tuning = tuning.with_parameters(judge="order") if tuning.judge == "filter" else tuning
+    found: dict[str | None, list[tuple[float, bool]]] = {}
     for query in by_query(engine.judgements.list(profile=profile)):
         answer = engine.recall(
             query.text,
@@ -62,18 +64,31 @@ def fit_own_relevance(engine: Engine, *, profile: str | None = None) -> OwnRelev
             tuning=tuning,
             record_use=False,
         )
-        for hit in answer:
-            if hit.id in query.relevance and hit.relevance is not None:
-                p = min(max(hit.relevance, 1e-6), 1 - 1e-6)
-                logits.append((log(p / (1 - p)) - now.offset) / now.slope)
-                labels.append(float(query.relevance[hit.id] > 0))
+        # Without the judge, or where it could not read anything, the relevance is that of the model.
+        source = JUDGE_SHA256 if _is_judged(answer) else model.fingerprint if model else None
+        found.setdefault(source, []).extend(
+            (hit.relevance, query.relevance[hit.id] > 0)
+            for hit in answer
+            if hit.id in query.relevance and hit.relevance is not None
+        )
+    corrects = max(found, key=lambda source: len(found[source]), default=None)
+    if corrects is None:
+        return None
+    now = engine.calibrations.refinement(corrects)
+    p = np.clip([value for value, _ in found[corrects]], 1e-6, 1 - 1e-6)
+    logits = (np.log(p / (1 - p)) - now.offset) / now.slope
+    labels = np.array([float(good) for _, good in found[corrects]])
     if len(labels) < MIN_JUDGED or len(set(labels)) < 2:
         return None
-    slope, offset = fit_correction(np.array(logits), np.array(labels))
-    relevance = 1.0 / (1.0 + np.exp(-(slope * np.array(logits) + offset)))
-    good = relevance[np.array(labels) == 1.0]
+    slope, offset = fit_correction(logits, labels)
+    relevance = 1.0 / (1.0 + np.exp(-(slope * logits + offset)))
+    good = relevance[labels == 1.0]
     least = min(float(np.quantile(good, MOST_LOST)), max(DEFAULT_MIN_RELEVANCE, 0.5))
-    return OwnRelevance(len(labels), round(slope, 4), round(offset, 4), round(max(least - 0.005, 0.01), 2))
+    return OwnRelevance(corrects, len(labels), round(slope, 4), round(offset, 4), round(max(least - 0.005, 0.01), 2))
+
+
+def _is_judged(answer: Recall) -> bool:
+    return any(reason.step == "judge" for hit in answer for reason in hit.why)
 
 
 def fit_correction(logits: npt.NDArray[np.float64], labels: npt.NDArray[np.float64]) -> tuple[float, float]:

@@ -2,7 +2,8 @@
 
 How near unrelated texts are depends on the model and the store. Each profile has a sample of its vectors. The mean
 cosine of a query with it is the query's background. A model without fitted coefficients also gets the scale of its
-cosines from the sample: no labels are needed. The user's own judgements refine both (`retentive tune --own --save`).
+cosines from the sample: no labels are needed. The user's own judgements refine both, and what the judge's logits mean
+(`retentive tune --own --save`).
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import numpy as np
 from retentive.errors import Damaged, Invalid, RetentiveError, Unavailable
 from retentive.extras import pip_install
 from retentive.inference.embedders import Embedder, outage_of, runtime_of
+from retentive.inference.judge import JUDGE_SHA256
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.remember import embed_memories, turns_before
 from retentive.pipeline.search import SearchOutcome
 from retentive.ranking import relevance
+from retentive.ranking.judged import CALIBRATION, JudgeCalibration
 from retentive.ranking.relevance import FITTED, KEYWORD, PRIOR_SIZE, Calibration
 from retentive.stores.base import Store
 from retentive.stores.values import Record, Vector
@@ -251,7 +254,7 @@ class Refinement:
 
 
 REFINEMENT = "relevance/"
-"""The key-value entry of a model's refinement is this and its fingerprint."""
+"""The key-value entry of a refinement is this and the fingerprint of the model, or of the judge."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +289,7 @@ class Calibrations:
         self._store = store
         self._clock = clock
         self._samples: dict[tuple[str, str], Sample] = {}
-        self._refinements: dict[str, tuple[float, Refinement]] = {}  # by model, with the time it was read
+        self._refinements: dict[str, tuple[float, Refinement]] = {}  # by fingerprint, with the time it was read
 
     def of(self, query: Query, found: SearchOutcome) -> Calibration:
         """Return the calibration of one query, given what its search has found."""
@@ -301,7 +304,7 @@ class Calibrations:
             sample = self._samples[key] = Sample(_read_sample(self._store, query, model), found.size)
         size = len(sample.vectors)
         mean = float((sample.vectors @ vector).mean()) if size else 0.0
-        refinement = self._recent_refinement(model)
+        refinement = self._recent_refinement(model.fingerprint)
         refined = {"slope": refinement.slope, "offset": refinement.offset}
         if model.fingerprint in relevance.FITTED_MODELS:
             background = (size * mean + PRIOR_SIZE * FITTED.unrelated) / (size + PRIOR_SIZE)
@@ -310,38 +313,49 @@ class Calibrations:
             return Calibration(FITTED, cosines[0] - NEUTRAL, 1.0 + 1e-9, **refined)
         return Calibration(GENERAL, mean, FITTED.spread / max(sample.spread, 1e-3), **refined)
 
+    def of_judge(self) -> JudgeCalibration:
+        """Return what the judge's logits mean."""
+        refinement = self._recent_refinement(JUDGE_SHA256)
+        return CALIBRATION._replace(slope=refinement.slope, offset=refinement.offset)
+
     @property
     def samples(self) -> tuple[Sample, ...]:
         """The samples that were read."""
         return tuple(self._samples.values())
 
     def describe(self, model: Model | None) -> CalibrationReport:
-        """Return what the relevance of a model's cosines is calibrated by; without a model, by terms alone."""
+        """Return what relevance is calibrated by, with the judge and without; without a model, by terms alone."""
+        judged = self.refinement(JUDGE_SHA256).judged
+        by_judge = f"read by the judge{_refined(judged)}; without it, "
         if model is None:
-            return CalibrationReport("terms", 0, "estimated from the terms of the query alone")
-        judged = self.refinement(model).judged
-        refined = f", refined by {counted(judged, 'judgement')}" if judged else ""
+            return CalibrationReport("terms", judged, f"{by_judge}estimated from the terms of the query alone")
+        own = self.refinement(model.fingerprint).judged
         if model.fingerprint in relevance.FITTED_MODELS:
-            return CalibrationReport("fitted", judged, f"coefficients fitted with {model.name}{refined}")
-        sentence = f"no coefficients for {model.name}; its cosines are calibrated against this store{refined}"
-        return CalibrationReport("store", judged, sentence)
+            sentence = f"{by_judge}coefficients fitted with {model.name}{_refined(own)}"
+            return CalibrationReport("fitted", max(judged, own), sentence)
+        sentence = f"{by_judge}cosines of {model.name} are calibrated against this store{_refined(own)}"
+        return CalibrationReport("store", max(judged, own), sentence)
 
-    def refinement(self, model: Model) -> Refinement:
-        """Return the refinement by the user's own judgements."""
-        text = self._store.get_value(REFINEMENT + model.fingerprint)
+    def refinement(self, fingerprint: str) -> Refinement:
+        """Return the refinement of a model or of the judge by the user's own judgements."""
+        text = self._store.get_value(REFINEMENT + fingerprint)
         return Refinement() if text is None else Refinement(**json.loads(text))
 
-    def _recent_refinement(self, model: Model) -> Refinement:
-        known, now = self._refinements.get(model.fingerprint), self._clock()
+    def _recent_refinement(self, fingerprint: str) -> Refinement:
+        known, now = self._refinements.get(fingerprint), self._clock()
         if known is None or now - known[0] >= REFINED_SECONDS:
-            known = self._refinements[model.fingerprint] = now, self.refinement(model)
+            known = self._refinements[fingerprint] = now, self.refinement(fingerprint)
         return known[1]
 
-    def refine(self, model: Model, refinement: Refinement | None) -> None:
+    def refine(self, fingerprint: str, refinement: Refinement | None) -> None:
         """Save a refinement for every process on this store; None removes it."""
         text = None if refinement is None else json.dumps(asdict(refinement))
-        self._store.compare_and_set({REFINEMENT + model.fingerprint: text})
-        self._refinements.pop(model.fingerprint, None)
+        self._store.compare_and_set({REFINEMENT + fingerprint: text})
+        self._refinements.pop(fingerprint, None)
+
+
+def _refined(judgements: int) -> str:
+    return f", refined by {counted(judgements, 'judgement')}" if judgements else ""
 
 
 def _read_sample(store: Store, query: Query, model: Model) -> Vector:

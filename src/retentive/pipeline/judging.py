@@ -11,7 +11,7 @@ from typing import NamedTuple
 from retentive.errors import Unavailable
 from retentive.inference.judge import Judge, Reading
 from retentive.models import Memory, Period, Query
-from retentive.ranking.judged import Judged, order_by_judge
+from retentive.ranking.judged import CALIBRATION, JudgeCalibration, Judged, order_by_judge
 from retentive.ranking.lists import Context, Ranking
 from retentive.ranking.rank import closeness
 
@@ -34,7 +34,13 @@ class JudgedRanking(NamedTuple):
 
 
 def judge_best(
-    ranking: Ranking, query: Query, judge: Judge, threads: Executor, context: Context, period: Period | None
+    ranking: Ranking,
+    query: Query,
+    judge: Judge,
+    threads: Executor,
+    context: Context,
+    period: Period | None,
+    calibration: JudgeCalibration = CALIBRATION,
 ) -> JudgedRanking:
     """Let the judge read the best hits with the turns before them."""
     best = ranking.hits[: query.tuning.judge_depth]
@@ -58,7 +64,7 @@ def judge_best(
         missing = f"the judge has read {len(logits)} of {len(best)} memories in {JUDGE_SECONDS:g} seconds"
     if not logits:
         return JudgedRanking(ranking, missing=missing)
-    judged = Judged(logits, query.text, best)
+    judged = Judged(logits, query.text, best, calibration)
     hits = order_by_judge(ranking.hits, logits, weight=query.tuning.judge_weight)
     return JudgedRanking(replace(ranking, hits=tuple(hits)), judged, missing)
 

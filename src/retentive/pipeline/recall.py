@@ -21,6 +21,7 @@ from retentive.models import Hit, LazyTuple, Memory, Period, Query, Reason, Reca
 from retentive.pipeline.judging import judge_best
 from retentive.pipeline.search import EMBED_SECONDS, OpenEmbedder, SearchOutcome, StageTimer, search
 from retentive.ranking import order, pick
+from retentive.ranking.judged import CALIBRATION, JudgeCalibration
 from retentive.ranking.rank import is_about_asker
 from retentive.ranking.relevance import Calibration, Relevance
 from retentive.stores.base import Searchable, Store
@@ -63,6 +64,7 @@ def rank_outcome(
     calibration: Calibration = UNCALIBRATED,
     *,
     judge: Judge | None,
+    judge_calibration: JudgeCalibration = CALIBRATION,
     started: float,
 ) -> Recall:
     """Rank what a search found. `explain` needs both the outcome and the recall made of it.
@@ -83,7 +85,9 @@ def rank_outcome(
     timer.lap("rank")
     judged, not_judged = None, None
     if judge is not None and query.tuning.judge != "off" and asked.text.strip():
-        ranking, judged, not_judged = judge_best(ranking, asked, judge, threads, outcome.context, told["period"])
+        ranking, judged, not_judged = judge_best(
+            ranking, asked, judge, threads, outcome.context, told["period"], judge_calibration
+        )
         timer.lap("judge")
         work.check()
     kinds = query.scope.kinds or ()

@@ -91,8 +91,9 @@ class _Update(BackgroundWork):
             _copy_changed(target, memories)
         for memories in list(_pages(target, copy.profile)):
             target.remove([memory.id for memory in memories if memory.id not in ids])
-        refinement = copy.source.calibrations.refinement(embedder.model)
-        copy.engine.calibrations.refine(embedder.model, None if refinement == Refinement() else refinement)
+        fingerprint = embedder.model.fingerprint
+        refinement = copy.source.calibrations.refinement(fingerprint)
+        copy.engine.calibrations.refine(fingerprint, None if refinement == Refinement() else refinement)
         total = copy.engine.embeddings.count_missing()
         copy.status = replace(copy.status, total=total, memories=len(ids), at=copy.source.now())
         copy.engine.embeddings.reembed(progress=self._step)
