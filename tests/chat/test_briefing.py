@@ -54,7 +54,8 @@ def test_a_context_has_only_the_parts_asked_for_and_leaves_out_what_the_session_
     (before, other) = ada.remember([{"text": f"a llama {at}", "session": "before"} for at in range(2)])
 
     def recalled(**options: object) -> list[str]:
-        found = assemble(ada, "llama", session="now", everywhere=True, parts=["recalled"], **options)  # type: ignore[arg-type]
+        options |= {"session": "now", "everywhere": True, "parts": ["recalled"], "tuning": {"judge": "off"}}
+        found = assemble(ada, "llama", **options)  # type: ignore[arg-type]
         assert {part for part, _ in told(found)} <= {"recalled"}
         return sorted(text for _, text in told(found))
 

@@ -1,4 +1,4 @@
-"""Calibration of relevance: by the store itself, by judgements, and what each interface gives out."""
+"""Calibration of the relevance without a judge: by the store, by judgements, and what each interface gives out."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from retentive.pipeline.embeddings import REFINED_SECONDS, Calibrations, Refinem
 from retentive.tenancy import ProfileView
 from retentive.transfer.samples import QUERIES, load_samples
 
+UNJUDGED = {"judge": "off"}
 NOISE = ("hello", "thanks!", "asdfghjkl", "lattice quantum chromodynamics", "zzqx")
 
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
-    with Engine.open(tmp_path_factory.mktemp("samples") / "memories.db") as engine:
+    with Engine.open(tmp_path_factory.mktemp("samples") / "memories.db", tuning=UNJUDGED) as engine:
         load_samples(engine)
         yield engine
 
 
+@pytest.mark.parametrize("judge", ["off", "filter"])
 @pytest.mark.parametrize("text", NOISE)
-def test_a_text_that_asks_for_nothing_gets_no_memory_in_a_prompt(samples, text):
-    context = assemble(ProfileView(samples, "default"), text)
+def test_a_text_that_asks_for_nothing_gets_no_memory_in_a_prompt(samples, text, judge):
+    context = assemble(ProfileView(samples, "default"), text, tuning={"judge": judge})
 
     assert context.items == ()
     assert context.text == ""
     assert context.note == "nothing relevant is stored"
     assert set(context.left_out_counts) == {"irrelevant"}
-    assert samples.recall(text, tuning=samples.tuning.for_prompt()).hits == ()
+    assert samples.recall(text, tuning=samples.tuning.for_prompt({"judge": judge})).hits == ()
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -95,7 +97,7 @@ def test_the_context_stands_after_the_history_so_that_a_provider_can_cache_it(sa
 
 
 def test_an_older_note_that_says_something_similar_names_the_time_of_the_newer_one(tmp_path):
-    with Engine.open(tmp_path / "memories.db") as engine:
+    with Engine.open(tmp_path / "memories.db", tuning=UNJUDGED) as engine:
         engine.remember("The meeting about the roof is on Monday", occurred="2026-05-01T10:00:00Z")
         engine.remember("The meeting about the roof is on Friday", occurred="2026-05-03T10:00:00Z")
 
@@ -109,7 +111,7 @@ def test_an_older_note_that_says_something_similar_names_the_time_of_the_newer_o
 
 
 def test_judgements_refine_relevance_and_doctor_can_tell(tmp_path):
-    with Engine.open(tmp_path / "memories.db") as engine:
+    with Engine.open(tmp_path / "memories.db", tuning=UNJUDGED) as engine:
         load_samples(engine)
         queries = (*QUERIES, "when is the flight?", "who takes the alert?")
         for query in queries:
@@ -156,7 +158,7 @@ UNANSWERED = "what does the snake drink?"
 
 def test_relevance_follows_a_store_that_grows_and_shrinks_while_it_is_open(tmp_path):
     path = tmp_path / "memories.db"
-    with Engine.open(path) as engine:
+    with Engine.open(path, tuning=UNJUDGED) as engine:
         for number in range(70):
             engine.remember(f"Kitchen plan item {number}: the carpenter measured the oak worktop number {number}")
         before = engine.recall(UNANSWERED).relevance
@@ -164,7 +166,7 @@ def test_relevance_follows_a_store_that_grows_and_shrinks_while_it_is_open(tmp_p
         pets = [engine.remember(text) for text in PETS]
 
         grown = engine.recall(UNANSWERED).relevance
-        with Engine.open(path) as new:
+        with Engine.open(path, tuning=UNJUDGED) as new:
             assert grown == pytest.approx(new.recall(UNANSWERED).relevance)
         engine.forget(*(memory.id for memory in pets))
         assert engine.recall(UNANSWERED).relevance == pytest.approx(before)
@@ -175,7 +177,7 @@ def test_a_sample_is_read_again_when_memories_are_embedded_later(tmp_path):
     path = tmp_path / "memories.db"
     with Engine.open(path, embedder="none") as engine:
         memories = [engine.remember(text) for text in PETS[:30]]
-    with Engine.open(path) as engine:
+    with Engine.open(path, tuning=UNJUDGED) as engine:
         engine.remember("The roof needs new tiles")
         few = engine.recall(UNANSWERED).relevance
         engine.embeddings.reembed()
@@ -188,7 +190,7 @@ def test_a_sample_is_read_again_when_memories_are_embedded_later(tmp_path):
 
 def test_a_refinement_that_another_process_saves_is_seen_after_some_seconds(tmp_path):
     path, now = tmp_path / "memories.db", [0.0]
-    with Engine.open(path) as engine, Engine.open(path) as other:
+    with Engine.open(path, tuning=UNJUDGED) as engine, Engine.open(path, tuning=UNJUDGED) as other:
         load_samples(engine)
         engine.calibrations = Calibrations(engine.store, clock=lambda: now[0])
         before = engine.recall(QUERIES[0]).relevance

@@ -118,7 +118,7 @@ def test_a_memory_the_caller_has_already_is_said_to_be_left_out_for_that(engine:
 
 def test_a_memory_no_search_brought_is_told_its_place_in_each_and_where_the_pools_end(engine: Engine):
     ids = remember(engine, *(f"at{at} number{at}" for at in range(60)))
-    tuning = {**PLAIN, "spread_depth": 2, "pool_floor": 5}
+    tuning = {**PLAIN, "spread_depth": 2, "pool_floor": 5, "judge": "off"}
 
     seen = engine.explain("at0", ids[42], limit=1, tuning=tuning)
 

@@ -324,11 +324,13 @@ class _TokenBudget:
         A recalled item that does not fit is cut, and so is the first of all.
         """
         share, left = self.left // IDENTITY_SHARE, self.left
-        first, later = [], []
+        first: list[PromptItem] = []
+        later: list[PromptItem] = []
         for item in wanted:
             share -= item.tokens if item.part == "identity" else 0
             (later if item.part == "identity" and share < 0 else first).append(item)
-        taken, too_large = [], []
+        taken: list[PromptItem] = []
+        too_large: list[PromptItem] = []
         for item in (*first, *later):
             fitting: PromptItem | None = item
             if item.tokens > left:
