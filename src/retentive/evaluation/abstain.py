@@ -83,10 +83,17 @@ class Given(Serializable):
 
 @dataclass(frozen=True, slots=True)
 class Calibration(Serializable):
-    """The mean difference between the relevance of hits and the share of them that is relevant, in ten bins."""
+    """The mean difference between the relevance of hits and the share of them that is relevant, in ten bins.
+
+    Most hits have a relevance near 0. So it also has the number of hits at the threshold or above, which are given,
+    their mean relevance and the share of them that is relevant; None without any.
+    """
 
     hits: int
     error: float
+    given: int
+    relevance: float | None
+    relevant: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +184,7 @@ def abstain(
             for kind in ("answer", "prompt", "never", "idle", "elsewhere")
             if kind in by_kind
         },
-        calibration=dict(_calibrations(hits)),
+        calibration=dict(_calibrations(hits, threshold(tuning))),
         hit_auroc=_hit_auroc(hits),
     )
 
@@ -205,10 +212,12 @@ def _given(asked: Sequence[_Asked]) -> Given:
     return Given(len(asked), float(notes), float(tokens))
 
 
-def _calibrations(hits: Sequence[tuple[str, float, bool]]) -> Iterator[tuple[str, Calibration]]:
-    for kind in dict.fromkeys(sorted(kind for kind, _, _ in hits)):
+def _calibrations(hits: Sequence[tuple[str, float, bool]], least: float) -> Iterator[tuple[str, Calibration]]:
+    for kind in sorted({kind for kind, _, _ in hits}):
         values, labels = np.array([hit[1:] for hit in hits if hit[0] == kind], dtype=np.float64).T
-        yield kind, Calibration(len(values), calibration_error(values, labels))
+        given = values >= least
+        means = (float(side[given].mean()) if given.any() else None for side in (values, labels))
+        yield kind, Calibration(len(values), calibration_error(values, labels), int(given.sum()), *means)
 
 
 def _hit_auroc(hits: Sequence[tuple[str, float, bool]]) -> float | None:
@@ -352,7 +361,16 @@ def tables(found: Abstention) -> list[Table]:
     area = "" if found.hit_auroc is None else f"; AUROC {found.hit_auroc:.3f}"
     calibration = Table(
         f"Relevance of a hit{area}",
-        ("", "n", "calibration error"),
-        [[kind, str(one.hits), f"{one.error:.3f}"] for kind, one in found.calibration.items()],
+        ("", "hits", "calibration error", "given", "their relevance", "relevant"),
+        [
+            [
+                kind,
+                str(one.hits),
+                f"{one.error:.3f}",
+                str(one.given),
+                *("–" if mean is None else f"{mean:.2f}" for mean in (one.relevance, one.relevant)),
+            ]
+            for kind, one in found.calibration.items()
+        ],
     )
     return [separation, given, calibration]
