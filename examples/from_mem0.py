@@ -26,10 +26,10 @@ def main(export: str = str(SAMPLE), store: str = "from-mem0.db") -> None:
         done = engine.import_from(export)
         again = engine.import_from(export)
         print(f"{done.added} added; a second import adds {again.added}")
-        print("projects:", ", ".join(project.name for project in engine.projects()))
+        print("profiles:", ", ".join(profile.name for profile in engine.profiles()))
 
         # mem0: memory.search("when can we meet?", user_id="sam")
-        for hit in engine.recall("when can we meet?", project="sam", limit=2):
+        for hit in engine.recall("when can we meet?", profile="sam", limit=2):
             steps = ", ".join(f"{reason.step} {reason.change:+.2f}" for reason in hit.why if reason.change)
             print(f"{hit.rank}. {hit.memory.text}  ({steps})")
         print(f"to undo it: engine.imports.undo('{done.run}')")

@@ -24,7 +24,6 @@ PAGES = [page for page in pages() if not has_other_runner(page)]
 LANGUAGES = {*COMMANDS, *RUNNERS}
 
 SHOWN = {
-    "a formula": 1,
     "a picture in characters": 1,
     "how files look": 1,
     "needs a container engine": 1,

@@ -141,8 +141,8 @@ def _read_line(prompt: str) -> str:
 
 def _hits(engine: Engine, query: str, project: str | None, asked_at: str | None) -> list[Hit]:
     found: dict[str, Hit] = {}
-    tunings = ((None, SHOWN), ("keyword-only", SHOWN_PER_RETRIEVER), ("semantic-only", SHOWN_PER_RETRIEVER))
-    for tuning, limit in tunings:
+    alone = [{"preset": name, "judge": "off"} for name in ("keyword-only", "semantic-only")]
+    for tuning, limit in ((None, SHOWN), *((one, SHOWN_PER_RETRIEVER) for one in alone)):
         answer = engine.recall(query, project=project, limit=limit, now=asked_at, tuning=tuning, record_use=False)
         for hit in answer:
             found.setdefault(hit.id, hit)
