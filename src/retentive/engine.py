@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.judge import Judge, LocalJudge
-from retentive.models import Filter, Memory, Query, Recall, Scope, canonical_id, current_work
+from retentive.models import Filter, Hit, Memory, Query, Recall, Scope, canonical_id, current_work
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
 from retentive.pipeline.judgements import JudgementLog
+from retentive.pipeline.judging import judge_memories
 from retentive.pipeline.query_options import (
     QueryOptions,
     check_query,
@@ -48,6 +49,7 @@ from retentive.pipeline.remember import (
 from retentive.pipeline.retrievers import FurtherRetrievers, Retriever
 from retentive.pipeline.scopes import check_scope
 from retentive.pipeline.search import SearchOutcome, search
+from retentive.pipeline.standing_rules import mark_rules
 from retentive.pipeline.tuning_history import SavedTuning
 from retentive.ranking.judged import CALIBRATION
 from retentive.settings import Settings, load_settings
@@ -188,7 +190,8 @@ class Engine(FactVerbs, Transfer):
         `on_duplicate` is what happens to a text that the profile and project have already, ignoring case, white space
         and punctuation: `keep` stores it again, `count` counts it in the metadata `repeats` of the stored memory and
         returns that one, `refuse` raises `Conflict`. A memory that
-        says that something has changed raises suggestions, see `reviews`.
+        says that something has changed raises suggestions, see `reviews`. One that states a standing rule or a
+        preference gets `"rule": true` in its metadata, unless that has the key.
         A request sent again with the same idempotency key within a day stores nothing and returns the same memories.
         `progress` is called with the number of texts embedded; a long text is several.
         """
@@ -197,7 +200,7 @@ class Engine(FactVerbs, Transfer):
             draft if isinstance(draft, Draft) else Draft.from_dict(draft, profile=self.settings.profile)
             for draft in drafts
         ]
-        memories = [to_memory(draft, now=now) for draft in given]
+        memories = mark_rules([to_memory(draft, now=now) for draft in given], self._judge)
         if not memories:
             return []
         key = self._idempotency_key(idempotency_key, lambda: [draft.to_fields() for draft in given])
@@ -259,6 +262,7 @@ class Engine(FactVerbs, Transfer):
             self.embeddings.available,
             before,
             changes,
+            judge=self._judge,
             now=self.now(),
             if_version=if_version,
             within=within,
@@ -389,6 +393,15 @@ class Engine(FactVerbs, Transfer):
             answer = self._rank(outcome, asked, threads, started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
+
+    def judge_memories(self, query: Query, memories: Sequence[Memory]) -> Sequence[Hit]:
+        """Let the judge read memories for a query: those that it has read, in order, with their relevance.
+
+        Nothing is searched. Empty if the tuning of the query has no judge, or if it cannot be loaded.
+        """
+        if self._judge is None or query.tuning.judge == "off" or not memories or not query.text.strip():
+            return []
+        return judge_memories(memories, query, self._judge, self._threads)
 
     def explain(
         self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]

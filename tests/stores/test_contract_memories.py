@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,6 +155,25 @@ def test_pages_follow_one_another_newest_first_without_gap_or_repeat(store: Stor
             break
 
     assert seen == [[id_of(6), id_of(4)], [id_of(2), id_of(0)]]
+
+
+def test_standing_rules_are_listed_alone_whenever_they_became_rules(store: Store):
+    rule = {"rule": True}
+    others = {1: {"rule": False}, 2: {"rules": 1}, 3: {}}
+    store.add([record(number, metadata=metadata) for number, metadata in others.items()], model=None)
+    store.add(
+        [record(number, metadata={"a": 1, **rule}, project="pq"[number % 2]) for number in range(4, 9)], model=None
+    )
+    store.update(record(3, metadata=rule), model=None, fields={"metadata"})
+    store.update(record(4), model=None, fields={"metadata"})
+
+    def rules(scope: Scope = HERE, **options: Any) -> list[str]:
+        return [one.id for one in store.list(scope, rules=True, **options).memories]
+
+    assert rules() == [id_of(number) for number in (8, 7, 6, 5, 3)]
+    assert rules(Scope(project="q")) == [id_of(7), id_of(5)]
+    assert rules(Scope(project="q"), limit=1) == [id_of(7)]
+    assert rules(Scope("nobody")) == []
 
 
 def test_a_page_continues_after_its_cursor_when_memories_are_added_and_removed_meanwhile(store: Store):

@@ -19,19 +19,28 @@ from typing import Any, Literal
 from retentive.chat.prompt_block import block_end, block_start, note_line, prompt_block
 from retentive.chat.token_counting import ByteCounter, TokenCounter, token_counter
 from retentive.errors import Invalid
-from retentive.models import Hit, Memory, Recall, Serializable
+from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Recall, Serializable
+from retentive.pipeline.standing_rules import RULE, is_rule
 from retentive.pipeline.tuning_history import PROMPT_DEPTH
 from retentive.ranking import Tuning
+from retentive.ranking.rank import threshold
 from retentive.tenancy import ProfileView
 from retentive.text.analysis import folded_words, normalised
 from retentive.text.splitting import split_text
 
-Part = Literal["identity", "facts", "recent", "recalled"]
+Part = Literal["rules", "identity", "facts", "recent", "recalled"]
 Message = Mapping[str, Any]
 
 MAX_IDENTITY = 200
 MAX_RECALLED = 50
 MAX_FACTS = 50
+MAX_RULES = 30
+"""How many standing rules the judge reads for a prompt, the newest."""
+
+BRIEF_RULES, RULES_SHARE = 12, 3
+"""A new session is given this many rules at most, in one part in so many of the budget."""
+
+MAX_LISTED_RULES = 200
 MAX_EXCLUDED = 1000
 """How many of a session's latest episodes a recall leaves out."""
 
@@ -53,7 +62,7 @@ MAX_MESSAGES = 1000
 SIMILAR = 0.5
 """Two notes that share this part of their words, or more, may contradict each other."""
 
-BLOCK_ORDER: tuple[Part, ...] = ("identity", "facts", "recalled", "recent")
+BLOCK_ORDER: tuple[Part, ...] = ("rules", "identity", "facts", "recalled", "recent")
 REPEATED = "The messages already contain it."
 
 LeftOut = Literal["irrelevant", "budget", "repeated"]
@@ -132,8 +141,9 @@ def assemble(
 
     The recall searches the project if one is given, else that of the session if it has one, else the whole profile;
     `everywhere` always searches the whole profile. Memories of the project come before others. `parts` are the parts
-    of the block to fill. The recall leaves out the memories with the ids in `exclude`, and with `exclude_session` the
-    latest episodes of the session.
+    of the block to fill; what is recalled includes standing rules. Of these, the judge reads the newest, so that they
+    are found by what they say about the prompt. The recall leaves out the memories with the ids in `exclude`, and with
+    `exclude_session` the latest episodes of the session.
     """
     home = project or view.project or _project_of(view, session)
     searched = view.project if everywhere else home
@@ -148,29 +158,42 @@ def assemble(
     )
     known = latest_episodes(view, session, MAX_EXCLUDED, project=searched) if session and exclude_session else []
     new, repeated = _split_repeated_episodes(messages, latest)
+    text, chosen = last_user_text(messages), view.engine.tuning.for_prompt(tuning)
+    excluded = [*exclude, *(memory.id for memory in (*identity, *latest, *known))]
     answer = _recall(
         view,
-        last_user_text(messages) if "recalled" in parts else "",
+        text if "recalled" in parts else "",
         project=searched,
         limit=PROMPT_DEPTH,
-        exclude=[*exclude, *(memory.id for memory in (*identity, *latest, *known))],
-        tuning=view.engine.tuning.for_prompt(tuning),
+        exclude=excluded,
+        tuning=chosen,
         now=now,
     )
-    hits, repeated_hits = _split_repeated_hits(messages, answer.hits if answer is not None else ())
+    found = () if answer is None else answer.hits
+    read = [] if answer is None else [hit.id for hit in (*found, *answer.dropped) if _was_judged(hit)]
+    rules: Sequence[Hit] = ()
+    if {"recalled", "rules"} & set(parts):
+        known_ids = {*excluded, *read, *(hit.id for hit in found)}
+        others = [rule for rule in _rules(view, home) if rule.id not in known_ids][:MAX_RULES]
+        rules = view.engine.judge_memories(view.query(text, tuning=chosen), others)
+    least = threshold(chosen) or DEFAULT_MIN_RELEVANCE
+    helpful = [hit for hit in rules if (hit.relevance or 0.0) >= least]
+    hits, repeated_hits = _split_repeated_hits(messages, [*found, *helpful])
     hits.sort(key=lambda hit: (home is not None and hit.memory.project != home, -(hit.relevance or 0.0)))
     wanted = _wanted(tokens, identity, new, hits)
     left_out = [tokens.item(memory, "recent", REPEATED, left_out="repeated") for memory in repeated]
     left_out += [tokens.item(hit.memory, "recalled", REPEATED, left_out="repeated") for hit in repeated_hits]
     left_out += _irrelevant(answer)
-    context = replace(tokens.fill(wanted, left_out), project=searched)
+    context = replace(tokens.fill(wanted, left_out), project=searched, judged=len(read) + len(rules))
+    relevance = max((hit.relevance or 0.0 for hit in helpful), default=0.0)
     if answer is None:  # a recall without hits is false
-        return context
-    read = [reason for hit in (*answer.hits, *answer.dropped) for reason in hit.why if reason.step == "judge"]
-    judged = sum(reason.value is not None for reason in read)
-    return replace(
-        context, degraded=answer.degraded_reason or answer.degraded, relevance=answer.relevance, judged=judged
-    )
+        return replace(context, relevance=relevance)
+    degraded = answer.degraded_reason or answer.degraded
+    return replace(context, degraded=degraded, relevance=max(relevance, answer.relevance))
+
+
+def _was_judged(hit: Hit) -> bool:
+    return any(reason.step == "judge" and reason.value is not None for reason in hit.why)
 
 
 def _wanted(
@@ -186,7 +209,13 @@ def _wanted(
         *(tokens.item(memory, "identity", "It describes the user.") for memory in identity),
         *(tokens.shortened(item) for item in episodes[:LAST_EPISODES]),
         *(
-            tokens.item(hit.memory, "recalled", why_recalled(hit), relevance=hit.relevance, newer=newer.get(hit.id))
+            tokens.item(
+                hit.memory,
+                "rules" if is_rule(hit.memory) else "recalled",
+                why_recalled(hit),
+                relevance=hit.relevance,
+                newer=newer.get(hit.id),
+            )
             for hit in hits
         ),
         *episodes[LAST_EPISODES:],
@@ -205,8 +234,9 @@ def brief(
 ) -> PromptContext:
     """Return the memories for the start of a session, without a query.
 
-    These are the identity memories, the facts of the project (semantic memories, the most important and then the newest
-    first), and the last episodes of the latest session of the project other than `session`.
+    These are the newest standing rules of the project and of no project, the identity memories, the facts of the
+    project (semantic memories, the most important and then the newest first), and the last episodes of the latest
+    session of the project other than `session`.
     """
     counter = count_tokens or token_counter(view.engine)
     home = project or view.project
@@ -214,7 +244,11 @@ def brief(
     if tokens.left <= 0:
         return PromptContext("", (), (), 0, budget, counter.name, project=home)
     facts = view.list(project=project, kinds=["semantic"], limit=MAX_FACTS).memories if project is not None else ()
-    wanted = [
+    newest = _rules(view, home)[:BRIEF_RULES]
+    rules, too_large = tokens.share(
+        [tokens.item(memory, "rules", "It is a standing rule.") for memory in newest], RULES_SHARE
+    )
+    others = [
         *(tokens.item(memory, "identity", "It describes the user.") for memory in _identity(view, project=project)),
         *(
             tokens.item(memory, "recent", f"It is number {number} of the latest episodes of the session before.")
@@ -225,7 +259,9 @@ def brief(
             for memory in sorted(facts, key=lambda memory: -memory.importance)
         ),
     ]
-    return replace(tokens.fill(wanted, []), project=home)
+    given = {item.memory.id for item in rules}
+    wanted = [*rules, *(item for item in others if item.memory.id not in given)]
+    return replace(tokens.fill(wanted, too_large), project=home)
 
 
 def _last_session(view: ProfileView, project: str | None, session: str | None, count: int) -> list[Memory]:
@@ -273,6 +309,8 @@ def unanswered_message(latest: Sequence[Memory]) -> Memory | None:
 
 def why_recalled(hit: Hit) -> str:
     """Return a hit's rank and score, and the step that contributed most."""
+    if hit.rank == 0:
+        return f"It is a standing rule with a relevance of {hit.relevance or 0.0:.2f}."
     most = max(hit.why, key=lambda reason: reason.change, default=None)
     if most is None:
         return f"It is hit {hit.rank}."
@@ -334,13 +372,26 @@ class _TokenBudget:
         for item in (*first, *later):
             fitting: PromptItem | None = item
             if item.tokens > left:
-                fitting = self._cut(item, left) if item.part in ("recalled", "facts") or not taken else None
+                fitting = self._cut(item, left) if item.part in ("rules", "recalled", "facts") or not taken else None
             if fitting is None:
                 why = f"It does not fit: {item.tokens} tokens, {left} left."
                 too_large.append(replace(item, why=why, left_out="budget"))
             else:
                 left -= fitting.tokens
                 taken.append(fitting)
+        return taken, too_large
+
+    def share(self, items: Sequence[PromptItem], parts: int) -> tuple[list[PromptItem], list[PromptItem]]:
+        """Return the items that fit into one part in so many of the budget, taken in order, and the others."""
+        left = self.left // parts
+        taken, too_large = [], []
+        for item in items:
+            if item.tokens > left:
+                why = f"It does not fit: {item.tokens} tokens, {left} left."
+                too_large.append(replace(item, why=why, left_out="budget"))
+            else:
+                left -= item.tokens
+                taken.append(item)
         return taken, too_large
 
     def shortened(self, item: PromptItem) -> PromptItem:
@@ -392,6 +443,16 @@ def _identity(view: ProfileView, *, project: str | None) -> list[Memory]:
     page = view.list(kinds=["identity"], limit=MAX_IDENTITY)
     found = [memory for memory in page.memories if memory.project in (None, view.project or project)]
     return sorted(found, key=lambda memory: (-memory.importance, memory.when, memory.id))
+
+
+def _rules(view: ProfileView, project: str | None) -> list[Memory]:
+    """Return the newest standing rules of a project and of no project, newest first."""
+    page = view.list(metadata={RULE: True}, limit=MAX_LISTED_RULES)
+    found = [memory for memory in page.memories if memory.project in (None, project)]
+    if page.next_cursor is not None and project is not None:  # those of other projects must not hide its own
+        own = view.list(project=project, metadata={RULE: True}, limit=MAX_RULES).memories
+        found += [memory for memory in own if memory not in found]
+    return found
 
 
 def _irrelevant(answer: Recall | None) -> list[PromptItem]:

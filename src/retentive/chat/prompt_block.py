@@ -56,7 +56,7 @@ def note_line(
     A memory of another project than `home` says which. `newer` is the time of a later note that says something
     similar.
     """
-    fields: dict[str, Any] = {"note": part, "when": _minute(memory.when)}
+    fields: dict[str, Any] = {"note": "rule" if part == "rules" else part, "when": _minute(memory.when)}
     if memory.project not in (None, home):
         fields["project"] = memory.project
     if newer is not None:

@@ -191,7 +191,7 @@ def _recalled(context: PromptContext) -> str:
     if not context.items:
         return f"recalled from {searched}: {context.note or 'nothing'}"
     # What the query found comes first; who the user is and the latest turns are in every prompt.
-    items = sorted(context.items, key=lambda item: item.part != "recalled")
+    items = sorted(context.items, key=lambda item: item.part not in ("rules", "recalled"))
     return cut(f"recalled {len(items)} from {searched}: " + " · ".join(item.text for item in items))
 
 

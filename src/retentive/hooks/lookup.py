@@ -23,7 +23,7 @@ MAX_QUERY = 8000
 _ANOTHER_STORE = 421
 """The status with which a service of another store refuses a request."""
 
-_ORDER = {"identity": 0, "recent": 1, "facts": 2, "recalled": 3}
+_ORDER = {"rules": 0, "identity": 1, "recent": 2, "facts": 3, "recalled": 4}
 """The parts of a block in the order in which their notes are chosen."""
 
 

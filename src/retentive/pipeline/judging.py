@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from retentive.errors import Unavailable
 from retentive.inference.judge import Judge, Reading
-from retentive.models import Memory, Period, Query
+from retentive.models import Hit, Memory, Period, Query
 from retentive.ranking.judged import CALIBRATION, JudgeCalibration, Judged, order_by_judge
 from retentive.ranking.lists import Context, Ranking
 from retentive.ranking.rank import closeness
@@ -49,13 +50,8 @@ def judge_best(
     texts = {memory.id: memory for memory in context.memories} | {hit.id: hit.memory for hit in ranking.hits}
     before = {id: texts[pair[0]] for id, pair in context.neighbours.items() if pair[0] in texts}
     readings = [reading(hit.memory, before.get(hit.id), period) for hit in best]
-    # The judge stops at the deadline by itself. It runs on a thread because loading it may take longer.
-    scoring = threads.submit(judge.score, query.text, readings, deadline=monotonic() + JUDGE_SECONDS)
     try:
-        scores = scoring.result(timeout=JUDGE_SECONDS + LOAD_SECONDS)
-    except TookTooLong:
-        scoring.cancel()
-        return JudgedRanking(ranking, missing="the model of the judge was not loaded in time")
+        scores = _scores(query.text, readings, judge, threads)
     except Unavailable as error:
         return JudgedRanking(ranking, missing=str(error))
     logits = {hit.id: score for hit, score in zip(best, scores, strict=True) if score is not None}
@@ -67,6 +63,30 @@ def judge_best(
     judged = Judged(logits, query.text, best, calibration)
     hits = order_by_judge(ranking.hits, logits, weight=query.tuning.judge_weight)
     return JudgedRanking(replace(ranking, hits=tuple(hits)), judged, missing)
+
+
+def judge_memories(memories: Sequence[Memory], query: Query, judge: Judge, threads: Executor) -> list[Hit]:
+    """The memories that the judge has read, with their relevance to the query, in order."""
+    try:
+        scores = _scores(query.text, [reading(memory, None) for memory in memories], judge, threads)
+    except Unavailable:
+        return []
+    found = zip(memories, scores, strict=True)
+    logits = {memory.id: score for memory, score in found if score is not None}
+    hits = [Hit(memory, 0.0) for memory in memories if memory.id in logits]
+    judged = Judged(logits, query.text, hits)
+    return [judged.of(hit) for hit in hits]
+
+
+def _scores(text: str, readings: Sequence[Reading], judge: Judge, threads: Executor) -> list[float | None]:
+    """The logits, None where the time did not suffice. `Unavailable` if the judge cannot be loaded."""
+    # The judge stops at the deadline by itself. It runs on a thread because loading it may take longer.
+    scoring = threads.submit(judge.score, text, readings, deadline=monotonic() + JUDGE_SECONDS)
+    try:
+        return scoring.result(timeout=JUDGE_SECONDS + LOAD_SECONDS)
+    except TookTooLong:
+        scoring.cancel()
+        raise Unavailable("the model of the judge was not loaded in time") from None
 
 
 def reading(memory: Memory, before: Memory | None, period: Period | None = None) -> Reading:

@@ -30,14 +30,16 @@ def list_matching(
 ) -> Page:
     """Return one page of the memories that match a filter, newest first.
 
-    A time is a position in the list, so that nothing outside the period is read. Metadata is compared memory by memory:
-    a page may have fewer memories than `limit`, or none, and yet a cursor.
+    A time is a position in the list, so that nothing outside the period is read. The store finds standing rules by an
+    index. Other metadata is compared memory by memory: a page may have fewer memories than `limit`, or none, and yet a
+    cursor.
     """
     start = _start(cursor, wanted.until)
     matching, damaged = list[Memory](), list[Damage]()
-    size = PAGE if wanted.metadata else limit
+    rules = any(key == "rule" and value is True for key, value in wanted.metadata)
+    size = PAGE if wanted.metadata and not rules else limit
     for _ in range(0, MOST_READ, size):
-        page = store.list(scope, cursor=start, limit=size, current_at=current_at, started_by=started_by)
+        page = store.list(scope, cursor=start, limit=size, current_at=current_at, started_by=started_by, rules=rules)
         damaged += page.damaged
         for memory in page.memories:
             if wanted.since is not None and memory.when < wanted.since:

@@ -21,6 +21,7 @@ import numpy as np
 
 from retentive.errors import Invalid, Refused, RetentiveError, Unavailable
 from retentive.inference.embedders import Embedder, context_reader
+from retentive.inference.judge import Judge
 from retentive.models import (
     DEFAULT_PROFILE,
     FACT_FIELDS,
@@ -33,6 +34,7 @@ from retentive.models import (
     current_work,
     indexed_text,
 )
+from retentive.pipeline.standing_rules import mark_again
 from retentive.stores.base import Store
 from retentive.stores.values import Duplicates, IdempotencyKey, OnDuplicate, PreviousTurn, Record, Vector
 from retentive.text.analysis import content_hash
@@ -234,6 +236,7 @@ def update_memory(
     old: Memory,
     changes: MemoryChanges,
     *,
+    judge: Judge | None,
     now: datetime,
     if_version: str | None,
     within: Scope | None,
@@ -246,6 +249,10 @@ def update_memory(
     """
     new = _changed(old, changes, now)
     fields = {*changes, "content_hash"} if "text" in changes else {*changes}
+    if new.text != old.text:
+        plain = new.metadata
+        new = mark_again(old, new, changes.get("metadata"), judge)
+        fields |= {"metadata"} if new.metadata != plain else set()
     moved = fields & {"project", "session"}
     usable = usable_embedder(store, embedder()) if moved or fields & {"text", "speaker"} else None
     [record] = _embedded(store, usable, new) if usable else [Record(new)]

@@ -148,10 +148,12 @@ class Memories(Protocol):
         limit: int = 50,
         current_at: datetime | None = None,
         started_by: datetime | None = None,
+        rules: bool = False,
     ) -> Page:
         """Return one page of the memories of a scope: by the time they happened or were stored, then id, newest first.
 
-        Only those that are current at a time and whose `Memory.start` is not after a time, where these are given. A
+        Only those that are current at a time and whose `Memory.start` is not after a time, where these are given.
+        `rules`: those whose metadata has `"rule": true`, which an index finds, and perhaps some that only look so. A
         page ends at `limit` memories or after `rules.PAGE_BYTES` of text. `Invalid` if the cursor was not returned
         with a page.
         """

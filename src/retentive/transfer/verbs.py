@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import IO, TYPE_CHECKING
 
 from retentive.errors import Invalid
+from retentive.inference.judge import Judge
 from retentive.models import check_name
 from retentive.pipeline.embeddings import Embeddings
 from retentive.pipeline.recall import RecallLog
@@ -29,6 +30,7 @@ class Transfer:
     settings: Settings
     embeddings: Embeddings
     now: Callable[[], datetime]
+    _judge: Judge | None
     _recall_log: RecallLog
 
     @cached_property
@@ -76,6 +78,7 @@ class Transfer:
             self.store,
             None if dry_run else self.embeddings.available(),
             open_source(os.fspath(path), format, self.embeddings.embedder),
+            judge=self._judge,
             target=ImportTarget(self.settings.profile, profile, project, profiles or {}, only_profiles),
             clock=self.now,
             dry_run=dry_run,

@@ -476,6 +476,7 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
         limit: int = 50,
         current_at: datetime | None = None,
         started_by: datetime | None = None,
+        rules: bool = False,
     ) -> Page:
         start = parse_cursor(cursor)
         with self._lock:
@@ -484,6 +485,7 @@ class InMemoryStore(InMemoryCatalogue, Undamaged):
                 for entry in self._in_scope(scope)
                 if (current_at is None or entry.memory.is_current(current_at))
                 and (started_by is None or entry.memory.start <= started_by)
+                and (not rules or entry.memory.metadata.get("rule") is True)
             )
             newest = sorted((one for one in found if one[0] < start), key=lambda one: one[0], reverse=True)
             count = page_length((len(memory.text) for _, memory in newest), limit)

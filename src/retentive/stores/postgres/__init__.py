@@ -301,6 +301,7 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
         limit: int = 50,
         current_at: datetime | None = None,
         started_by: datetime | None = None,
+        rules: bool = False,
     ) -> Page:
         start = parse_cursor(cursor)
 
@@ -309,7 +310,13 @@ class PostgresStore(CatalogueTables, KeyValueTable, JudgementTable, VectorTables
             if resolved is None:
                 return Page(())
             keys, following = table.list_page(
-                connection, resolved, cursor=start, limit=limit, current_at=current_at, started_by=started_by
+                connection,
+                resolved,
+                cursor=start,
+                limit=limit,
+                current_at=current_at,
+                started_by=started_by,
+                rules=rules,
             )
             damaged = list[Damage]()
             memories = table.with_keys(connection, keys, damaged)

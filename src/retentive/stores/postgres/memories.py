@@ -21,7 +21,7 @@ from retentive.stores.postgres.search_stats import ResolvedScope, ScopedTerms, r
 from retentive.stores.postgres.sql import Statements
 from retentive.stores.postgres.validity import COLUMNS, CURRENT, date_vectors, is_dated
 from retentive.stores.rules import ListCursor, check_versions, is_within, page_length, prefix_range
-from retentive.stores.sql_codec import EPOCH, SCOPE_TOKENS, ScopeIds, fact_values, to_memories, to_micros
+from retentive.stores.sql_codec import EPOCH, RULE, SCOPE_TOKENS, ScopeIds, fact_values, to_memories, to_micros
 from retentive.stores.values import Duplicates, PreviousTurn, Record, Vector
 
 MAX_DIMENSION = 4_000
@@ -95,6 +95,7 @@ def list_page(
     limit: int,
     current_at: datetime | None = None,
     started_by: datetime | None = None,
+    rules: bool = False,
 ) -> tuple[list[int], str | None]:
     """Return the keys of one page of the memories of a scope after the cursor, newest first, and the next cursor."""
     parameters = {**scope.parameters, "time": cursor.time, "id": cursor.id, "limit": limit + 1}
@@ -105,6 +106,8 @@ def list_page(
     if started_by is not None:
         condition += " AND coalesce(valid_from, occurred, created) <= %(started_by)s"
         parameters["started_by"] = to_micros(started_by)
+    if rules:
+        condition += f" AND position('{RULE}' IN metadata) > 0"
     rows = connection.execute(_SQL("list", condition=condition), parameters, binary=True).fetchall()
     count = page_length((row[1] for row in rows), limit)
     following = str(ListCursor(*rows[count - 1][2:])) if count < len(rows) else None

@@ -27,6 +27,7 @@ MIGRATIONS = (
     "007_session_names.sql",
     "008_vector_length.sql",
     "009_content.sql",
+    "010_rules.sql",
 )
 MIN_PGVECTOR = (0, 8)
 

@@ -55,6 +55,7 @@ from retentive.stores.rules import (
     parse_cursor,
     stays_in_session,
 )
+from retentive.stores.sql_codec import RULE
 from retentive.stores.validity import check_no_ring, concerns_keys, settle_keys, settle_session, settle_update
 from retentive.stores.values import Duplicates, IdempotencyKey, Page, Progress, Record, ScanPage, no_progress
 
@@ -539,12 +540,16 @@ class QdrantMemories(StoreParts):
         limit: int = 50,
         current_at: datetime | None = None,
         started_by: datetime | None = None,
+        rules: bool = False,
     ) -> Page:
         start = parse_cursor(cursor)
         where = self._names.scope_filter(scope)
         if where is None:
             return Page(())
         where = listed(where, current_at=current_at, started=started_by)
+        if rules:
+            rule = q.FieldCondition(key="metadata", match=q.MatchText(text=RULE))
+            where = q.Filter(must=[where, rule])
         memories, more = until_full(newest(self._connection, where, start, limit + 1), limit)
         return Page(tuple(memories), str(cursor_of(memories[-1])) if more else None)
 

@@ -61,6 +61,7 @@ MIGRATIONS = (
     "011_unindexed.sql",
     "012_vector_length.sql",
     "013_content.sql",
+    "014_rules.sql",
 )
 
 

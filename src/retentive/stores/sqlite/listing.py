@@ -8,15 +8,15 @@ from typing import Any
 import apsw
 
 from retentive.stores.rules import ListCursor, page_length
-from retentive.stores.sql_codec import to_micros
+from retentive.stores.sql_codec import RULE, to_micros
 from retentive.stores.sqlite.memory_table import CURRENT, IN_SCOPE, ResolvedScope
 
 # An id that is not valid UTF-8 would fail as text. Neither size reads the text itself, which a damaged row may lack.
 _SIZE = "coalesce(octet_length(text), 0) + coalesce(octet_length(metadata), 0)"
 _LIST = f"""
-    SELECT key, {_SIZE}, coalesce(occurred, created), CAST(id AS BLOB) FROM memories
+    SELECT key, {_SIZE}, coalesce(occurred, created), CAST(id AS BLOB) FROM memories {{index}}
     WHERE {IN_SCOPE} AND coalesce(occurred, created) <= :time AND (coalesce(occurred, created) < :time OR id < :id)
-      {{current}} {{started}}
+      {{current}} {{started}} {{rule}}
     ORDER BY coalesce(occurred, created) DESC, id DESC LIMIT :limit
 """  # noqa: S608 - texts of our own
 _SCAN = f"SELECT key, {_SIZE} FROM memories WHERE key > ? ORDER BY key LIMIT ?"  # noqa: S608 - a text of our own
@@ -34,6 +34,7 @@ def list_page(
     limit: int,
     current_at: datetime | None = None,
     started_by: datetime | None = None,
+    rules: bool = False,
 ) -> tuple[list[int], str | None]:
     """The keys of one page of the memories in a scope after the cursor, newest first, and the next cursor."""
     parameters = {
@@ -46,7 +47,9 @@ def list_page(
     }
     current = "" if current_at is None else CURRENT.format(key="memories.key")
     started = "" if started_by is None else "AND coalesce(valid_from, occurred, created) <= :started_by"
-    rows: list[Any] = connection.execute(_LIST.format(current=current, started=started), parameters).fetchall()
+    index, rule = ("INDEXED BY memories_ruled", f"AND instr(metadata, '{RULE}')") if rules else ("", "")
+    statement = _LIST.format(current=current, started=started, index=index, rule=rule)
+    rows: list[Any] = connection.execute(statement, parameters).fetchall()
     count = page_length((row[1] for row in rows), limit)
     following = None
     if count < len(rows):

@@ -502,6 +502,7 @@ class SqliteStore:
         limit: int = 50,
         current_at: datetime | None = None,
         started_by: datetime | None = None,
+        rules: bool = False,
     ) -> Page:
         start, damaged = parse_cursor(cursor), list[Damage]()
         with self._connections.read() as connection:
@@ -509,7 +510,13 @@ class SqliteStore:
             if resolved is None:
                 return Page(())
             keys, following = list_page(
-                connection, resolved, cursor=start, limit=limit, current_at=current_at, started_by=started_by
+                connection,
+                resolved,
+                cursor=start,
+                limit=limit,
+                current_at=current_at,
+                started_by=started_by,
+                rules=rules,
             )
             found = memory_table.by_keys(connection, keys, damaged)
         return Page(tuple(found[key] for key in keys if key in found), following, tuple(damaged))

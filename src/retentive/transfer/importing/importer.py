@@ -14,6 +14,7 @@ from retentive.configuration import public_address
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.extras import needs_extra
 from retentive.inference.embedders import Embedder
+from retentive.inference.judge import Judge
 from retentive.models import Memory, Serializable
 from retentive.pipeline.remember import Draft, to_memory
 from retentive.stores.base import Store
@@ -159,6 +160,7 @@ def import_source(
     embedder: Embedder | None,
     source: ImportSource,
     *,
+    judge: Judge | None = None,
     target: ImportTarget,
     clock: Callable[[], datetime],
     dry_run: bool = False,
@@ -176,7 +178,7 @@ def import_source(
         _refuse_watched(store, Path(source.resolved), profile)
     log = ImportLog(store, format=source.format, path=source.resolved, profile=profile, now=now)
     issues = _IssueCounts(report)
-    importer = _Importer(store, embedder, source.format, target, now, None if dry_run else log, issues, progress)
+    importer = _Importer(store, embedder, judge, source.format, target, now, None if dry_run else log, issues, progress)
 
     def result(run: ImportRun | None, added: int) -> ImportResult:
         return ImportResult(
@@ -263,6 +265,7 @@ class _Importer:
         self,
         store: Store,
         embedder: Embedder | None,
+        judge: Judge | None,
         format: str,
         target: ImportTarget,
         now: datetime,
@@ -277,7 +280,7 @@ class _Importer:
         self._issues = issues
         self._progress = progress
         self._side_records = SideRecordWriter(store, log, skip=issues.skip)
-        self._writer = None if log is None else MemoryWriter(store, embedder, log, skip=issues.skip)
+        self._writer = None if log is None else MemoryWriter(store, embedder, judge, log, skip=issues.skip)
         self._would_add = IdSet() if log is None else None
         self._limit = BATCH_WITHOUT_VECTORS if embedder is None else BATCH
         self._pending: list[PendingMemory] = []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from retentive.errors import Conflict, Invalid, NotFound, Unavailable
 from retentive.inference.embedders import Embedder
+from retentive.inference.judge import Judge
 from retentive.models import Memory, Model
 from retentive.pipeline.remember import embed_following, embed_memories, turns_before, usable_embedder
+from retentive.pipeline.standing_rules import mark_rules
 from retentive.pipeline.tuning_history import refusal
 from retentive.stores.base import Store
 from retentive.stores.values import Judgement, Record, Vector
@@ -54,17 +56,22 @@ class MemoryWriter:
         self,
         store: Store,
         embedder: Embedder | None,
+        judge: Judge | None,
         log: ImportLog,
         *,
         skip: Callable[[str, str], None],
     ) -> None:
         self._store = store
         self._embedder = embedder
+        self._judge = judge
         self._log = log
         self._skip = skip
 
     def add(self, batch: Sequence[PendingMemory]) -> WriteCounts:
-        """Add memories that did not exist a moment ago."""
+        """Add memories that did not exist a moment ago. Those that were exported from a store are marked already."""
+        if not _is_exact(batch):
+            marked = mark_rules([pending.memory for pending in batch], self._judge)
+            batch = [replace(pending, memory=memory) for pending, memory in zip(batch, marked, strict=True)]
         for _ in range(TRIES):
             try:
                 return self._add(batch)

@@ -6,7 +6,7 @@ import { route } from "../shared/route.js";
 
 const MAX_LEFT_OUT = 10;
 const REASONS = { irrelevant: "not relevant", budget: "no room", repeated: "already said" };
-const PARTS = { identity: "identity", facts: "fact", recalled: "recalled", recent: "recent" };
+const PARTS = { rules: "rule", identity: "identity", facts: "fact", recalled: "recalled", recent: "recent" };
 
 /** A panel with three parts, of which one is shown: what was recalled, left out, and remembered. */
 export function createTurnPanel() {
