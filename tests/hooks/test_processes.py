@@ -99,6 +99,23 @@ def test_a_session_gets_a_briefing_then_relevant_memories_and_is_remembered(serv
     assert again == ""
 
 
+def test_a_session_begins_with_the_standing_rules_of_its_project(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        for project in ("boat", "house", None):
+            engine.remember(f"Nobody smokes in {project}.", project=project, metadata={"rule": True})
+        engine.remember("The boat has two masts", project="boat", kind="semantic")
+    sent = {"session_id": "ruled", "cwd": "/x/boat", "prompt": "Who smokes?"}
+    briefing = context(hook(store, "claude-code", "session-start", sent, LONG))
+    notes = [json.loads(line) for line in briefing.splitlines()[2:-1]]
+    assert [(note["note"], note["text"]) for note in notes] == [
+        ("rule", "Nobody smokes in None."),
+        ("rule", "Nobody smokes in boat."),
+        ("facts", "The boat has two masts"),
+    ]
+    assert "Nobody smokes in boat" not in context(hook(store, "claude-code", "prompt", sent, LONG))  # it has it
+
+
 def test_after_a_compaction_a_session_is_given_its_memories_again(service: Service, store: Path) -> None:
     sent = {"session_id": "compacted", "cwd": "/x/elsewhere", "prompt": "What does the cello need?"}
     assert "new strings" in context(hook(store, "claude-code", "prompt", sent, LONG, WIDE))

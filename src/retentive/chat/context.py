@@ -374,8 +374,7 @@ class _TokenBudget:
             if item.tokens > left:
                 fitting = self._cut(item, left) if item.part in ("rules", "recalled", "facts") or not taken else None
             if fitting is None:
-                why = f"It does not fit: {item.tokens} tokens, {left} left."
-                too_large.append(replace(item, why=why, left_out="budget"))
+                too_large.append(_too_large(item, left))
             else:
                 left -= fitting.tokens
                 taken.append(fitting)
@@ -384,11 +383,10 @@ class _TokenBudget:
     def share(self, items: Sequence[PromptItem], parts: int) -> tuple[list[PromptItem], list[PromptItem]]:
         """Return the items that fit into one part in so many of the budget, taken in order, and the others."""
         left = self.left // parts
-        taken, too_large = [], []
+        taken, too_large = list[PromptItem](), list[PromptItem]()
         for item in items:
             if item.tokens > left:
-                why = f"It does not fit: {item.tokens} tokens, {left} left."
-                too_large.append(replace(item, why=why, left_out="budget"))
+                too_large.append(_too_large(item, left))
             else:
                 left -= item.tokens
                 taken.append(item)
@@ -423,6 +421,10 @@ class _TokenBudget:
             return None
         why = f"{item.why} It was cut to its beginning to fit the budget."
         return replace(item, text=f"{start} …", tokens=tokens, why=why, cut=True)
+
+
+def _too_large(item: PromptItem, left: int) -> PromptItem:
+    return replace(item, why=f"It does not fit: {item.tokens} tokens, {left} left.", left_out="budget")
 
 
 def _project_of(view: ProfileView, session: str | None) -> str | None:
