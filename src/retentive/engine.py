@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 from retentive.errors import Invalid, RetentiveError
 from retentive.inference.embedders import Embedder, open_embedder
 from retentive.inference.judge import Judge, LocalJudge
-from retentive.models import Filter, Hit, Memory, Query, Recall, Scope, canonical_id, current_work
+from retentive.models import Filter, Memory, Query, Recall, Scope, canonical_id, current_work
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
 from retentive.pipeline.judgements import JudgementLog
-from retentive.pipeline.judging import judge_memories
+from retentive.pipeline.judging import Judging
 from retentive.pipeline.query_options import (
     QueryOptions,
     check_query,
@@ -92,6 +92,7 @@ class Engine(FactVerbs, Transfer):
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._recall_log = RecallLog(store, self._threads)
+        self.judging = Judging(judge, self._threads)
 
     @classmethod
     def open(
@@ -393,15 +394,6 @@ class Engine(FactVerbs, Transfer):
             answer = self._rank(outcome, asked, threads, started)
         self._recall_log.add(answer, min(asked.now, self.now()) if record_use else None)
         return answer
-
-    def judge_memories(self, query: Query, memories: Sequence[Memory]) -> Sequence[Hit]:
-        """Let the judge read memories for a query: those that it has read, in order, with their relevance.
-
-        Nothing is searched. Empty if the tuning of the query has no judge, or if it cannot be loaded.
-        """
-        if self._judge is None or query.tuning.judge == "off" or not memories or not query.text.strip():
-            return []
-        return judge_memories(memories, query, self._judge, self._threads)
 
     def explain(
         self, query: str | Query, id: str, *, within: Scope | None = None, **options: Unpack[QueryOptions]

@@ -175,7 +175,7 @@ def assemble(
     if {"recalled", "rules"} & set(parts):
         known_ids = {*excluded, *read, *(hit.id for hit in found)}
         others = [rule for rule in _rules(view, home) if rule.id not in known_ids][:MAX_RULES]
-        rules = view.engine.judge_memories(view.query(text, tuning=chosen), others)
+        rules = view.engine.judging.read(others, view.query(text, tuning=chosen))
     least = threshold(chosen) or DEFAULT_MIN_RELEVANCE
     helpful = [hit for hit in rules if (hit.relevance or 0.0) >= least]
     hits, repeated_hits = _split_repeated_hits(messages, [*found, *helpful])

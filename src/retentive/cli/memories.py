@@ -20,6 +20,7 @@ from retentive.cli.options import (
     IncludeRetired,
     Kinds,
     Project,
+    WithMetadata,
     Yes,
     common,
     confirm,
@@ -29,6 +30,7 @@ from retentive.cli.options import (
     warn,
     warn_unknown,
 )
+from retentive.configuration import parse_pairs
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
 from retentive.models import Memory, Scope, counted
@@ -248,12 +250,20 @@ def list_memories(
     cursor: Annotated[str | None, typer.Option(help="Cursor returned by the previous page.")] = None,
     as_of: AsOf = None,
     include_retired: IncludeRetired = False,
+    metadata: WithMetadata = None,
 ) -> None:
     """List memories, newest first."""
     scope: dict[str, Any] = {"project": project, "session": session, "only_session": True, "kinds": kind or None}
     with common(ctx).engine() as engine:
         found = engine.scope(**scope)
-        page = engine.list(found, cursor=cursor, limit=limit, as_of=as_of, include_retired=include_retired)
+        page = engine.list(
+            found,
+            cursor=cursor,
+            limit=limit,
+            as_of=as_of,
+            include_retired=include_retired,
+            metadata=parse_pairs(metadata, "topic=kitchen"),
+        )
         warn_unknown(engine, page.memories, project=project, sessions=session)
         ids = shown_ids(engine, (memory.id for memory in page.memories))
     emit(ctx, page.to_dict(), lambda show: show.page(page, ids))

@@ -74,6 +74,12 @@ SetParameters = Annotated[
         "--set", help="Change a parameter for this call, such as keyword_weight=2. Repeatable.", rich_help_panel=RANKING
     ),
 ]
+WithMetadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata", help="Only memories with this metadata, such as topic=kitchen. Repeatable.", rich_help_panel=SCOPE
+    ),
+]
 AsOf = Annotated[
     str | None,
     typer.Option(help="What was current at this time; a date is the end of that day.", rich_help_panel=SCOPE),

@@ -19,6 +19,7 @@ from retentive.cli.options import (
     Kinds,
     Project,
     SetParameters,
+    WithMetadata,
     common,
     emit,
     parse_parameters,
@@ -56,12 +57,6 @@ Until = Annotated[
     str | None,
     typer.Option(help="Only memories before this time; a date includes that day.", rich_help_panel=SCOPE),
 ]
-Metadata = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metadata", help="Only memories with this metadata, such as topic=kitchen. Repeatable.", rich_help_panel=SCOPE
-    ),
-]
 Limit = Annotated[int, typer.Option(min=0, help="Maximum number of hits; 0 returns all that match.")]
 Preset = Annotated[
     str | None,
@@ -79,7 +74,7 @@ def recall(
     exclude: Exclude = None,
     since: Since = None,
     until: Until = None,
-    metadata: Metadata = None,
+    metadata: WithMetadata = None,
     as_of: AsOf = None,
     include_retired: IncludeRetired = False,
     limit: Limit = 10,
@@ -138,7 +133,7 @@ def explain(
     exclude: Exclude = None,
     since: Since = None,
     until: Until = None,
-    metadata: Metadata = None,
+    metadata: WithMetadata = None,
     as_of: AsOf = None,
     include_retired: IncludeRetired = False,
     limit: Limit = 10,

@@ -65,17 +65,29 @@ def judge_best(
     return JudgedRanking(replace(ranking, hits=tuple(hits)), judged, missing)
 
 
-def judge_memories(memories: Sequence[Memory], query: Query, judge: Judge, threads: Executor) -> list[Hit]:
-    """The memories that the judge has read, with their relevance to the query, in order."""
-    try:
-        scores = _scores(query.text, [reading(memory, None) for memory in memories], judge, threads)
-    except Unavailable:
-        return []
-    found = zip(memories, scores, strict=True)
-    logits = {memory.id: score for memory, score in found if score is not None}
-    hits = [Hit(memory, 0.0) for memory in memories if memory.id in logits]
-    judged = Judged(logits, query.text, hits)
-    return [judged.of(hit) for hit in hits]
+class Judging:
+    """`engine.judging`: lets the judge read memories that no search found."""
+
+    def __init__(self, judge: Judge | None, threads: Executor) -> None:
+        self._judge = judge
+        self._threads = threads
+
+    def read(self, memories: Sequence[Memory], query: Query) -> list[Hit]:
+        """The memories that the judge has read, in order, with their relevance to the query.
+
+        None without a judge, if it cannot be loaded, or if the tuning of the query turns it off.
+        """
+        if self._judge is None or query.tuning.judge == "off" or not memories or not query.text.strip():
+            return []
+        try:
+            scores = _scores(query.text, [reading(memory, None) for memory in memories], self._judge, self._threads)
+        except Unavailable:
+            return []
+        found = zip(memories, scores, strict=True)
+        logits = {memory.id: score for memory, score in found if score is not None}
+        hits = [Hit(memory, 0.0) for memory in memories if memory.id in logits]
+        judged = Judged(logits, query.text, hits)
+        return [judged.of(hit) for hit in hits]
 
 
 def _scores(text: str, readings: Sequence[Reading], judge: Judge, threads: Executor) -> list[float | None]:
