@@ -92,7 +92,7 @@ class Engine(FactVerbs, Transfer):
         self._threads = ThreadPoolExecutor(16, thread_name_prefix="retentive")
         self._limiter = FairLimiter()
         self._recall_log = RecallLog(store, self._threads)
-        self.judging = Judging(judge, self._threads)
+        self.judging = Judging(judge, self._threads, self.calibrations.of_judge)
 
     @classmethod
     def open(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from concurrent.futures import TimeoutError as TookTooLong
 from dataclasses import replace
@@ -68,9 +68,12 @@ def judge_best(
 class Judging:
     """`engine.judging`: lets the judge read memories that no search found."""
 
-    def __init__(self, judge: Judge | None, threads: Executor) -> None:
+    def __init__(
+        self, judge: Judge | None, threads: Executor, calibration: Callable[[], JudgeCalibration] = lambda: CALIBRATION
+    ) -> None:
         self._judge = judge
         self._threads = threads
+        self._calibration = calibration
 
     def read(self, memories: Sequence[Memory], query: Query) -> list[Hit]:
         """The memories that the judge has read, in order, with their relevance to the query.
@@ -86,7 +89,7 @@ class Judging:
         found = zip(memories, scores, strict=True)
         logits = {memory.id: score for memory, score in found if score is not None}
         hits = [Hit(memory, 0.0) for memory in memories if memory.id in logits]
-        judged = Judged(logits, query.text, hits)
+        judged = Judged(logits, query.text, hits, self._calibration())
         return [judged.of(hit) for hit in hits]
 
 
