@@ -147,6 +147,15 @@ def test_a_saved_tuning_has_a_row_of_its_own(ids):
     assert [row["name"] for row in json_of(*WORDS, "eval", "--own")["rows"]] == ["keyword", "current"]
 
 
+def test_the_default_has_a_row_with_the_judge_and_none_of_a_saved_tuning(ids):
+    judge_all(ids)
+    run("reembed")
+
+    rows = [row["name"] for row in json_of("eval", "--own")["rows"]]
+
+    assert rows[-2:] == ["default", "judged"]
+
+
 def test_judgements_are_exported_as_a_set_that_eval_reads(ids, tmp_path):
     judge_all(ids)
     folder = tmp_path / "out"

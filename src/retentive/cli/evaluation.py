@@ -45,7 +45,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Add a row: the default with this parameter changed, such as judge=off. --abstain uses it, too. "
+            help="Add a row: the default with this parameter changed, such as judge_depth=20. --abstain uses it, too. "
             "Repeatable.",
             rich_help_panel=SYSTEMS,
         ),
@@ -90,14 +90,15 @@ def evaluate(
 
 
 def _extra_rows(parameters: list[str] | None) -> list[System]:
-    """The row of the default with some parameters changed, if some are given."""
+    """The row of the default with some parameters changed, if some are given; like it without the judge, unless set."""
     from retentive.evaluation.run import System
     from retentive.ranking import PRESETS
 
     if not parameters:
         return []
-    tuning = PRESETS["default"].with_parameters(**parse_parameters(parameters))
-    return [System(" ".join(parameters), tuning)]
+    changed = parse_parameters(parameters)
+    judge = {} if any(name.startswith("judge") for name in changed) else {"judge": "off"}
+    return [System(" ".join(parameters), PRESETS["default"].with_parameters(**judge, **changed))]
 
 
 def _evaluate(

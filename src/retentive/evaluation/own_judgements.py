@@ -15,7 +15,7 @@ from retentive.evaluation.abstain import abstain
 from retentive.evaluation.evaluate import BASELINE, By, Evaluation, runnable_systems, summarise
 from retentive.evaluation.evaluation_set import CorpusStats, EvaluationQuery, EvaluationSet
 from retentive.evaluation.metrics import Values, load_library, measure
-from retentive.evaluation.run import Progress, System, all_memories, no_progress, recall_query, run, systems
+from retentive.evaluation.run import JUDGED, Progress, System, all_memories, no_progress, recall_query, run, systems
 from retentive.evaluation.statistics import p_value
 from retentive.models import Memory
 from retentive.ranking import Tuning
@@ -122,7 +122,7 @@ def evaluate_own(
     embedder = engine.embeddings.embedder()
     chosen = runnable_systems([*systems([*names, *([baseline] if baseline and names else [])]), *extra], embedder)
     current = System(CURRENT, engine.tuning.current())
-    if not names and current.tuning != systems(["default"])[0].tuning:
+    if not names and current.tuning != systems([JUDGED])[0].tuning:
         chosen = [*chosen, *([current] if embedder is not None or current.tuning.semantic_weight == 0 else [])]
     with progress("recalling", total=len(own.queries)) as recalled:
         runs = run(engine, own, chosen, progress=recalled)
