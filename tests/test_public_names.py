@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import retentive
-from retentive import AccessTokens, AsyncEngine, Engine, Imports, JudgementLog, ProfileView, SavedTuning
+from retentive import AccessTokens, AsyncEngine, Engine, GivenLog, Imports, JudgementLog, ProfileView, SavedTuning
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +38,9 @@ OTHERS = PYTHON | {"KeyValue", "Opening"}
 """Names of Python; the store protocol of a group; and `Opening`, which is awaited or entered at once."""
 
 
-@pytest.mark.parametrize("owner", [Engine, AsyncEngine, ProfileView, SavedTuning, AccessTokens, JudgementLog, Imports])
+@pytest.mark.parametrize(
+    "owner", [Engine, AsyncEngine, ProfileView, SavedTuning, AccessTokens, JudgementLog, GivenLog, Imports]
+)
 def test_every_type_in_a_public_signature_is_exported(owner: type[object]):
     names = [name for name in dir(owner) if not name.startswith("_") or name == "__init__"]
     members = [inspect.getattr_static(owner, name) for name in names]
@@ -56,7 +58,7 @@ def test_every_type_in_a_public_signature_is_exported(owner: type[object]):
 
 def test_the_groups_of_the_engine_are_exported(tmp_path: Path):
     with Engine.open(tmp_path / "store.db") as engine:
-        groups = [engine.tuning, engine.tokens, engine.judgements, engine.imports, engine.embeddings]
+        groups = [engine.tuning, engine.tokens, engine.judgements, engine.given, engine.imports, engine.embeddings]
 
     assert {type(group).__name__ for group in groups} <= set(retentive.__all__)
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Access, AccessTokens, Token
     from retentive.pipeline.embeddings import Embeddings
     from retentive.pipeline.explain import Explanation, Outcome, Standing
+    from retentive.pipeline.given import Given, GivenLog, GivenNote
     from retentive.pipeline.judgements import JudgementLog
     from retentive.pipeline.query_options import QueryOptions
     from retentive.pipeline.remember import Draft, DraftFields, MemoryChanges
@@ -77,6 +78,9 @@ __all__ = [
     "Explanation",
     "ExportResult",
     "Filter",
+    "Given",
+    "GivenLog",
+    "GivenNote",
     "Hit",
     "ImportInterrupted",
     "ImportIssue",
@@ -143,6 +147,7 @@ _MODULES = {
     "pipeline.access_tokens": "Access AccessTokens Token",
     "pipeline.embeddings": "Embeddings",
     "pipeline.explain": "Explanation Outcome Standing",
+    "pipeline.given": "Given GivenLog GivenNote",
     "pipeline.judgements": "JudgementLog",
     "pipeline.query_options": "QueryOptions",
     "pipeline.remember": "Draft DraftFields MemoryChanges",

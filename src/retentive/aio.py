@@ -30,8 +30,8 @@ T = TypeVar("T")
 class AsyncEngine:
     """An engine with awaitable verbs: `async with AsyncEngine.open("memories.db") as engine`.
 
-    The groups `tuning`, `tokens`, `judgements`, `imports` and `embeddings` are on `engine`; `run` awaits any function
-    on a worker thread: `await engine.run(engine.engine.tuning.save, {"keyword_weight": 2})`.
+    The groups `tuning`, `tokens`, `judgements`, `given`, `imports` and `embeddings` are on `engine`; `run` awaits any
+    function on a worker thread: `await engine.run(engine.engine.tuning.save, {"keyword_weight": 2})`.
     """
 
     def __init__(self, engine: Engine) -> None:

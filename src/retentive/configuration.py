@@ -21,7 +21,7 @@ PREFIX = "RETENTIVE_"
 
 DEFAULT_EMBEDDER = "memory-small"
 
-SETTINGS = ("store", "profile", "busy_seconds", "embedder", "compare_embedder", "server", "llm", "tuning")
+SETTINGS = ("store", "profile", "busy_seconds", "given_days", "embedder", "compare_embedder", "server", "llm", "tuning")
 """The names of all settings, see `settings.Settings`."""
 
 EMBEDDERS = ("embedder", "compare_embedder")
@@ -223,7 +223,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not name.startswith(PREFIX) or not value:
             continue
         setting = name.removeprefix(PREFIX).lower()
-        if setting in ("store", "profile", "busy_seconds"):
+        if setting in ("store", "profile", "busy_seconds", "given_days"):
             found[setting] = value
         elif setting in EMBEDDERS:
             found.setdefault(setting, {})["name"] = value

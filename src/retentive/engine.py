@@ -21,6 +21,7 @@ from retentive.models import Filter, Memory, Query, Recall, Scope, canonical_id,
 from retentive.pipeline.access_tokens import AccessTokens
 from retentive.pipeline.embeddings import Calibrations, Embeddings
 from retentive.pipeline.facts import FactVerbs
+from retentive.pipeline.given import GivenLog
 from retentive.pipeline.judgements import JudgementLog
 from retentive.pipeline.judging import Judging
 from retentive.pipeline.query_options import (
@@ -69,7 +70,8 @@ log = logging.getLogger(__name__)
 class Engine(FactVerbs, Transfer):
     """Remembers and recalls. Thread-safe. Close it, or use it in a `with` block.
 
-    `tuning`, `tokens`, `judgements`, `reviews`, `imports` and `embeddings` group the verbs that are not used daily.
+    `tuning`, `tokens`, `judgements`, `reviews`, `given`, `imports` and `embeddings` group the verbs that are not used
+    daily.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Engine(FactVerbs, Transfer):
         self._limiter = FairLimiter()
         self._recall_log = RecallLog(store, self._threads)
         self.judging = Judging(judge, self._threads, self.calibrations.of_judge)
+        self.given = GivenLog(store, profile=self.settings.profile, days=self.settings.given_days, clock=clock)
 
     @classmethod
     def open(
@@ -138,8 +141,9 @@ class Engine(FactVerbs, Transfer):
         self.close()
 
     def close(self) -> None:
-        """Record the use of memories and close the store and the models."""
+        """Record the use of memories and what was given, and close the store and the models."""
         self._recall_log.record_use()
+        self.given.write()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.embeddings.close()
         self.store.close()
@@ -319,6 +323,8 @@ class Engine(FactVerbs, Transfer):
         if scope.sessions is not None:
             scope = replace(scope, only_sessions=True)
         count = self.store.remove_scope(scope, progress=progress)
+        if scope.kinds is None:
+            self.given.erase(scope)
         if count and scope.kinds is not None:  # other turns of the same sessions are still there
             self.embeddings.embed_missing()
         self._drop_suggestions()

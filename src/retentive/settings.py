@@ -122,6 +122,12 @@ class Settings(Checked):
         le=3600,
         description="Seconds that a write waits for other processes that write to the store.",
     )
+    given_days: float = field(
+        default=30.0,
+        ge=0,
+        le=36500,
+        description="Days for which the log of what agents were given is kept; 0 keeps no log.",
+    )
     embedder: EmbedderSettings = EmbedderSettings()
     compare_embedder: EmbedderSettings | None = field(
         default=None,

@@ -17,6 +17,7 @@ from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound
 from retentive.models import Kind, Memory, Query, Recall, Scalar, Scope, check_name
 from retentive.pipeline.explain import Explanation
+from retentive.pipeline.given import Given
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.remember import MemoryChanges
 from retentive.pipeline.review import Review, Status, Suggestion
@@ -176,6 +177,10 @@ class ProfileView:
         if decide is None:
             raise Invalid(f"action: confirm, dismiss or undo, not {action!r:.80}")
         return decide(id, profile=self.profile, within=narrow)
+
+    def given(self, *, project: str | None = None, client: str | None = None, limit: int = 100) -> Sequence[Given]:
+        """Return what prompts got, newest first."""
+        return self.engine.given.list(self.profile, project=self._project(project), client=client, limit=limit)
 
     def sweep(self) -> int:
         """Delete the memories of the profile that have expired, for good, and return how many there were."""

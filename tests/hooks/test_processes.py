@@ -17,6 +17,7 @@ from retentive.engine import Engine
 from retentive.hooks.events import MAX_ANSWER
 from retentive.hooks.state import HookState
 from retentive.models import Memory
+from retentive.pipeline.given import Given
 from retentive.server.runtime_file import announced, beside, running_service
 from tests.hooks.test_events import SESSIONS, recorded
 from tests.surfaces.service import PROGRAM, Service, served, until
@@ -221,6 +222,31 @@ def test_without_a_service_memories_are_recalled_here_and_turns_stored_after_the
     until(lambda: len(stored(store, "claude-code:s")) == 2)
     until(lambda: next(HookState(str(store)).queued(), None) is None)  # they are dropped after they were stored
     assert not (tmp_path / "elsewhere.db").exists()
+
+
+def test_what_hooks_gave_is_logged_by_the_service_or_here_and_without_the_prompt_if_nothing_is_captured(
+    service: Service, store: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone.db"
+    with Engine.open(alone, embedder="none") as engine:
+        fact = engine.remember("The boat has a diesel engine of 18 kW", kind="semantic", project="boat").text
+    sent = {"session_id": "given-1", "cwd": "/x/boat", "prompt": "Where is the boat moored?"}
+    for path in (store, alone):
+        hook(path, "codex", "session-start", sent, LONG, "--embedder=none")
+        hook(path, "codex", "prompt", {**sent, "session_id": "given-2"}, LONG, "--no-capture", "--embedder=none")
+        hook(path, "codex", "prompt", {**sent, "session_id": "given-3"}, LONG, "--embedder=none")
+        until(lambda path=path: len(given(path)) == 3)  # type: ignore[misc]
+        prompt, private, start = given(path)
+        assert (prompt.query, prompt.session, prompt.project) == (sent["prompt"], "codex:given-3", "boat")
+        assert (private.query, private.session, private.notes) == ("", "codex:given-2", prompt.notes)
+        assert (start.query, start.session) == ("", "codex:given-1")
+        assert [note.text for note in start.notes if note.part == "facts"] == [fact]
+
+
+def given(store: Path) -> list[Given]:
+    """What sessions called "given-…" got."""
+    with Engine.open(store, embedder="none") as engine:
+        return [one for one in engine.given.list(client="codex") if "given-" in (one.session or "")]
 
 
 def test_notes_over_the_characters_of_a_client_are_left_out_whole_and_come_with_a_later_prompt(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from retentive.chat.prompt_block import block_end, block_start, note_line, promp
 from retentive.chat.token_counting import ByteCounter, TokenCounter, token_counter
 from retentive.errors import Invalid
 from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Recall, Serializable
+from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.standing_rules import RULE, is_rule
 from retentive.pipeline.tuning_history import PROMPT_DEPTH
 from retentive.ranking import Tuning
@@ -170,7 +171,7 @@ def assemble(
         now=now,
     )
     found = () if answer is None else answer.hits
-    read = [] if answer is None else [hit.id for hit in (*found, *answer.dropped) if _was_judged(hit)]
+    read = [] if answer is None else [hit.id for hit in (*found, *answer.dropped) if was_judged(hit)]
     rules: Sequence[Hit] = ()
     if {"recalled", "rules"} & set(parts):
         known_ids = {*excluded, *read, *(hit.id for hit in found)}
@@ -192,7 +193,8 @@ def assemble(
     return replace(context, degraded=degraded, relevance=max(relevance, answer.relevance))
 
 
-def _was_judged(hit: Hit) -> bool:
+def was_judged(hit: Hit) -> bool:
+    """Whether the judge has read a hit."""
     return any(reason.step == "judge" and reason.value is not None for reason in hit.why)
 
 
@@ -262,6 +264,19 @@ def brief(
     given = {item.memory.id for item in rules}
     wanted = [*rules, *(item for item in others if item.memory.id not in given)]
     return replace(tokens.fill(wanted, too_large), project=home)
+
+
+def log_context(
+    view: ProfileView, context: PromptContext, *, client: str, query: str = "", session: str | None = None
+) -> None:
+    """Log what a client was given for a prompt, or without a query at the start of a session."""
+    notes = tuple(GivenNote(item.memory.id, item.part, item.relevance) for item in context.items)
+    view.engine.given.add(
+        Given(
+            view.engine.now(), client, view.profile, context.project, session, query, notes,
+            tokens=context.token_count, judged=context.judged, left_out=context.left_out_counts,
+        )
+    )  # fmt: skip
 
 
 def _last_session(view: ProfileView, project: str | None, session: str | None, count: int) -> list[Memory]:

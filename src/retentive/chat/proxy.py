@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from retentive.chat.context import BLOCK_ORDER, Message, Part, PromptContext, assemble, last_user_text
+from retentive.chat.context import BLOCK_ORDER, Message, Part, PromptContext, assemble, last_user_text, log_context
 from retentive.chat.llm_client import LlmClient, LlmError, LlmResponse
 from retentive.chat.sse import NO_ANSWER, Answer, AnswerStream, read_answer
 from retentive.chat.turn_recorder import Turn, TurnRecorder, check_session
@@ -33,6 +33,7 @@ CONTEXT_HEADERS = (
 class MemoryOptions:
     """How a request uses memory. Without a project, of its own or of its session, it recalls from the whole profile."""
 
+    client: str = "chat"
     session: str | None = None
     project: str | None = None
     everywhere: bool = False
@@ -185,11 +186,11 @@ class Chat:
     async def context(
         self, view: ProfileView, prompt: str | Sequence[Message], options: MemoryOptions
     ) -> PromptContext:
-        """Return the memories for a prompt."""
+        """Return the memories for a prompt, and log them; the prompt too if it may be stored."""
 
         def assembled() -> PromptContext:
             settings = view.engine.tuning.current()
-            return assemble(
+            context = assemble(
                 view,
                 prompt,
                 session=options.session,
@@ -202,6 +203,10 @@ class Chat:
                 exclude=options.exclude,
                 exclude_session=options.exclude_session,
             )
+            query = prompt if isinstance(prompt, str) else last_user_text(prompt)
+            query = query if options.store else ""
+            log_context(view, context, client=options.client, query=query, session=options.session)
+            return context
 
         return await asyncio.to_thread(assembled)
 

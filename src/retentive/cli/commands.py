@@ -136,6 +136,11 @@ COMMANDS = {
         "Search for better tuning parameters, and save them in your store if held-out queries confirm the gain.",
         ("retentive tune --own --dry-run", "retentive tune set/ --metric any@5 --save"),
     ),
+    "given": Entry(
+        "given.given",
+        "Show what agents were given: the memories that each prompt got, with their relevance.",
+        ("retentive given --client claude-code", "retentive given --limit 500 --json"),
+    ),
     "watch": Entry(
         "transfer.watch",
         "Keep the memories of a folder of notes in sync with its files, until Ctrl-C.",

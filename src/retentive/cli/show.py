@@ -20,6 +20,7 @@ from retentive.models import DEFAULT_MIN_RELEVANCE, Hit, Memory, Reason, Recall,
 if TYPE_CHECKING:
     from retentive.pipeline.access_tokens import Token
     from retentive.pipeline.explain import Explanation
+    from retentive.pipeline.given import Given
     from retentive.pipeline.review import Review
     from retentive.pipeline.similar import Similar
     from retentive.ranking import Tuning
@@ -301,6 +302,21 @@ def reviews(found: Sequence[Review], ids: Ids, status: str) -> None:
             console.print(Text(f"  LLM: {cut(one.suggestion.proposal, used=7)}", style="dim"))
     if not found:
         console.print(Text(f"no {status} suggestions", style="dim"))
+
+
+def given(found: Sequence[Given]) -> None:
+    """Print each prompt with the memories that it got."""
+    for one in found:
+        head = Text(f"{_time(one.at.astimezone())}  ", style="dim").append(f"{safe(one.client)}  ", style="cyan")
+        what = one.query or ("(not kept)" if one.judged else "(start of a session)")
+        console.print(head.append(cut(what, used=head.cell_len), style="default"))
+        for note in one.notes:
+            share = note.part if note.relevance is None else f"{note.relevance:.0%}"
+            line = Text(f"  {share:>8}  ", style="green")
+            console.print(line.append(cut(note.text or "(forgotten)", used=line.cell_len), style="default"))
+    helped = sum(bool(one.notes) for one in found)
+    none = with_store("nothing was given yet, or the log is off (given_days)")
+    console.print(Text(f"{helped} of {counted(len(found), 'prompt')} got memories" if found else none, style="dim"))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str) -> None:

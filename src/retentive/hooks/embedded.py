@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
-from retentive.chat.context import PromptContext, assemble, brief
+from retentive.chat.context import PromptContext, assemble, brief, log_context
 from retentive.chat.token_counting import ByteCounter
 from retentive.engine import Engine
 from retentive.errors import Conflict, Invalid, RetentiveError, Unavailable
@@ -26,28 +26,37 @@ from retentive.tenancy import ProfileView
 SERVICE_SECONDS = 60.0
 
 
-def answer(task: dict[str, Any]) -> PromptContext:
-    """Return the context or the briefing that a hook asks for.
+def answer(task: dict[str, Any], output: IO[str]) -> None:
+    """Write the context or the briefing that a hook asks for, and then log it.
 
     The model is not loaded, which alone takes longer than a hook may take: the recall searches keywords only, and the
     tokens are estimated.
     """
-    with Engine.open(task["store"], embedder="none", create=False) as engine:
+    with Engine.open(task["store"], embedder="none", config=task["config"], create=False) as engine:
         view = ProfileView(engine, task["profile"] or engine.settings.profile)
         body = task["body"]
-        options = {name: body[name] for name in ("project", "session", "budget") if name in body}
-        if task["path"] == "/v1/briefing":
-            return brief(view, **options, count_tokens=ByteCounter())
-        return assemble(
-            view,
-            body["query"],
-            **options,
-            everywhere=body["everywhere"],
-            parts=body["parts"],
-            exclude=body["exclude"],
-            exclude_session=True,
-            count_tokens=ByteCounter(),
-        )
+        found = _find(view, task["path"], body)
+        items = [{"id": item.memory.id, "part": item.part} for item in found.items]
+        json.dump({"text": found.text, "items": items}, output)
+        output.flush()
+        query = body.get("query", "") if body.get("store", True) else ""
+        log_context(view, found, client=task["client"], query=query, session=body["session"])
+
+
+def _find(view: ProfileView, path: str, body: dict[str, Any]) -> PromptContext:
+    options = {name: body[name] for name in ("project", "session", "budget") if name in body}
+    if path == "/v1/briefing":
+        return brief(view, **options, count_tokens=ByteCounter())
+    return assemble(
+        view,
+        body["query"],
+        **options,
+        everywhere=body["everywhere"],
+        parts=body["parts"],
+        exclude=body["exclude"],
+        exclude_session=True,
+        count_tokens=ByteCounter(),
+    )
 
 
 def store_messages(options: HookOptions) -> None:
@@ -102,9 +111,7 @@ def main(words: Sequence[str]) -> None:
     if words:
         store_messages(parse_options(words))
         return
-    found = answer(json.load(sys.stdin))
-    items = [{"id": item.memory.id, "part": item.part} for item in found.items]
-    json.dump({"text": found.text, "items": items}, sys.stdout)
+    answer(json.load(sys.stdin), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ MAX_QUERY = 8000
 _ANOTHER_STORE = 421
 """The status with which a service of another store refuses a request."""
 
+_TASK = ("client", "store", "config", "profile")
+"""The options that the engine in a child process needs."""
+
 _ORDER = {"rules": 0, "identity": 1, "recent": 2, "facts": 3, "recalled": 4}
 """The parts of a block in the order in which their notes are chosen."""
 
@@ -75,6 +78,7 @@ class Lookup:
             "parts": ["recalled"],
             "exclude": list(exclude),
             "excludeSession": True,
+            "store": None if self._options.capture else False,
         }
         return self._find("/v1/context", body)
 
@@ -98,7 +102,7 @@ class Lookup:
         try:
             service = self.service()
             if service is not None:
-                return self._fitted(service.post(path, sent))
+                return self._fitted(service.post(path, sent, X_Client=self._options.client))
         except (ServiceError, KeyError, TypeError) as error:
             self._state.log(f"{self._options.event}: {error}")
             if self._options.url or getattr(error, "status", 0) != _ANOTHER_STORE:
@@ -119,7 +123,7 @@ class Lookup:
         import subprocess
 
         options = self._options
-        task = {"path": path, "body": body, **{name: getattr(options, name) for name in ("store", "profile")}}
+        task = {"path": path, "body": body, **{name: getattr(options, name) for name in _TASK}}
         left = self._deadline - time.monotonic()
         try:
             done = subprocess.run(
@@ -128,7 +132,11 @@ class Lookup:
                 timeout=max(left, 0.001), check=True, cwd=self._state.folder,
             )  # fmt: skip
             return self._fitted(loads(done.stdout))
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as error:
+            try:
+                return self._fitted(loads(error.stdout or b""))  # it was still writing the log of what was given
+            except ValueError:
+                pass
             self._state.log(f"{options.event}: no service runs, and the engine takes more than {options.deadline} ms")
         except subprocess.CalledProcessError as error:
             self._state.log(f"{options.event}: {error.stderr.decode(errors='replace')[-500:]}")

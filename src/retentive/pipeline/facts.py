@@ -183,11 +183,14 @@ class FactVerbs(StoreVerbs):
         """Delete for good the memories that have expired, of all profiles or of one, and return how many there were.
 
         Those that have expired less than `older_than` ago stay: until then `update(id, expires=None)` restores them.
+        Entries of the log of what was given go after `given_days`.
         """
         try:
             before = self.now() - older_than
         except OverflowError:
             return 0  # before the year 1
+        for owner in [profile] if profile is not None else [one.name for one in self.store.profiles()]:
+            self.given.prune(owner)
         count = remove_expired(self.store, before, profile=profile)
         if count:
             self.embeddings.embed_missing()

@@ -12,6 +12,7 @@ from typing import Any
 from retentive.errors import Invalid, NotFound
 from retentive.models import Kind, Memory, Scalar, Scope, canonical_id, check_name, check_unicode
 from retentive.pipeline.embeddings import Embeddings
+from retentive.pipeline.given import GivenLog
 from retentive.pipeline.judgements import to_judgements
 from retentive.pipeline.listing import list_matching
 from retentive.pipeline.query_options import to_as_of, to_filter, to_kinds, to_names
@@ -31,6 +32,7 @@ class StoreVerbs:
     store: Store
     settings: Settings
     embeddings: Embeddings
+    given: GivenLog
     now: Callable[[], datetime]
 
     def get(self, id: str, *, within: Scope | None = None) -> Memory:

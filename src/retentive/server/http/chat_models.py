@@ -106,6 +106,7 @@ class ContextRequest(_ContextOptions):
     exclude_session: bool = Field(
         False, description="Leave out the session's own episodes, for a client whose prompt has them already."
     )
+    store: bool = Field(True, description="Keep the beginning of the query in the log of what was given.")
 
     @model_validator(mode="after")
     def _check_exactly_one(self) -> Self:

@@ -17,6 +17,7 @@ from pydantic.config import JsonDict
 from retentive import models
 from retentive.evaluation.tune import HeldOut, Verdict
 from retentive.pipeline import access_tokens, explain, timeline
+from retentive.pipeline.given import Given
 from retentive.server.http.telemetry import Latency
 from retentive.stores import values
 
@@ -122,6 +123,12 @@ class ReviewList(_Response):
 
     reviews: list[Review]
     total: int = Field(description="Number of suggestions with this status, also beyond the limit.")
+
+
+class GivenList(_Response):
+    """What prompts got, the latest first."""
+
+    given: list[Given]
 
 
 class Similar(_Response):

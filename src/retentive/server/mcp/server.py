@@ -201,7 +201,7 @@ def _add_prompt(server: MCPServer[Any]) -> None:
 
 
 def _prompt(text: str, scope: ToolScope) -> str:
-    found = scope.view.recall(scope.query(text, limit=PROMPT_HITS), record_use=scope.record_use)
+    found = scope.recall(text, limit=PROMPT_HITS)
     if not found.hits:
         return f"{text}\n\n(No memory matches this. If you do not know the answer otherwise, say so.)"
     missing = f" The recall was incomplete: {found.degraded_reason}." if found.degraded else ""

@@ -14,10 +14,13 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
+from retentive.chat.context import was_judged
+from retentive.chat.token_counting import ByteCounter
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
-from retentive.models import Hit, Kind, Memory, Query, Scalar, Scope, canonical_id, check_name, snippet
+from retentive.models import Hit, Kind, Memory, Query, Recall, Scalar, Scope, canonical_id, check_name, snippet
 from retentive.pipeline.explain import Explanation
+from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.similar import Similar
 from retentive.server.mcp.results import (
@@ -80,6 +83,21 @@ class ToolScope:
             return None
         problem = unknown_name("project", name, existing, otherwise=".")
         return f"{problem} Recall again with another project or without one."
+
+    def recall(self, text: str, **options: Unpack[QueryOptions]) -> Recall:
+        """Find the memories that answer a query, and log which were given."""
+        query = self.query(text, **options)
+        found = self.view.recall(query, record_use=self.record_use)
+        notes = tuple(GivenNote(hit.id, "recalled", hit.relevance) for hit in found.hits)
+        tokens = sum(ByteCounter().count(hit.memory.text[:MOST_SHOWN]) for hit in found.hits)
+        irrelevant = sum(hit.why[-1].step == "min_relevance" for hit in found.dropped if hit.why)
+        self.view.engine.given.add(
+            Given(
+                self.view.engine.now(), "mcp", self.view.profile, query.scope.project, self.session, text, notes,
+                tokens=tokens, judged=sum(map(was_judged, (*found.hits, *found.dropped))), left_out={"irrelevant": irrelevant} if irrelevant else {},
+            )
+        )  # fmt: skip
+        return found
 
     def explain(self, query: Query, id: str) -> Explanation:
         """Explain why a memory ranks where it does for a query, or why it does not appear."""
@@ -222,7 +240,7 @@ async def memory_recall(
     def work(scope: ToolScope) -> RecallResult:
         asked = _options(scope, limit, kinds, exclude, since, until, project, metadata)
         asked["as_of"] = as_of or None
-        found = scope.view.recall(scope.query(query, **asked), record_use=scope.record_use)
+        found = scope.recall(query, **asked)
         hits = [hit_out(hit, most=MOST_SHOWN) for hit in found.hits]
         return RecallResult(
             hits=hits,

@@ -12,6 +12,7 @@ from retentive.errors import Conflict, Invalid
 from retentive.models import Memory, Model, Query, Scope, Serializable, counted
 from retentive.pipeline.access_tokens import GRANTS
 from retentive.pipeline.access_tokens import PREFIX as TOKENS
+from retentive.pipeline.given import PREFIX as GIVEN
 from retentive.pipeline.tuning_history import HISTORY, PARAMETERS
 from retentive.ranking import Tuning
 from retentive.stores.base import Store
@@ -300,7 +301,7 @@ def _entry_group(name: str) -> str:
 
 
 def copied_entries(store: Store, *, tokens: bool) -> dict[str, str]:
-    """Return the key-value entries that a copy includes."""
+    """Return the key-value entries that a copy includes. What was given is not: it is logged while a copy runs."""
     entries = {name: value for name, value in store.list_values("").items() if not is_own_entry(name)}
-    entries = {name: value for name, value in entries.items() if not name.startswith(GRANTS)}
+    entries = {name: value for name, value in entries.items() if not name.startswith((GRANTS, GIVEN))}
     return {name: value for name, value in entries.items() if tokens or not name.startswith(TOKENS)}

@@ -10,6 +10,7 @@ from retentive.server.http.routes import (
     embedders,
     evaluation,
     facts,
+    given,
     health,
     imports,
     judgements,
@@ -36,6 +37,7 @@ ROUTERS = (
     health.status_router,
     chat.openai_router,
     chat.context_router,
+    given.router,
 )
 
 

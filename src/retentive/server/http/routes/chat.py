@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from retentive.chat.context import brief
+from retentive.chat.context import brief, log_context
 from retentive.chat.proxy import Chat, MemoryOptions, Reply, StreamRelay
 from retentive.pipeline.access_tokens import looks_like_token
 from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header, recall_cost
@@ -39,6 +39,11 @@ _DESCRIPTIONS = {
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": description, "model": OpenAIError} for status, description in _DESCRIPTIONS.items()
 }
+
+ClientHeader = Annotated[
+    str,
+    Header(alias="X-Client", min_length=1, max_length=200, description="The client, for the log of what was given."),
+]
 
 openai_router = APIRouter(prefix="/v1", tags=["chat"], route_class=OpenAIRoute, responses=_ERRORS)
 context_router = APIRouter(prefix="/v1", tags=["chat"], route_class=StrictRoute)
@@ -115,16 +120,23 @@ async def list_models(request: Request, _: OpenAIReadView) -> Response:
 
 @context_router.post("/context", summary="Assemble the context of a prompt")
 async def assemble_context(
-    request: Request, body: ContextRequest, view: ReadView, session: SessionHeader = None, project: ProjectHeader = None
+    request: Request,
+    body: ContextRequest,
+    view: ReadView,
+    session: SessionHeader = None,
+    project: ProjectHeader = None,
+    client: ClientHeader = "context",
 ) -> ContextResponse:
     """Returns the memories for a prompt as a block of text and as messages, with the reason for each memory."""
     chat: Chat = request.app.state.chat
     request.app.state.work.charge(request, recall_cost(body.tuning))
     name = _body_or_header(body.session, session)
     options = MemoryOptions(
+        client=decode_header(client),
         session=name,
         project=_body_or_header(body.project, project),
         everywhere=body.everywhere,
+        store=body.store,
         budget=body.budget,
         recent=body.recent if name is not None else 0,
         tuning=tuning_override(body.tuning),
@@ -137,11 +149,11 @@ async def assemble_context(
 
 
 @context_router.post("/briefing", summary="Assemble the context of a new session")
-def assemble_briefing(body: BriefingRequest, view: ReadView) -> ContextResponse:
+def assemble_briefing(body: BriefingRequest, view: ReadView, client: ClientHeader = "context") -> ContextResponse:
     """Returns who the user is, the facts of the project, and the end of its latest session, as a block of text."""
-    return ContextResponse.of(
-        brief(view, project=body.project, session=body.session, budget=body.budget, recent=body.recent)
-    )
+    context = brief(view, project=body.project, session=body.session, budget=body.budget, recent=body.recent)
+    log_context(view, context, client=decode_header(client), session=body.session)
+    return ContextResponse.of(context)
 
 
 def _to_response(reply: Reply) -> Response:
