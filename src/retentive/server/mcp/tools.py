@@ -91,12 +91,12 @@ class ToolScope:
         notes = tuple(GivenNote(hit.id, "recalled", hit.relevance) for hit in found.hits)
         tokens = sum(ByteCounter().count(hit.memory.text[:MOST_SHOWN]) for hit in found.hits)
         irrelevant = sum(hit.why[-1].step == "min_relevance" for hit in found.dropped if hit.why)
-        self.view.engine.given.add(
-            Given(
-                self.view.engine.now(), "mcp", self.view.profile, query.scope.project, self.session, text, notes,
-                tokens=tokens, judged=sum(map(was_judged, (*found.hits, *found.dropped))), left_out={"irrelevant": irrelevant} if irrelevant else {},
-            )
+        given = Given(
+            self.view.engine.now(), "mcp", self.view.profile, query.scope.project, self.session, text, notes, tokens,
+            judged=sum(map(was_judged, (*found.hits, *found.dropped))),
+            left_out={"irrelevant": irrelevant} if irrelevant else {},
         )  # fmt: skip
+        self.view.engine.given.add(given)
         return found
 
     def explain(self, query: Query, id: str) -> Explanation:
