@@ -110,8 +110,9 @@ def test_an_older_note_that_says_something_similar_names_the_time_of_the_newer_o
     assert '"newer": "2026-05-03 10:00Z"' in context.text
 
 
-def test_judgements_refine_relevance_and_doctor_can_tell(tmp_path):
-    with Engine.open(tmp_path / "memories.db", tuning=UNJUDGED) as engine:
+@pytest.mark.parametrize("judge", ["off", "order"])
+def test_judgements_refine_relevance_and_doctor_can_tell(tmp_path, judge):
+    with Engine.open(tmp_path / "memories.db", tuning={"judge": judge}) as engine:
         load_samples(engine)
         queries = (*QUERIES, "when is the flight?", "who takes the alert?")
         for query in queries:
@@ -128,7 +129,8 @@ def test_judgements_refine_relevance_and_doctor_can_tell(tmp_path):
 
         refined = fit_own_relevance(engine)
         assert refined is not None
-        assert (refined.corrects, refined.judged) == (JUDGE_SHA256, 36)
+        assert refined.corrects == (model.fingerprint if judge == "off" else JUDGE_SHA256)
+        assert refined.judged == 36
         refined.save(engine)
 
         report = engine.calibrations.describe(model)
@@ -188,14 +190,16 @@ def test_a_sample_is_read_again_when_memories_are_embedded_later(tmp_path):
         assert engine.recall(UNANSWERED).relevance != few
 
 
-def test_a_refinement_that_another_process_saves_is_seen_after_some_seconds(tmp_path):
-    path, now = tmp_path / "memories.db", [0.0]
-    with Engine.open(path, tuning=UNJUDGED) as engine, Engine.open(path, tuning=UNJUDGED) as other:
+@pytest.mark.parametrize("judge", ["off", "order"])
+def test_a_refinement_that_another_process_saves_is_seen_after_some_seconds(tmp_path, judge):
+    path, now, tuning = tmp_path / "memories.db", [0.0], {"judge": judge}
+    with Engine.open(path, tuning=tuning) as engine, Engine.open(path, tuning=tuning) as other:
         load_samples(engine)
         engine.calibrations = Calibrations(engine.store, clock=lambda: now[0])
         before = engine.recall(QUERIES[0]).relevance
 
-        other.calibrations.refine(JUDGE_SHA256, Refinement(1.0, -3.0, 20))
+        of = other.stats().model.fingerprint if judge == "off" else JUDGE_SHA256
+        other.calibrations.refine(of, Refinement(1.0, -3.0, 20))
 
         now[0] = REFINED_SECONDS / 2
         assert engine.recall(QUERIES[0]).relevance == before
