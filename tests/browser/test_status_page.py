@@ -195,11 +195,40 @@ def test_an_empty_store_shows_how_to_add_memories(page, base_url, engine: Engine
 @pytest.mark.parametrize("width", [360, 1600])
 def test_axe_finds_no_serious_violation_and_nothing_is_too_wide(page, base_url, engine: Engine, width, scheme):
     engine.recall("What does the cat eat?")
+    page.request.post(f"{base_url}/v1/context", data={"query": "What does the cat eat?"})
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
     open_status(page, base_url)
     page.get_by_text("Show as table").click()
+    expect(page.locator(".given-note").first).to_be_visible()
 
     found = Axe().run(page).response["violations"]
     assert [item["id"] for item in found if item["impact"] in ("serious", "critical")] == []
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_what_agents_were_given_is_shown_and_a_thumb_judges_it_for_the_prompt(page, base_url, engine: Engine):
+    cat = engine.remember("The cat eats wet food <b>only</b>", project="home")
+    asked = {"query": "What does the cat eat?", "project": "home", "tuning": {"judge": "off", "minRelevance": 0}}
+    sent = page.request.post(f"{base_url}/v1/context", data=asked, headers={"X-Client": "codex"}).json()
+    page.request.post(f"{base_url}/v1/context", data={"query": "zebra", "tuning": {"minRelevance": 1}})
+    assert cat.id in [item["id"] for item in sent["items"]]
+    open_status(page, base_url)
+
+    given = panel(page, "Given to agents")
+    expect(given).to_contain_text("1 of the latest 2 prompts got memories")
+    note = given.locator(".given-note").filter(has_text=cat.text)
+    expect(given.locator(".given > li").last).to_contain_text("codex · home")
+    expect(note.locator(".given-relevance")).to_contain_text("%")
+    up, down = note.get_by_role("button", name="Relevant", exact=True), note.get_by_role("button", name="Not relevant")
+    up.click()
+    expect(up).to_have_attribute("aria-pressed", "true")
+    [judged] = engine.judgements.list()
+    assert (judged.query, judged.memory, judged.relevance, judged.project) == (asked["query"], cat.id, 1, "home")
+    assert judged.asked_at == engine.given.list()[-1].at
+
+    given.get_by_role("button", name="Reload").click()
+    expect(up).to_have_attribute("aria-pressed", "true")
+    down.click()
+    expect(down).to_have_attribute("aria-pressed", "true")
+    assert [one.relevance for one in engine.judgements.list()] == [0]

@@ -308,8 +308,7 @@ def given(found: Sequence[Given]) -> None:
     """Print each prompt with the memories that it got."""
     for one in found:
         head = Text(f"{_time(one.at.astimezone())}  ", style="dim").append(f"{safe(one.client)}  ", style="cyan")
-        what = one.query or ("(not kept)" if one.judged else "(start of a session)")
-        console.print(head.append(cut(what, used=head.cell_len), style="default"))
+        console.print(head.append(cut(one.query or "(no query)", used=head.cell_len), style="default"))
         for note in one.notes:
             share = note.part if note.relevance is None else f"{note.relevance:.0%}"
             line = Text(f"  {share:>8}  ", style="green")

@@ -12,23 +12,30 @@ const EPSILON = 0.0005;
 /**
  * The rating buttons of hits.
  * @param {App} app
- * @param {() => {query: string, project: ?string}} current  the query that is rated
+ * @param {() => {query: string, project: ?string, askedAt?: string}} current  the query that is rated
  * @param {() => void} onRate
+ * @param {ParentNode} root  has the buttons
  */
-export function createRatings(app, current, onRate) {
+export function createRatings(app, current, onRate, root = document) {
   let ratings = new Map(); // memory id → whether it is relevant
 
   /** Load the judgements of the current query. */
   async function load() {
-    const { query, project } = current();
+    const { project } = current();
     const { judgements } = await app.api.get("v1/judgements", { project });
+    use(judgements);
+  }
+
+  /** Show those of some judgements that are of the current query. */
+  function use(judgements) {
+    const { query, project } = current();
     const own = judgements.filter((each) => each.query === query.trim() && each.project === (project ?? null));
     ratings = new Map(own.map(({ memory, relevance }) => [memory, relevance > 0]));
     showAll();
   }
 
   function showAll() {
-    for (const buttons of document.querySelectorAll(".rating")) show(buttons);
+    for (const buttons of root.querySelectorAll(".rating")) show(buttons);
   }
 
   function show(buttons) {
@@ -40,14 +47,14 @@ export function createRatings(app, current, onRate) {
 
   /** Save a judgement; pressing the same button again removes it. */
   async function rate(memory, relevant) {
-    const { query, project } = current();
+    const { query, project, askedAt } = current();
     const scope = project ? { project } : {};
     try {
       if (ratings.get(memory) === relevant) {
         await app.api.delete("v1/judgements", { query, memory, ...scope });
         ratings.delete(memory);
       } else {
-        await app.api.post("v1/judgements", { query, [relevant ? "good" : "bad"]: [memory], ...scope });
+        await app.api.post("v1/judgements", { query, [relevant ? "good" : "bad"]: [memory], askedAt, ...scope });
         ratings.set(memory, relevant);
       }
     } catch (error) {
@@ -69,7 +76,7 @@ export function createRatings(app, current, onRate) {
     return element;
   }
 
-  return { load, buttons };
+  return { load, use, buttons };
 }
 
 function thumbIcon({ down }) {

@@ -1,10 +1,11 @@
-/** The Status view: memories over time, recall latency, model and store, degraded recalls, and API tokens. */
+/** The Status view: memories over time, recall latency, model and store, degraded recalls, what was given, and tokens. */
 
 import { commandCode, withStore } from "../shared/commands.js";
 import { el, replace } from "../shared/dom.js";
 import { noMemories } from "../shared/empty_states.js";
 import { clockWithSeconds, duration, number, plural, sentence, uptime } from "../shared/format.js";
 import { latencyTable, timelineChart, timelineLegend, timelineTable } from "./charts.js";
+import { createGivenPanel } from "./given.js";
 import { createTokensPanel } from "./tokens.js";
 
 export const title = "Status";
@@ -23,6 +24,7 @@ export function mount(root, app) {
     degraded: el("div", {}),
   };
   const tokens = createTokensPanel(app);
+  const given = createGivenPanel(app);
   const updated = el("p", { class: "quiet small" }, "Loading…");
   const details = el("details", { class: "timeline-table" }, el("summary", {}, "Show as table"), parts.table);
   const view = el("div", { class: "status waiting" },
@@ -38,7 +40,7 @@ export function mount(root, app) {
     el("section", { class: "panel", "aria-labelledby": "status-model" },
       el("div", { class: "panel-top" }, el("h2", { id: "status-model" }, "Model and store")), parts.model,
       el("h2", { class: "status-second" }, "Degraded recalls"), parts.degraded),
-    tokens.element);
+    given.element, tokens.element);
   let timeline = null;
   let lastUpdate = "";
   let shown = {};
@@ -116,8 +118,12 @@ export function mount(root, app) {
   root.append(view);
   resizeObserver.observe(parts.timeline);
   document.addEventListener("visibilitychange", onVisible);
-  const removeListener = app.scope.onChange(refresh);
-  refresh();
+  const start = () => {
+    refresh();
+    given.load();
+  };
+  const removeListener = app.scope.onChange(start);
+  start();
 
   return () => {
     latestRequest += 1;
