@@ -193,7 +193,7 @@ class Sampler:
         self.weight = torch.from_numpy(weight).to(data.device)
         self.written = torch.from_numpy(sources == "written").to(data.device)
         # A weak turn of an answered query may help; of one without an answer it only looks like an answer.
-        self.may_help = torch.from_numpy(np.isin(kinds, ["answer", "prompt", "timed"])).to(data.device)
+        self.may_help = torch.from_numpy(np.isin(kinds, ["answer", "prompt", "timed", "change"])).to(data.device)
         self.rank = mined.masked_fill(data.candidates < 0, -1e9).argsort(1, descending=True).argsort(1)
         near = torch.zeros_like(data.label, dtype=torch.bool)
         gold = data.label == 2

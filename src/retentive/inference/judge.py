@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from retentive.inference.loading import Loaded
 
 JUDGE = "memory-judge"
-JUDGE_SHA256 = "b134dab2bf4e3c501c78cd0161e35d20bf971c231f9f1a46d26d40bcfeffc2ff"
+JUDGE_SHA256 = "4a63479e96d65ae8cf26e77ea64f90c504428acf9b7dc27744ac17588b706419"
 
 QUERY_TOKENS = (96, 64)
 """Of a longer query, this many tokens at the beginning and at the end are read."""
