@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,6 +242,20 @@ def test_what_hooks_gave_is_logged_by_the_service_or_here_and_without_the_prompt
         assert (private.query, private.session, private.notes) == ("", "codex:given-2", prompt.notes)
         assert (start.query, start.session) == ("", "codex:given-1")
         assert [note.text for note in start.notes if note.part == "facts"] == [fact]
+
+
+def test_memories_arrive_although_the_log_of_what_was_given_waits_for_another_writer(tmp_path: Path) -> None:
+    store = tmp_path / "m.db"
+    with Engine.open(store, embedder="none") as engine:
+        engine.remember("Ana sails", kind="identity")
+    sent = {"session_id": "given-1", "cwd": "/x/boat"}
+    writer = sqlite3.connect(store, isolation_level=None)
+    try:
+        writer.execute("BEGIN IMMEDIATE")
+        assert "Ana sails" in context(hook(store, "codex", "session-start", sent, LONG))
+    finally:
+        writer.close()
+    assert given(store) == []
 
 
 def given(store: Path) -> list[Given]:

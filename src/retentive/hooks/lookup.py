@@ -121,25 +121,29 @@ class Lookup:
         It runs in the folder of the hooks: the config file of a project that is worked on must not choose the store.
         """
         import subprocess
+        from contextlib import suppress
+        from threading import Timer
 
         options = self._options
         task = {"path": path, "body": body, **{name: getattr(options, name) for name in _TASK}}
-        left = self._deadline - time.monotonic()
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "retentive.hooks.embedded"],
-                input=dumps(task).encode(), capture_output=True,
-                timeout=max(left, 0.001), check=True, cwd=self._state.folder,
-            )  # fmt: skip
-            return self._fitted(loads(done.stdout))
-        except subprocess.TimeoutExpired as error:
-            try:
-                return self._fitted(loads(error.stdout or b""))  # it was still writing the log of what was given
-            except ValueError:
-                pass
+        process: Any = subprocess.Popen(
+            [sys.executable, "-m", "retentive.hooks.embedded"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._state.folder,
+        )  # fmt: skip
+        timer = Timer(max(self._deadline - time.monotonic(), 0.001), process.kill)
+        timer.daemon = True
+        timer.start()
+        with suppress(OSError):  # it has ended already
+            process.stdin.write(dumps(task).encode())
+            process.stdin.close()
+        answer = process.stdout.read()  # then it writes the log of what was given, for which nobody waits
+        timer.cancel()
+        if answer:
+            return self._fitted(loads(answer))
+        if time.monotonic() >= self._deadline:
             self._state.log(f"{options.event}: no service runs, and the engine takes more than {options.deadline} ms")
-        except subprocess.CalledProcessError as error:
-            self._state.log(f"{options.event}: {error.stderr.decode(errors='replace')[-500:]}")
+        else:
+            self._state.log(f"{options.event}: {process.stderr.read().decode(errors='replace')[-500:]}")
         return Found()
 
 
