@@ -162,7 +162,7 @@ def test_a_session_begins_with_the_newest_rules_of_its_project_and_of_none(ada: 
     ada.remember([{"text": OTHER}, {"text": "Never in the house.", "project": "house"}])
     [retired] = ada.remember([{"text": "Never at all.", "project": "boat"}])
     engine.retract(retired.id)
-    ada.remember([{"text": "Always be brief.", "project": "boat", "kind": "semantic"}])
+    ada.remember([{"text": "Always be brief.", "project": "boat", "kind": "semantic"} for _ in range(2)])
     ada.remember([{"text": "The boat has two masts.", "project": "boat", "kind": "semantic"}])
     ada.remember([{"text": "My name is Ada.", "kind": "identity"}])
 
@@ -222,17 +222,16 @@ def test_a_rule_that_is_a_hit_is_read_and_given_once_and_of_many_only_the_newest
     assert len(found.items) == len({item.memory.id for item in found.items}) == 50
 
 
-@pytest.mark.xfail(reason="the present weights have hardly learned what a rule is", strict=False)
 def test_the_judge_that_comes_with_the_package_knows_clear_rules_from_clear_facts() -> None:
-    clear = [
-        Reading("Never push to main on a Friday.", "user"),
+    rules = [
         Reading("From now on, always answer me in German.", "user"),
-        Reading("We use pnpm, not npm, in this repository."),
+        Reading("Always run the linter before you commit.", "user"),
+        Reading("Don't ever delete files without asking me.", "user"),
     ]
     facts = [
         Reading("The train to Bern leaves at 7:42."),
         Reading("My sister never came to the party in May.", "user"),
-        Reading("Where did I put the keys?", "user"),
+        Reading("I only bought two apples yesterday.", "user"),
     ]
-    logits = LocalJudge().score(RULE_QUERY, [*clear, *facts], deadline=monotonic() + 600)
+    logits = LocalJudge().score(RULE_QUERY, [*rules, *facts], deadline=monotonic() + 600)
     assert [logit is not None and logit > 0 for logit in logits] == [True] * 3 + [False] * 3

@@ -261,8 +261,8 @@ def brief(
             for memory in sorted(facts, key=lambda memory: -memory.importance)
         ),
     ]
-    given = {item.memory.id for item in rules}
-    wanted = [*rules, *(item for item in others if item.memory.id not in given)]
+    given = {item.memory.content_hash for item in rules}
+    wanted = [*rules, *(item for item in others if item.memory.content_hash not in given)]
     return replace(tokens.fill(wanted, too_large), project=home)
 
 
@@ -463,13 +463,16 @@ def _identity(view: ProfileView, *, project: str | None) -> list[Memory]:
 
 
 def _rules(view: ProfileView, project: str | None) -> list[Memory]:
-    """Return the newest standing rules of a project and of no project, newest first."""
+    """Return the newest standing rules of a project and of no project, newest first, each text once."""
     page = view.list(metadata={RULE: True}, limit=MAX_LISTED_RULES)
     found = [memory for memory in page.memories if memory.project in (None, project)]
     if page.next_cursor is not None and project is not None:  # those of other projects must not hide its own
         own = view.list(project=project, metadata={RULE: True}, limit=MAX_RULES).memories
         found += [memory for memory in own if memory not in found]
-    return found
+    once: dict[str, Memory] = {}
+    for memory in found:
+        once.setdefault(memory.content_hash, memory)
+    return list(once.values())
 
 
 def _irrelevant(answer: Recall | None) -> list[PromptItem]:
