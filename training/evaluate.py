@@ -1,44 +1,26 @@
 """Evaluate a model by the product itself: `python -m training.evaluate MODEL SET... --against bge-small`.
 
-Runs `retentive eval` with the model's folder as the embedder on each set, and prints one table in Markdown. With
-`--reranker FOLDER`, also the default with the best ten hits reranked by the cross-encoder in that folder.
+Runs `retentive eval` with the model's folder as the embedder on each set, and prints one table in Markdown.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from unittest.mock import patch
 
 from retentive.evaluation import Evaluation, evaluate, read_evaluation_set
-from retentive.evaluation.run import System
 from retentive.inference.embedders.disk_cache import default_cache
-from retentive.inference.loading import Loaded, load
-from retentive.ranking import PRESETS
 from retentive.settings import EmbedderSettings
 
 ROWS = ("keyword", "semantic", "classic-rrf", "relative-score", "default")
 COLUMNS = ("any@1", "any@5", "any@10", "all@5", "nDCG@10")
-RERANK = 10
 
 
-def run(model: str, folder: Path, reranker: Path | None) -> Evaluation:
+def run(model: str, folder: Path) -> Evaluation:
     """Evaluate one model on one set."""
-    extra = []
-    if reranker:
-        extra = [System(f"default, rerank {RERANK}", PRESETS["default"].with_parameters(rerank=RERANK))]
-
-    def load_reranker() -> Loaded:
-        return load(reranker or Path())
-
-    with patch("retentive.inference.rerankers._load_checked", load_reranker):
-        return evaluate(
-            read_evaluation_set(str(folder)),
-            embedder=EmbedderSettings(name=model),
-            cache=default_cache(),
-            names=ROWS,
-            extra=extra,
-        )
+    return evaluate(
+        read_evaluation_set(str(folder)), embedder=EmbedderSettings(name=model), cache=default_cache(), names=ROWS
+    )
 
 
 def lines(model: str, folder: Path, done: Evaluation) -> list[str]:
@@ -58,14 +40,13 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("sets", type=Path, nargs="+")
     parser.add_argument("--against", help="Another embedder, such as bge-small.")
-    parser.add_argument("--reranker", type=Path)
     options = parser.parse_args()
     print(f"| set | model | row | {' | '.join(COLUMNS)} | p50 ms |")
     print("|---" * (len(COLUMNS) + 4) + "|")
     for folder in options.sets:
         for model in filter(None, (f"local:{options.model}", options.against)):
             shown = model.rsplit("/", 1)[-1]
-            print("\n".join(lines(shown, folder, run(model, folder, options.reranker))), flush=True)
+            print("\n".join(lines(shown, folder, run(model, folder))), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 `python -m training.export KIND FOLDER NAME TOKENIZER DATA OUT`
 
-KIND is `embedder` or `reranker`, FOLDER has its weights and figures from the trainer, TOKENIZER is a folder with the
+KIND is `embedder` or `judge`, FOLDER has its weights and figures from the trainer, TOKENIZER is a folder with the
 tokenizer of the model that training began with, DATA the packed training data, from which a few turns tell the ranges
 of values inside the model. OUT gets `model.onnx`, `tokenizer.json`, `config.json`, and the model card: `card.json` for
 tests (SHA-256 of the model, results for twenty fixed texts) and `README.md` for people.
@@ -62,7 +62,7 @@ RECORDED = 16
 
 
 def results(model: Path, tokenizer: Any, kind: str) -> list[list[float]]:
-    """For an embedder the first numbers of each text's vector; for a reranker its logit as the answer to the first."""
+    """For an embedder the first numbers of each text's vector; for a judge its logit as the answer to the first."""
     session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     found = []
     for text in FIXED_TEXTS:
@@ -120,11 +120,11 @@ def _card_text(card: dict[str, Any]) -> str:
     sources = tomllib.loads((Path(__file__).parent / "sources.toml").read_text(encoding="utf-8"))
     use = {
         "embedder": "Turns a memory or a query into a vector. Pooling: the first token, scaled to length 1.",
-        "reranker": "Reads a query and a memory together and scores how relevant the memory is (a logit).",
+        "judge": "Reads a query and a memory together and says whether the memory answers or helps (a logit).",
     }[card["kind"]]
     started = {
         "embedder": "bge-small-en-v1.5 (MIT)",
-        "reranker": "four layers of ms-marco-MiniLM-L-12-v2 (Apache-2.0)",
+        "judge": "ms-marco-MiniLM-L-12-v2 (Apache-2.0)",
     }[card["kind"]]
     lines = [
         f"# {card['name']}",
@@ -145,7 +145,7 @@ def _card_text(card: dict[str, Any]) -> str:
         "| set | reads | any@1 | any@5 | any@10 | nDCG@10 |",
         "|---|---|---|---|---|---|",
     ]
-    for name, forms in (card.get("dense") or card.get("reranked") or {}).items():
+    for name, forms in card.get("dense", {}).items():
         for form, values in forms.items():
             shown = " | ".join(f"{100 * values[key]:.1f}" for key in ("any@1", "any@5", "any@10"))
             lines.append(f"| {name} | {form} | {shown} | {values['nDCG@10']:.3f} |")
@@ -158,7 +158,7 @@ def _card_text(card: dict[str, Any]) -> str:
 def main() -> None:
     """Write the folder and print the digest."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("embedder", "reranker"))
+    parser.add_argument("kind", choices=("embedder", "judge"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("name")
     parser.add_argument("tokenizer", type=Path)

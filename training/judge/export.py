@@ -28,7 +28,7 @@ def main() -> None:
     figures = json.loads((options.folder / "judge.json").read_text(encoding="utf-8"))
     weights = load_weights(options.folder, "judge") | {EMBEDDINGS: open_weights(options.base)[EMBEDDINGS]}
     places = {"tokenizer": options.tokenizer, "data": options.data, "out": options.out}
-    card = export("reranker", weights, figures, "memory-judge", **places)
+    card = export("judge", weights, figures, "memory-judge", **places)
     print(f"{card['sha256']}  {options.out / 'model.onnx'}  {card['bytes']:,} bytes")
 
 
