@@ -575,10 +575,14 @@ class Model(Serializable):
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """The work of one request. `caller` names the token that it came with; None is the owner of the store."""
+    """The work of one request. `caller` names the token that it came with; None is the owner of the store.
+
+    `deadline` is when the caller needs the result, by `time.monotonic`: what can be left out is left out then.
+    """
 
     caller: str | None = None
     cancelled: bool = False
+    deadline: float | None = None
 
     def check(self) -> None:
         """Raise `Cancelled` if the caller no longer waits for the result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from retentive.chat.token_counting import ByteCounter, token_counter
 from retentive.engine import Engine
 from retentive.errors import Invalid
 from retentive.inference.embedders import Embedder
+from retentive.inference.judge import Reading
 from retentive.models import Memory
 from retentive.stores import open_store
 from retentive.tenancy import ProfileView
@@ -31,6 +32,15 @@ class ByWords:
 
     def count(self, text: str) -> int:
         return len(text.split())
+
+
+class Digits:
+    """A judge that reads a digit at the end of a memory as its worth."""
+
+    name = "digits"
+
+    def score(self, query: str, readings: Sequence[Reading], *, deadline: float) -> list[float | None]:
+        return [4.0 * int(one.text[-1]) - 20.0 for one in readings]
 
 
 @pytest.fixture
@@ -153,6 +163,22 @@ def test_a_recalled_memory_says_its_rank_and_what_gave_most(ada: ProfileView) ->
     assert "keyword contributes most (" in first.why
     assert first.why.endswith(", rank 1).")
     assert second.why.startswith("It is hit 2 with a score of ")
+
+
+def test_a_context_says_how_many_memories_were_judged_passed_and_left_out_and_why() -> None:
+    with Engine(open_store("memory://"), judge=Digits(), clock=lambda: NOW) as engine:
+        ada = ProfileView(engine, "ada")
+        ada.remember([{"text": f"llama {digit}", "session": "old"} for digit in (0, 1, 8, 9)])
+        tuning = {"judge_depth": 3, "keyword_weight": 1}
+        context = assemble(ada, [user("llama 9"), user("llama 9 8 1")], tuning=tuning)
+    assert [item.text for item in context.items] == ["llama 8"]
+    assert (context.judged, context.passed) == (3, 2)
+    assert context.left_out_counts == {"repeated": 1, "irrelevant": 1, "unjudged": 1}
+    assert {item.text: item.left_out for item in context.left_out} == {
+        "llama 9": "repeated",
+        "llama 1": "irrelevant",
+        "llama 0": "unjudged",
+    }
 
 
 def test_room_goes_to_the_last_two_episodes_then_to_the_best_and_then_to_earlier_episodes(ada: ProfileView) -> None:

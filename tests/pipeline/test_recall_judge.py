@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 
 from retentive import Unavailable
 from retentive.engine import Engine
 from retentive.inference.judge import LocalJudge
+from retentive.models import begin_work
 from retentive.pipeline import judging
+from retentive.ranking.judged import why_not_given
 from retentive.stores import open_store
 from tests.conftest import NOW
 
@@ -138,6 +142,21 @@ def test_what_it_has_not_read_in_time_is_reported_and_not_given_by_a_filter(engi
     assert numbers(answer) == [6, 5, 4, 3, 2, 1, 0]
     assert answer.degraded == "not-judged"
     assert answer.degraded_reason.startswith("the judge has read 7 of 9 memories")
+
+
+def test_a_filter_gives_nothing_that_was_not_read_before_the_caller_needs_the_result(engine, judge):
+    remember(engine, 9)
+    judge.released = threading.Event()
+
+    def recalled_by_a_deadline():
+        begin_work().deadline = monotonic() + 0.05
+        return recalled(engine, judge="filter")
+
+    answer = copy_context().run(recalled_by_a_deadline)
+
+    judge.released.set()
+    assert (answer.hits, answer.degraded) == ((), "not-judged")
+    assert {why_not_given(hit) for hit in answer.dropped} == {"unjudged"}
 
 
 def test_a_judge_that_hangs_is_not_waited_for(engine, judge, monkeypatch):

@@ -165,6 +165,20 @@ def test_recall_can_be_narrowed_to_kinds_and_says_what_to_do_when_nothing_is_fou
     assert (nothing["hits"], "other words" in nothing["advice"]) == ([], True)
 
 
+def test_a_recall_says_how_many_memories_were_judged_and_left_out_and_gives_none_that_is_no_answer():
+    with Engine.open("memory://", embedder="none") as engine:
+        server = build_server(lambda _: open_scope(engine))
+        engine.remember("The spare key is under the blue pot")
+
+        answered = call(server, "memory_recall", query="Where is the spare key?")
+        never = call(server, "memory_recall", query="How much did the blue pot cost?")
+        prompt = talk(server, lambda client: client.get_prompt("recall", {"query": "How much did the blue pot cost?"}))
+
+    assert [len(found["hits"]) for found in (answered, never)] == [1, 0]
+    assert [found["judged"] for found in (answered, never)] == ["1, passed=1", "1, passed=0, irrelevant=1"]
+    assert "blue pot" not in prompt.messages[0].content.text.partition("\n")[2]
+
+
 def test_recall_can_be_narrowed_by_ids_dates_metadata_and_project(server: MCPServer, engine: Engine):
     when = {"occurred": "2026-05-08", "source": "notes.md", "session": "walk", "metadata": {"topic": "tea"}}
     (old,) = call(server, "memory_remember", text="Ana likes tea", **when)["ids"]
@@ -439,7 +453,7 @@ def test_a_project_limits_every_tool_resource_and_prompt(engine: Engine, server:
         assert refused == f"there is no memory {id}"
     assert json.loads(talk(server, lambda client: client.read_resource("memory://recent")).contents[0].text) == []
     prompt = talk(server, lambda client: client.get_prompt("recall", {"query": "secret"}))
-    assert "No memory matches this" in prompt.messages[0].content.text
+    assert "Nothing stored answers this" in prompt.messages[0].content.text
     assert engine.stats().memories == 2
 
 

@@ -24,6 +24,7 @@ from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.standing_rules import RULE, is_rule
 from retentive.pipeline.tuning_history import PROMPT_DEPTH
 from retentive.ranking import Tuning
+from retentive.ranking.judged import was_read, why_not_given
 from retentive.ranking.rank import threshold
 from retentive.tenancy import ProfileView
 from retentive.text.analysis import folded_words, normalised
@@ -66,7 +67,7 @@ SIMILAR = 0.5
 BLOCK_ORDER: tuple[Part, ...] = ("rules", "identity", "facts", "recalled", "recent")
 REPEATED = "The messages already contain it."
 
-LeftOut = Literal["irrelevant", "budget", "repeated"]
+LeftOut = Literal["irrelevant", "unjudged", "budget", "repeated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,7 @@ class PromptContext(Serializable):
     """The memories for one prompt. `items` are in the order of the block; `text` is the block, or empty.
 
     `relevance` is that of the recall: the estimated probability that anything stored helps. `judged` is how many
-    memories the judge has read. `project` is the project
-    that was searched, or None if it was the whole profile.
+    memories the judge has read. `project` is the project that was searched, or None if it was the whole profile.
     """
 
     text: str
@@ -109,6 +109,12 @@ class PromptContext(Serializable):
         """Why there are no memories, if there are none."""
         irrelevant = any(item.left_out == "irrelevant" for item in self.left_out)
         return "nothing relevant is stored" if irrelevant and not self.items else None
+
+    @property
+    def passed(self) -> int:
+        """How many of the recalled memories are relevant enough, also if they are left out for another reason."""
+        recalled = [item for item in (*self.items, *self.left_out) if item.part in ("recalled", "rules")]
+        return sum(item.left_out not in ("irrelevant", "unjudged") for item in recalled)
 
     @property
     def left_out_counts(self) -> dict[str, int]:
@@ -171,7 +177,7 @@ def assemble(
         now=now,
     )
     found = () if answer is None else answer.hits
-    read = [] if answer is None else [hit.id for hit in (*found, *answer.dropped) if was_judged(hit)]
+    read = [] if answer is None else [hit.id for hit in (*found, *answer.dropped) if was_read(hit)]
     rules: Sequence[Hit] = ()
     if {"recalled", "rules"} & set(parts):
         known_ids = {*excluded, *read, *(hit.id for hit in found)}
@@ -184,18 +190,13 @@ def assemble(
     wanted = _wanted(tokens, identity, new, hits)
     left_out = [tokens.item(memory, "recent", REPEATED, left_out="repeated") for memory in repeated]
     left_out += [tokens.item(hit.memory, "recalled", REPEATED, left_out="repeated") for hit in repeated_hits]
-    left_out += _irrelevant(answer)
+    left_out += _not_relevant(answer)
     context = replace(tokens.fill(wanted, left_out), project=searched, judged=len(read) + len(rules))
     relevance = max((hit.relevance or 0.0 for hit in helpful), default=0.0)
     if answer is None:  # a recall without hits is false
         return replace(context, relevance=relevance)
     degraded = answer.degraded_reason or answer.degraded
     return replace(context, degraded=degraded, relevance=max(relevance, answer.relevance))
-
-
-def was_judged(hit: Hit) -> bool:
-    """Whether the judge has read a hit."""
-    return any(reason.step == "judge" and reason.value is not None for reason in hit.why)
 
 
 def _wanted(
@@ -475,25 +476,25 @@ def _rules(view: ProfileView, project: str | None) -> list[Memory]:
     return list(once.values())
 
 
-def _irrelevant(answer: Recall | None) -> list[PromptItem]:
-    """Return the memories that the recall found and did not give out because of their relevance, the best first.
+def _not_relevant(answer: Recall | None) -> list[PromptItem]:
+    """Return the memories that are not relevant enough, and those that the judge has not read, the best first.
 
     They do not compete for the budget, so their tokens are estimated: to count them would take a third of the time.
     """
     dropped = () if answer is None else answer.dropped
-    found = [hit for hit in dropped if hit.why and hit.why[-1].step == "min_relevance"]
+    found = [(hit, reason) for hit in dropped if (reason := why_not_given(hit)) is not None]
     estimate = ByteCounter().count
     return [
         PromptItem(
             hit.memory,
             "recalled",
             estimate(hit.memory.text),
-            f"It is not relevant enough: {hit.why[-1].note}.",
+            "The judge has not read it." if reason == "unjudged" else f"It is not relevant enough: {hit.why[-1].note}.",
             hit.memory.text,
             relevance=hit.relevance,
-            left_out="irrelevant",
+            left_out=reason,
         )
-        for hit in found[:MAX_RECALLED]
+        for hit, reason in found[:MAX_RECALLED]
     ]
 
 

@@ -25,7 +25,8 @@ from retentive.tenancy import ProfileView
 DEFAULT_SESSION = "chat"
 
 CONTEXT_HEADERS = (
-    "X-Context-Scope", "X-Context-Tokens", "X-Context-Memories", "X-Context-Relevance", "X-Context-Left-Out"
+    "X-Context-Scope", "X-Context-Tokens", "X-Context-Memories", "X-Context-Relevance", "X-Context-Judged",
+    "X-Context-Left-Out",
 )  # fmt: skip
 
 
@@ -259,7 +260,8 @@ def _context_headers(context: PromptContext) -> dict[str, str]:
     counts = context.left_out_counts
     left_out = ", ".join(f"{reason}={count}" for reason, count in counts.items()) or "none"
     scope = "profile" if context.project is None else f"project={_header_text(context.project)}"
-    values = scope, str(context.token_count), str(len(context.items)), f"{context.relevance:.2f}", left_out
+    judged = f"{context.judged}, passed={context.passed}"
+    values = scope, str(context.token_count), str(len(context.items)), f"{context.relevance:.2f}", judged, left_out
     return dict(zip(CONTEXT_HEADERS, values, strict=True))
 
 

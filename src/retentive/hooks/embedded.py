@@ -22,6 +22,7 @@ from retentive.hooks.lookup import Lookup
 from retentive.hooks.options import HookOptions, parse_options
 from retentive.hooks.service_client import ServiceError
 from retentive.hooks.state import HookState
+from retentive.models import begin_work
 from retentive.tenancy import ProfileView
 
 SERVICE_SECONDS = 60.0
@@ -30,12 +31,15 @@ SERVICE_SECONDS = 60.0
 def answer(task: dict[str, Any], output: IO[str]) -> None:
     """Write the context or the briefing that a hook asks for, and then log it.
 
-    The model is not loaded, which alone takes longer than a hook may take: the recall searches keywords only, and the
-    tokens are estimated.
+    The embedder is not loaded, which alone takes longer than a hook may take: the recall searches keywords only, and
+    the tokens are estimated. What the judge has not read in time is left out.
     """
     with Engine.open(task["store"], embedder="none", config=task["config"], create=False) as engine:
         view = ProfileView(engine, task["profile"] or engine.settings.profile)
         body = task["body"]
+        spent = time.time() - task["began"]  # the two processes have no other clock in common
+        if "deadlineMs" in body:
+            begin_work().deadline = time.monotonic() + body["deadlineMs"] / 1000 - spent
         found = _find(view, task["path"], body)
         items = [{"id": item.memory.id, "part": item.part} for item in found.items]
         json.dump({"text": found.text, "items": items}, output)

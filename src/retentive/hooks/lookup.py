@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 MAX_QUERY = 8000
 
+AFTER_JUDGING_MS = 80
+"""A hook needs so many milliseconds of its deadline for what follows once the best memories are judged."""
+
+MAX_DEADLINE_MS = 60_000
+
 _ANOTHER_STORE = 421
 """The status with which a service of another store refuses a request."""
 
@@ -78,6 +83,7 @@ class Lookup:
             "parts": ["recalled"],
             "exclude": list(exclude),
             "excludeSession": True,
+            "deadlineMs": self._judging_ms(),
             "store": None if self._options.capture else False,
         }
         return self._find("/v1/context", body)
@@ -93,6 +99,11 @@ class Lookup:
         # The file that names a running service may be left over, and its address be that of another service by now.
         store = None if options.url else store_digest(options.store)
         return ServiceClient(url, deadline=deadline, profile=options.profile, token=token, store=store)
+
+    def _judging_ms(self) -> int:
+        """How long the memories may be judged, in milliseconds from now."""
+        left = int(1000 * (self._deadline - time.monotonic())) - AFTER_JUDGING_MS
+        return max(1, min(left, MAX_DEADLINE_MS))
 
     def _budget(self) -> int:
         return self._options.budget or BUDGETS[self._options.event]
@@ -125,7 +136,7 @@ class Lookup:
         from threading import Timer
 
         options = self._options
-        task = {"path": path, "body": body, **{name: getattr(options, name) for name in _TASK}}
+        task = {"path": path, "body": body, "began": time.time(), **{name: getattr(options, name) for name in _TASK}}
         process: Any = subprocess.Popen(
             [sys.executable, "-m", "retentive.hooks.embedded"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._state.folder,

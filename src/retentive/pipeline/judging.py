@@ -11,16 +11,19 @@ from typing import NamedTuple
 
 from retentive.errors import Unavailable
 from retentive.inference.judge import Judge, Reading
-from retentive.models import Hit, Memory, Period, Query
+from retentive.models import Hit, Memory, Period, Query, current_work
 from retentive.ranking.judged import CALIBRATION, JudgeCalibration, Judged, order_by_judge
 from retentive.ranking.lists import Context, Ranking
 from retentive.ranking.rank import closeness
 
 JUDGE_SECONDS = 5.0
-"""How long a recall waits for the judge; it uses what was read by then."""
+"""How long a recall waits for the judge, if its caller has no earlier deadline; it uses what was read by then."""
 
 LOAD_SECONDS = 10.0
-"""How long it waits besides, at most, while the model is loaded for the first time."""
+"""How long it waits besides, at most, while the model is loaded for the first time; unless there is a deadline."""
+
+LAST_SECONDS = 0.05
+"""How long a caller with a deadline waits for what the judge reads at that moment."""
 
 INSIDE = 0.5
 """A memory with this closeness to the period of the query counts as one of that time."""
@@ -57,8 +60,8 @@ def judge_best(
     logits = {hit.id: score for hit, score in zip(best, scores, strict=True) if score is not None}
     missing = None
     if len(logits) < len(best):
-        missing = f"the judge has read {len(logits)} of {len(best)} memories in {JUDGE_SECONDS:g} seconds"
-    if not logits:
+        missing = f"the judge has read {len(logits)} of {len(best)} memories in time"
+    if not logits and query.tuning.judge != "filter":
         return JudgedRanking(ranking, missing=missing)
     judged = Judged(logits, query.text, best, calibration)
     hits = order_by_judge(ranking.hits, logits, weight=query.tuning.judge_weight)
@@ -95,13 +98,15 @@ class Judging:
 
 def _scores(text: str, readings: Sequence[Reading], judge: Judge, threads: Executor) -> list[float | None]:
     """The logits, None where the time did not suffice. `Unavailable` if the judge cannot be loaded."""
+    needed = current_work().deadline
+    seconds = JUDGE_SECONDS if needed is None else max(0.0, min(needed - monotonic(), JUDGE_SECONDS))
     # The judge stops at the deadline by itself. It runs on a thread because loading it may take longer.
-    scoring = threads.submit(judge.score, text, readings, deadline=monotonic() + JUDGE_SECONDS)
+    scoring = threads.submit(judge.score, text, readings, deadline=monotonic() + seconds)
     try:
-        return scoring.result(timeout=JUDGE_SECONDS + LOAD_SECONDS)
+        return scoring.result(timeout=seconds + (LOAD_SECONDS if needed is None else LAST_SECONDS))
     except TookTooLong:
         scoring.cancel()
-        raise Unavailable("the model of the judge was not loaded in time") from None
+        return [None] * len(readings)
 
 
 def reading(memory: Memory, before: Memory | None, period: Period | None = None) -> Reading:

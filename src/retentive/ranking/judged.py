@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import log1p
-from typing import NamedTuple
+from math import inf, log1p
+from typing import Literal, NamedTuple
 
 from retentive.models import Hit, Reason
 from retentive.ranking.fusion import count_words
@@ -61,6 +61,18 @@ class Judged:
         return sigmoid(one.slope * logit + one.offset)
 
 
+def was_read(hit: Hit) -> bool | None:
+    """Whether the judge has read a hit; None if no judge was asked."""
+    return next((reason.value is not None for reason in hit.why if reason.step == "judge"), None)
+
+
+def why_not_given(hit: Hit) -> Literal["irrelevant", "unjudged"] | None:
+    """Whether a dropped hit was not relevant enough, or the judge has not read it; None if neither."""
+    if not hit.why or hit.why[-1].step != "min_relevance":
+        return None
+    return "unjudged" if was_read(hit) is False else "irrelevant"
+
+
 def order_by_judge(hits: Sequence[Hit], logits: Mapping[str, float], *, weight: float) -> list[Hit]:
     """Add a share of its logit to the score of each hit that the judge has read; these stay before the others.
 
@@ -70,8 +82,8 @@ def order_by_judge(hits: Sequence[Hit], logits: Mapping[str, float], *, weight: 
     scale = weight * max((abs(hit.score) for hit in read), default=0.0)
     moved = [_moved(hit, max(-MOST, min(MOST, logits[hit.id])), scale) for hit in read]
     moved.sort(key=lambda hit: -hit.score)
-    ceiling = min((hit.score for hit in moved), default=0.0)
-    return moved + [_below(hit, ceiling) if moved else hit for hit in hits if hit.id not in logits]
+    ceiling = min((hit.score for hit in moved), default=inf)
+    return moved + [_below(hit, ceiling) for hit in hits if hit.id not in logits]
 
 
 def _moved(hit: Hit, logit: float, scale: float) -> Hit:

@@ -253,6 +253,23 @@ def test_recent_episodes_stand_last_and_are_not_recalled_again(url: str, engine:
     assert found[2:] == [("recent", "The llama is called Kuzco 2"), ("recent", "The llama is called Kuzco 3")]
 
 
+def test_the_response_says_how_many_memories_were_judged_passed_and_left_out_and_why(
+    url: str, engine: Engine, model: ModelServer
+) -> None:
+    engine.remember("The llama is called Kuzco.")
+    engine.remember("Ben was called a llama for no reason.")
+    answer = ask(url, "What is the llama called?", retentive={"store": False})
+    assert answer.headers["X-Context-Judged"] == "2, passed=1"
+    assert answer.headers["X-Context-Left-Out"] == "irrelevant=1"
+    sent = {"query": "What is the llama called?"}
+    context = httpx2.post(f"{url}/v1/context", json=sent).json()
+    assert [context["judged"], context["passed"], len(context["leftOut"])] == [2, 1, 1]
+    late = httpx2.post(f"{url}/v1/context", json={**sent, "deadlineMs": 1}).json()
+    assert [late["judged"], late["items"], late["text"]] == [0, [], ""]
+    assert {item["leftOut"] for item in late["leftOut"]} == {"unjudged"}
+    assert "in time" in late["degraded"]
+
+
 def test_a_session_without_a_project_recalls_from_the_whole_profile_and_the_response_says_what_was_searched(
     url: str, engine: Engine, model: ModelServer
 ) -> None:

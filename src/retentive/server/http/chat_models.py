@@ -106,6 +106,11 @@ class ContextRequest(_ContextOptions):
     exclude_session: bool = Field(
         False, description="Leave out the session's own episodes, for a client whose prompt has them already."
     )
+    deadline_ms: Annotated[int, Field(ge=1, le=60_000), INTEGER] | None = Field(
+        None,
+        json_schema_extra=not_nullable,
+        description="Milliseconds until the response is needed. What the judge has not read by then is left out.",
+    )
     store: bool = Field(True, description="Keep the beginning of the query in the log of what was given.")
 
     @model_validator(mode="after")
@@ -179,8 +184,10 @@ class ContextResponse(CamelModel):
     counter: str = Field(description="How the tokens were counted.")
     items: list[ContextItem] = Field(description="The memories in the block, in order.")
     left_out: list[ContextItem] = Field(
-        description="Memories that are not relevant, did not fit, or are in the messages already."
+        description="Memories that are not relevant, were not judged, did not fit, or are in the messages already."
     )
+    judged: int = Field(description="How many memories the judge has read.")
+    passed: int = Field(description="How many recalled memories are relevant enough, with those left out otherwise.")
     project: str | None = Field(description="The project that was searched; null for the whole profile.")
     relevance: float = Field(description="The estimated probability, from 0 to 1, that anything stored helps.")
     note: str | None = Field(description="Why there are no memories, if there are none.")
@@ -197,6 +204,8 @@ class ContextResponse(CamelModel):
             counter=context.counter,
             items=[ContextItem.of(item) for item in context.items],
             left_out=[ContextItem.of(item) for item in context.left_out],
+            judged=context.judged,
+            passed=context.passed,
             project=context.project,
             relevance=context.relevance,
             note=context.note,

@@ -50,8 +50,9 @@ class RecallResult(BaseModel):
     """The memories that answer a query, best first."""
 
     notice: str = NOTICE
-    hits: list[HitOut] = Field(description="Best first; empty if nothing relevant is stored.")
+    hits: list[HitOut] = Field(description="Best first; empty if nothing stored answers the query.")
     relevance: float = Field(description="How likely it is that anything stored answers the query, from 0 to 1.")
+    judged: str = Field("", description="How many memories were judged, how many passed, and why others did not.")
     degraded: str | None = Field(None, description="What was missing in this recall, if anything: tell the user.")
     advice: str | None = Field(None, description="What to do next, if anything.")
 

@@ -201,9 +201,9 @@ def _add_prompt(server: MCPServer[Any]) -> None:
 
 
 def _prompt(text: str, scope: ToolScope) -> str:
-    found = scope.recall(text, limit=PROMPT_HITS)
+    found = scope.recall(text, limit=PROMPT_HITS, tuning=scope.view.engine.tuning.for_prompt())
     if not found.hits:
-        return f"{text}\n\n(No memory matches this. If you do not know the answer otherwise, say so.)"
+        return f"{text}\n\n(Nothing stored answers this. If you do not know the answer otherwise, say so.)"
     missing = f" The recall was incomplete: {found.degraded_reason}." if found.degraded else ""
     hits = [hit_out(hit, most=MOST_SHOWN).model_dump(exclude_none=True) for hit in found.hits]
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -14,7 +15,6 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from retentive.chat.context import was_judged
 from retentive.chat.token_counting import ByteCounter
 from retentive.engine import Engine
 from retentive.errors import Invalid, NotFound, RetentiveError, unknown_name
@@ -23,6 +23,7 @@ from retentive.pipeline.explain import Explanation
 from retentive.pipeline.given import Given, GivenNote
 from retentive.pipeline.query_options import QueryOptions
 from retentive.pipeline.similar import Similar
+from retentive.ranking.judged import was_read, why_not_given
 from retentive.server.mcp.results import (
     MOST_SHOWN,
     ExplainResult,
@@ -90,11 +91,9 @@ class ToolScope:
         found = self.view.recall(query, record_use=self.record_use)
         notes = tuple(GivenNote(hit.id, "recalled", hit.relevance) for hit in found.hits)
         tokens = sum(ByteCounter().count(hit.memory.text[:MOST_SHOWN]) for hit in found.hits)
-        irrelevant = sum(hit.why[-1].step == "min_relevance" for hit in found.dropped if hit.why)
         given = Given(
             self.view.engine.now(), "mcp", self.view.profile, query.scope.project, self.session, text, notes, tokens,
-            judged=sum(map(was_judged, (*found.hits, *found.dropped))),
-            left_out={"irrelevant": irrelevant} if irrelevant else {},
+            judged=_count_judged(found), left_out=_left_out(found),
         )  # fmt: skip
         self.view.engine.given.add(given)
         return found
@@ -199,7 +198,7 @@ MAX_TEXTS = 100
 MOST_READ = 10_000
 """Characters of a memory in a result of memory_get."""
 
-NOTHING_FOUND = "Nothing relevant is stored. Try other words once, then say that you do not know."
+NOTHING_FOUND = "Nothing stored answers this. Try other words once, then say that you do not know."
 
 Id = Annotated[str, Field(description="Id of the memory.")]
 QueryText = Annotated[str, Field(description="What you want to know.")]
@@ -245,11 +244,26 @@ async def memory_recall(
         return RecallResult(
             hits=hits,
             relevance=round(found.relevance, 3),
+            judged=_judged(found),
             degraded=found.degraded_reason,
             advice=scope.unknown_project(project, found.hits) or (None if hits else NOTHING_FOUND),
         )
 
     return await _run(work)
+
+
+def _judged(found: Recall) -> str:
+    """How many memories the judge has read, how many passed, and how many were left out for which reason."""
+    counts = {"passed": len(found.hits), **_left_out(found)}
+    return ", ".join([str(_count_judged(found)), *(f"{name}={count}" for name, count in counts.items())])
+
+
+def _count_judged(found: Recall) -> int:
+    return sum(was_read(hit) is True for hit in (*found.hits, *found.dropped))
+
+
+def _left_out(found: Recall) -> dict[str, int]:
+    return Counter(reason for hit in found.dropped if (reason := why_not_given(hit)) is not None)
 
 
 async def memory_remember(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
@@ -11,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from retentive.chat.context import brief, log_context
 from retentive.chat.proxy import Chat, MemoryOptions, Reply, StreamRelay
+from retentive.models import current_work
 from retentive.pipeline.access_tokens import looks_like_token
 from retentive.server.http.auth import OpenAIReadView, OpenAIWriteView, ReadView, decode_header, recall_cost
 from retentive.server.http.chat_models import (
@@ -129,6 +131,8 @@ async def assemble_context(
 ) -> ContextResponse:
     """Returns the memories for a prompt as a block of text and as messages, with the reason for each memory."""
     chat: Chat = request.app.state.chat
+    if body.deadline_ms is not None:
+        current_work().deadline = monotonic() + body.deadline_ms / 1000
     request.app.state.work.charge(request, recall_cost(body.tuning))
     name = _body_or_header(body.session, session)
     options = MemoryOptions(

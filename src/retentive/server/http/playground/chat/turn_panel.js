@@ -5,7 +5,7 @@ import { dateTime, day, number, plural, sentence } from "../shared/format.js";
 import { route } from "../shared/route.js";
 
 const MAX_LEFT_OUT = 10;
-const REASONS = { irrelevant: "not relevant", budget: "no room", repeated: "already said" };
+const REASONS = { irrelevant: "not relevant", unjudged: "not judged", budget: "no room", repeated: "already said" };
 const PARTS = { rules: "rule", identity: "identity", facts: "fact", recalled: "recalled", recent: "recent" };
 
 /** A panel with three parts, of which one is shown: what was recalled, left out, and remembered. */
@@ -56,10 +56,10 @@ export function contextSummary({ items, tokenCount }) {
   return items.length ? `${plural(items.length, "memory", "memories")}, ${plural(tokenCount, "token")}` : "no memories";
 }
 
-function promptPart({ items, tokenCount, budget, relevance, note, degraded, text }) {
+function promptPart({ items, tokenCount, budget, relevance, judged, passed, note, degraded, text }) {
   return [
     degraded && el("p", { class: "note warn" }, sentence(degraded)),
-    el("p", { class: "quiet small" }, `${number(tokenCount)} of ${number(budget)} tokens · relevance of the recall ${percent(relevance)}`),
+    el("p", { class: "quiet small" }, `${number(tokenCount)} of ${number(budget)} tokens · relevance of the recall ${percent(relevance)} · ${number(passed)} of ${number(judged)} judged memories passed`),
     items.length ? el("ol", { class: "turn-items" }, items.map(promptItem)) : el("p", { class: "quiet small" }, sentence(note ?? "nothing is stored in this scope")),
     text && el("details", { class: "turn-block" }, el("summary", { class: "small" }, "Text that is added to the prompt"), el("pre", { tabindex: "0" }, text)),
   ];
