@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,9 @@ def serve(
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes; about one for each core.")] = None,
-    samples: Annotated[bool, typer.Option("--samples", help="Load the sample memories if the store is empty.")] = False,
+    samples: Annotated[
+        bool, typer.Option("--samples", help="Load the sample memories, and serve their profile.")
+    ] = False,
     open: Annotated[bool, typer.Option("--open", help="Open the playground in the browser.")] = False,
 ) -> None:
     """Serve the store over HTTP and MCP, only on this machine by default. Ctrl-C stops it."""
@@ -37,6 +40,10 @@ def serve(
     from retentive.server.run import serve as run
 
     given = common(ctx)
+    if samples and given.profile is None:
+        from retentive.transfer.samples import PROFILE
+
+        given = replace(given, profile=PROFILE)
     with given.engine(missing="create") as engine:
         settings = _server_settings(engine.settings, host=host, port=port, workers=workers)
         loaded = _load_samples(engine) if samples else 0
@@ -80,7 +87,7 @@ def _server_settings(settings: Settings, **given: Any) -> Settings:
 def _load_samples(engine: Engine) -> int:
     from retentive.transfer.samples import load_samples
 
-    return len(load_samples(engine)) if engine.stats().memories == 0 else 0
+    return len(load_samples(engine))
 
 
 def _print_summary(memories: int, settings: Settings, address: str, *, loaded: int) -> None:
