@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -113,7 +112,7 @@ class GivenLog:
         # As `JsonEntries` reads it, without its type adapter: a hook has no time to load pydantic.
         self._store.compare_and_set({_name(one): json.dumps(one.to_dict()) for one in new})
         for profile in {one.profile for one in new}:
-            if random.random() < len(new) / PRUNE_EVERY:  # noqa: S311 - not a secret
+            if secrets.randbelow(PRUNE_EVERY) < len(new):
                 self.prune(profile)
 
     def prune(self, profile: str) -> None:
