@@ -83,14 +83,17 @@ def test_its_address_is_in_the_file_beside_the_store_once_it_accepts_connections
     assert running_service(str(store)) is None
 
 
-def test_samples_are_loaded_into_an_empty_store_only(store):
+def test_samples_are_loaded_into_a_profile_of_their_own_which_is_served(store):
     with Engine.open(store, embedder="none") as engine:
         engine.remember("mine")
 
     with served(store, "--samples", embedder="none") as service:
         listed = service.ask("GET", "/v1/memories").body
 
-    assert [memory["text"] for memory in listed["memories"]] == ["mine"]
+    assert "mine" not in [memory["text"] for memory in listed["memories"]]
+    assert len(listed["memories"]) > 20
+    with Engine.open(store, embedder="none") as engine:
+        assert [memory.text for memory in engine.list()] == ["mine"]
 
 
 def test_it_is_ready_when_the_model_is_loaded(store):

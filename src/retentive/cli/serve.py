@@ -28,7 +28,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses a free one.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes; about one for each core.")] = None,
     samples: Annotated[
-        bool, typer.Option("--samples", help="Load the sample memories, and serve their profile.")
+        bool, typer.Option("--samples", help="Load and serve the profile of the sample memories.")
     ] = False,
     open: Annotated[bool, typer.Option("--open", help="Open the playground in the browser.")] = False,
 ) -> None:
