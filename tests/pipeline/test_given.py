@@ -71,6 +71,7 @@ def test_what_a_prompt_got_is_listed_with_the_reasons_for_what_it_did_not_get(en
 def test_entries_are_deleted_when_they_are_old_or_too_many(
     engine: Engine, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(given, "PRUNE_EVERY", 1_000_000_000)
     engine.remember("green tea")
     give(engine, "old")
     clock.now += timedelta(days=31)
