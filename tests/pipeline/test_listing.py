@@ -70,3 +70,11 @@ def test_an_empty_period_and_a_foreign_cursor_are_errors(engine):
         engine.list(since="2026-05-03", until="2026-05-01")
     with pytest.raises(Invalid, match="cursor"):
         engine.list(until="2026-05-03", cursor="nonsense")
+
+
+def test_rules_are_listed_in_pages_without_those_that_only_look_so(engine: Engine) -> None:
+    engine.remember_many([{"text": f"rule {at}", "metadata": {"rule": True}} for at in range(3)])
+    engine.remember("no rule", metadata={"inner": {"rule": True}})
+    assert [text for page in pages(engine, metadata={"rule": True}, limit=2) for text in page] == [
+        "rule 2", "rule 1", "rule 0",
+    ]  # fmt: skip
