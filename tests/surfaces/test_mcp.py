@@ -179,6 +179,31 @@ def test_a_recall_says_how_many_memories_were_judged_and_left_out_and_gives_none
     assert "blue pot" not in prompt.messages[0].content.text.partition("\n")[2]
 
 
+class ReadsTea:
+    """A judge that reads only the texts about tea."""
+
+    name = "reads tea"
+
+    def score(self, query, readings, *, deadline):
+        return [4.0 if "tea" in one.text else None for one in readings]
+
+
+def test_a_hit_that_the_judge_has_not_read_is_left_out_or_has_no_relevance():
+    with Engine(open_store("memory://"), judge=ReadsTea()) as engine:
+        server = build_server(lambda _: open_scope(engine))
+        engine.remember_many([{"text": "Ana likes tea"}, {"text": "Ana likes coffee"}])
+
+        [found] = call(server, "memory_recall", query="what does Ana like?")["hits"]
+        engine.tuning.save({"judge": "order"})
+        every = call(server, "memory_recall", query="what does Ana like?")["hits"]
+
+    assert found["relevance"] > 0.5
+    assert {hit["text"]: hit["relevance"] is None for hit in every} == {
+        "Ana likes tea": False,
+        "Ana likes coffee": True,
+    }
+
+
 def test_recall_can_be_narrowed_by_ids_dates_metadata_and_project(server: MCPServer, engine: Engine):
     when = {"occurred": "2026-05-08", "source": "notes.md", "session": "walk", "metadata": {"topic": "tea"}}
     (old,) = call(server, "memory_remember", text="Ana likes tea", **when)["ids"]
