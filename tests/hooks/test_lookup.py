@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from retentive.hooks.events import MAX_ANSWER
-from retentive.hooks.lookup import Found
+from retentive.hooks.lookup import AFTER_JUDGING_MS, Found, Lookup
+from retentive.hooks.options import HookOptions
 from retentive.hooks.service_client import ServiceClient
+from retentive.hooks.state import HookState
 
 
 def answer(*notes: tuple[str, int]) -> dict[str, Any]:
@@ -66,3 +70,22 @@ def test_if_no_note_fits_nothing_is_given(notes: list[tuple[str, int]]) -> None:
 )
 def test_a_service_may_be_named_without_a_port(url: str, address: tuple[bytes, int]) -> None:
     assert ServiceClient(url, deadline=0)._address == address
+
+
+def test_a_prompt_is_judged_for_as_long_as_the_deadline_of_the_hook_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+
+    def find(self: Lookup, path: str, body: dict[str, Any]) -> Found:
+        sent.append(body)
+        return Found()
+
+    monkeypatch.setattr(Lookup, "_find", find)
+    options = HookOptions(event="prompt", client="codex", store=str(tmp_path / "m.db"))
+    for seconds in (100.0, 10.0, 0.0):
+        lookup = Lookup(options, HookState(options.store), deadline=time.monotonic() + seconds)
+        lookup.context("Where is the key?", session="s", project=None, exclude=())
+    longest, long, none = (body["deadlineMs"] for body in sent)
+    assert (longest, none) == (60_000, 1)
+    assert 5_000 < long <= 10_000 - AFTER_JUDGING_MS
